@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from harness.reaper import dismiss, watch
 from harness.state import StateFolder
 from harness.tools import Toolset
 
+SAMPLE = ROOT / "manifests" / "samples" / "hetsev.yaml"
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
@@ -45,15 +48,37 @@ def uids_of_pods(state: Path) -> list[str]:
     return sorted(kubectl(state, "get", "pods", "-A", "-o", "jsonpath={.items[*].metadata.uid}").split())
 
 
+def assert_plans_hold_together(state: Path) -> None:
+    """What the operator has planned, played on these nodes: all SLOs hold, and nobody is slower than promised."""
+    nodes = state / "nodes.yaml"
+    nodes.write_text(kubectl(state, "get", "nodes", "-o", "yaml"))
+    arguments = ["simulate", str(SAMPLE), "--together", "--nodes", str(nodes), "--queries", "10000", "-o", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "hetserve.cli", *arguments], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    services = json.loads(done.stdout)["items"]
+    assert [one["holds"] for one in services] == [True] * 4
+    assert [one["withinMaxSlowdown"] for one in services] == [True] * 4
+    running = json.loads(kubectl(state, "get", "hisvc", "-o", "json"))["items"]
+    plans = {one["metadata"]["name"]: one["status"]["plan"]["counts"] for one in running}
+    for one in services:
+        played = {name: count for name, count in one["counts"].items() if count}
+        assert {each["instanceType"]: each["count"] for each in plans[one["service"]]} == played
+
+
 def test_the_demo_shows_its_services_repairs_itself_and_leaves_nothing(state: Path) -> None:
     first = demo(state, "up")
     assert first.returncode == 0, first.stdout + first.stderr
     assert "5 of 5 services are Ready" in first.stdout
     assert "1xg4dn.xlarge + 13xr5n.large" in first.stdout
+    assert re.search(r"hetsev-t4: \d+ pods on 20 GPUs \(1\.\d+ per GPU\)", first.stdout), first.stdout
     listed = kubectl(state, "get", "hisvc")
     header = listed.splitlines()[0].split()
     assert header == ["NAME", "READY", "OBJECTIVE", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
     assert kubectl(state, "wait", "--for=condition=Ready", "hisvc", "--all").count("condition met") == 5
+
+    assert_plans_hold_together(state)
 
     before = uids_of_pods(state)
     remembered = StateFolder(state).load()

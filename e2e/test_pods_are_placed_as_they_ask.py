@@ -116,7 +116,7 @@ def test_a_node_with_mixed_gpus_gives_each_pod_the_gpu_it_accepts(cluster: Clust
         cluster.apply(pod_of("elsewhere", node, 1, gpu_product="A100"), namespace)
         sandbox.wait_for_refusal("no GPU of product A100")
         cluster.apply(pod_of("wrong", node, 1, placement_policy="Random"), namespace)
-        sandbox.wait_for_refusal(f"{names.ANNOTATION_PLACEMENT_POLICY}: 'Random' is not WorstFit or BestFit or Spread")
+        sandbox.wait_for_refusal(f"{names.ANNOTATION_PLACEMENT_POLICY}: 'Random' is not WorstFit or DominantWorstFit")
 
 
 def test_a_gpu_that_turns_unhealthy_gets_no_new_pod_and_keeps_those_it_has(cluster: Cluster, namespace: str) -> None:

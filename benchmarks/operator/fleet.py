@@ -19,6 +19,8 @@ LABEL_BATCH: Final = "bench/batch"
 CHURN: Final = "churn"
 GPU_MEMORY: Final = "3Gi"
 """Of an instance."""
+COMPUTE_SHARE: Final = "0.12"
+"""Of an instance: ten book a GPU, so that memory is what runs out first."""
 BATCHES: Final = (10, 50, 100, 200, 400, 800)
 SLO: Final = "250ms"
 
@@ -226,5 +228,5 @@ def _profile(kind: Hardware, model: int, namespace: str, factor: float) -> Json:
         "spec.source": "made up",
     }
     if kind.gpu_mib:
-        spec["spec.gpuMemory"] = GPU_MEMORY
+        spec |= {"spec.gpuMemory": GPU_MEMORY, "spec.computeShare": COMPUTE_SHARE, "spec.sharingMode": "TimeSlicing"}
     return builders.model_profile(f"{_model(model)}-{kind.name}", spec)

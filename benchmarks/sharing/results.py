@@ -1,4 +1,4 @@
-"""Where measurements are kept, how docs/results/sharing.md is made, and which goals cannot be measured yet."""
+"""Where measurements are kept, how docs/results/sharing.md is made, and which goals are measured elsewhere."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ from typing import Final, Protocol
 from benchmarks.reporting import Json, Kept, machine, table, verdict
 
 KEPT: Final = Kept("sharing", "sharing.parts")
-PARTS: Final = ("statements", "traps", "demo", "rule", "price", "speed")
+PARTS: Final = ("statements", "traps", "demo", "rule", "sets", "density", "policies", "price", "speed")
 LIBRARIES: Final = ("numba", "NumPy", "SciPy", "highspy")
 Goals = Sequence[tuple[str, str, str, bool | None]]
 
-NOT_YET: Final = (
-    ("demo after: services that hold their SLO together", "all", "plans under sigma"),
-    ("100 seeded sets of services on 8 to 16 GPUs: called feasible", ">= 60 %", "plans under sigma, booking"),
-    ("of what is called feasible: services that hold their SLO", ">= 99 %", "plans under sigma, booking"),
-    ("GPUs that placement uses over the fewest under the booking rule", "<= 1.25", "booking in the extender"),
-    ("extender: processor time per pod over the tree before", "<= 1.05", "booking in the extender"),
+ELSEWHERE: Final = (
+    (
+        "extender: processor time per pod over the tree before",
+        "<= 1.05",
+        "`make bench-placement FLAGS=rates`, in both trees by turns",
+        "[decision 0041](../decisions/0041-compute-is-booked-beside-memory.md)",
+    ),
 )
-"""What, goal, what it waits for."""
+"""What, goal, the command that measures it, where the figures are."""
 
 _HEAD: Final = """# Sharing a GPU, measured
 
 `make bench-sharing` measures everything below and writes this page (`FLAGS="traps rule"`: only these parts; `--quick`:
-less, and no page; `--report`: only the page). Nothing here was measured on a GPU: shares of compute, interference and
-latencies are assumptions, those of four models that HetSev's paper (Electronics 2023) shares GPUs among. While an
-instance serves, it is slowed by max(1 + sum of c sqrt(b b') / 8, sum of u) over what is busy on its GPU: u is a share
-of compute, c what a neighbour does to it, b are batches. All stretches come from the joint simulation of the product.
+less, and no page; `--report`: only the page; what was cut off goes on). Nothing here was measured on a GPU: shares of
+compute, interference and latencies are assumptions, those of four models that HetSev's paper (Electronics 2023) shares
+GPUs among. While an instance serves, it is slowed by max(1 + sum of c sqrt(b b') / 8, sum of u) over what is busy on
+its GPU: u is a share of compute, c what a neighbour does to it, b are batches. All stretches come from the joint
+simulation of the product.
 
-## Goals that are not measured yet
+What is promised, and on what it rests: [how to measure sharing](../how-to-measure-sharing.md#what-is-promised).
+
+## Goals that are measured elsewhere
 
 """
 
@@ -62,8 +66,7 @@ def save(part: str, data: Json, seconds: float) -> None:
 
 def write() -> Path:
     """Names parts that were never measured."""
-    waiting = [(what, goal, "not measured yet", needs) for what, goal, needs in NOT_YET]
-    head = _HEAD + table(("what", "goal", "figure", "waits for"), waiting)
+    head = _HEAD + table(("what", "goal", "command", "figures"), ELSEWHERE)
     return KEPT.write(head, PARTS, "make bench-sharing FLAGS={}", _facts)
 
 

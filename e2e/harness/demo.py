@@ -26,7 +26,7 @@ from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.gobuild import ToolError
 from harness.kube import Manifest, Manifests, read_manifests
-from harness.nodes import BOTH
+from harness.nodes import DEMO
 from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
 from harness.processes import tail
 from harness.state import StateFolder
@@ -61,8 +61,8 @@ def up(state: Path) -> int:
     cluster = _control_plane(state, toolset, progress)
     try:
         _kubectl_beside(cluster)
-        cluster.add_nodes(*BOTH)
-        progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in BOTH)}")
+        cluster.add_nodes(*DEMO)
+        progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in DEMO)}")
         _hetserve(cluster, progress)
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(SAMPLES))
         progress.say(f"applied {', '.join(path.name for path in sorted(SAMPLES.glob('*.yaml')))}")
@@ -184,7 +184,10 @@ def show(cluster: Cluster) -> None:
     console.print(Text(f"Queues: {queue_line(cluster.extender('/metrics').text, gated)}"))
     console.print()
     state = _short(cluster.folder.path)
-    console.print(Text(f"Look further:  KUBECONFIG={state}/kubeconfig {state}/bin/kubectl get hisvc", style="bold"))
+    kubectl = f"KUBECONFIG={state}/kubeconfig {state}/bin/kubectl"
+    console.print(Text(f"Look further:  {kubectl} get hisvc", style="bold"))
+    console.print(Text(f"Play them:     {kubectl} get nodes -o yaml > nodes.yaml"))
+    console.print(Text("               hetserve simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
     console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
     console.print(Text(f"Logs:          {state}/logs"))

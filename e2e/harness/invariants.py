@@ -10,6 +10,7 @@ from harness.kube import Manifest
 from hetserve.api import names
 
 FINISHED = ("Succeeded", "Failed")
+ALL_COMPUTE = 100
 Place = tuple[str, str]
 """Node and GPU."""
 
@@ -66,6 +67,12 @@ def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
         who = f"{place}: {sorted(pod['metadata']['name'] for _, pod in here)}"
         if sum(share.mib for share, _ in here) > capacity[place]:
             found.append(f"more than {capacity[place]} MiB are held on {who}")
+        percents = [pod["metadata"].get("annotations", {}).get(names.ANNOTATION_GPU_COMPUTE) for _, pod in here]
+        declared = [int(text.split(",")[0]) for text in percents if text]
+        if sum(declared) > ALL_COMPUTE:
+            found.append(f"more than {ALL_COMPUTE} % of compute are held on {who}")
+        if declared and len(declared) < len(here):
+            found.append(f"pods that declare compute are beside others on {who}")
         if len(set(named)) < len(named):
             found.append(f"one model is twice on {who}")
         if len(here) > 1 and any(names.RESOURCE_GPU_MEMORY not in _limits(pod) for _, pod in here):
@@ -74,12 +81,19 @@ def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
 
 
 def _as_asked(pod: Manifest, held: list[GpuShare], capacity: dict[Place, int]) -> bool:
-    """Whether the pod holds as many GPUs and MiB as it asked for."""
+    """Whether the pod holds as many GPUs, MiB and percent of compute as it asked for."""
     limits = _limits(pod)
+    compute = ",".join([str(limits[names.RESOURCE_GPU_COMPUTE])] * len(held)) if _declares(limits) else None
+    if pod["metadata"]["annotations"].get(names.ANNOTATION_GPU_COMPUTE) != compute:
+        return False
     memory = limits.get(names.RESOURCE_GPU_MEMORY)
     each = [capacity[share.node, share.gpu] if memory is None else int(memory) for share in held]
     count = len({share.gpu for share in held})
     return [share.mib for share in held] == each and count == len(held) == int(limits.get(names.RESOURCE_GPU, 1))
+
+
+def _declares(limits: dict[str, Any]) -> bool:
+    return names.RESOURCE_GPU_MEMORY in limits and names.RESOURCE_GPU_COMPUTE in limits
 
 
 def _limits(pod: Manifest) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hetserve.api.names import ANNOTATION_NODE_GPUS, GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
@@ -121,6 +121,12 @@ KAIROS: Final = FakeCluster(
 """Kairos's pool (HPDC'23, section 7), as its largest configurations need it."""
 
 BOTH: Final = (HETSEV, KAIROS)
+
+DEMO: Final = (
+    FakeCluster("hetsev", (HETSEV.group("hetsev-v100"), replace(HETSEV.group("hetsev-t4"), count=10))),
+    KAIROS,
+)
+"""What the samples need where GPUs hold what the plans promise: more T4s than HetSev's testbed has."""
 
 
 def manifests_of(clusters: Iterable[FakeCluster]) -> list[dict[str, Any]]:

@@ -18,8 +18,11 @@ from harness.view import GpuHolder
 from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
 
 BAR: Final = 44
+COMPUTE_BAR: Final = 20
+WHOLE: Final = 100
 COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
 FIGURE: Final = {"MaxThroughput": "bound", "MinCost": "capacity"}
+"""What the queries/s of a plan are that was not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,21 @@ class GpuRow:
     @property
     def free(self) -> int:
         return self.memory - sum(holder.mib for holder in self.holders)
+
+    def compute(self, holder: GpuHolder) -> int | None:
+        """Percent; all for who holds all of the memory, None for others that declare none."""
+        return WHOLE if holder.compute is None and holder.mib >= self.memory else holder.compute
+
+    @property
+    def booked(self) -> int:
+        """Percent of compute."""
+        return sum(self.compute(holder) or 0 for holder in self.holders)
+
+    @property
+    def free_compute(self) -> int | None:
+        """Percent; None: nobody knows."""
+        known = all(self.compute(holder) is not None for holder in self.holders)
+        return WHOLE - self.booked if known else None
 
 
 def gpu_rows(
@@ -59,7 +77,8 @@ def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
     for service in services:
         spec, plan = service["spec"], service.get("status", {}).get("plan") or {}
         slo = spec["slo"]
-        figure = f"{FIGURE.get(spec['objective'], '')} {plan.get('qps', '-')}"
+        what = "holds" if plan.get("tried") else FIGURE.get(spec["objective"], "")
+        figure = f"{what} {plan.get('qps', '-')}"
         table.add_row(
             service["metadata"]["name"],
             ready_of(service).get("status", "Unknown"),
@@ -85,29 +104,49 @@ def ready_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def gpu_picture(rows: Sequence[GpuRow]) -> RenderableType:
-    """A bar per GPU, a letter per model."""
+    """Two bars per GPU, of memory and of compute, with a letter per model."""
     models = sorted({holder.model for row in rows for holder in row.holders})
     letters = {model: ascii_uppercase[number % 26] for number, model in enumerate(models)}
     styles = {model: COLOURS[number % len(COLOURS)] for number, model in enumerate(models)}
     largest = max((row.memory for row in rows), default=1)
-    table = Table("NODE", "GPU", "PRODUCT", "MEMORY", "HELD MIB", title="GPUs", box=None)
+    table = Table("NODE", "GPU", "PRODUCT", "MEMORY", title="GPUs", box=None)
     table.add_column("FREE MIB", justify="right")
+    table.add_column("COMPUTE")
+    table.add_column("FREE %", justify="right")
+    table.add_column("HELD, MIB/%")
     for row in rows:
-        bar = Text()
-        for holder in row.holders:
-            bar.append(letters[holder.model] * _cells(holder.mib, largest), styles[holder.model])
-        bar.append("·" * max(0, _cells(row.memory, largest) - len(bar)), "dim")
-        table.add_row(row.node, row.gpu, row.product, bar, _held(row.holders, letters), str(row.free))
+        held = [(holder.model, _cells(holder.mib, largest, BAR)) for holder in row.holders]
+        memory = _bar(held, _cells(row.memory, largest, BAR), letters, styles)
+        booked = [(holder.model, _cells(row.compute(holder) or 0, WHOLE, COMPUTE_BAR)) for holder in row.holders]
+        compute = _bar(booked, COMPUTE_BAR, letters, styles, "?" if row.free_compute is None else "·")
+        free = "-" if row.free_compute is None else str(row.free_compute)
+        table.add_row(row.node, row.gpu, row.product, memory, str(row.free), compute, free, _held(row, letters))
     legend = Text("  ").join(Text(f"{letters[model]} = {model}", styles[model]) for model in models)
     return Group(table, legend)
 
 
-def _cells(mib: int, largest: int) -> int:
-    return max(1, round(BAR * mib / largest))
+def _bar(
+    parts: Iterable[tuple[str, int]],
+    length: int,
+    letters: Mapping[str, str],
+    styles: Mapping[str, str],
+    rest: str = "·",
+) -> Text:
+    bar = Text()
+    for model, cells in parts:
+        bar.append(letters[model] * cells, styles[model])
+    bar.append(rest * max(0, length - len(bar)), "dim")
+    return bar
 
 
-def _held(holders: Sequence[GpuHolder], letters: Mapping[str, str]) -> str:
-    return " ".join(f"{letters[holder.model]}:{holder.mib}" for holder in holders) or "idle"
+def _cells(amount: int, whole: int, length: int) -> int:
+    return max(1, round(length * amount / whole)) if amount else 0
+
+
+def _held(row: GpuRow, letters: Mapping[str, str]) -> str:
+    shares = ((holder, row.compute(holder)) for holder in row.holders)
+    parts = (f"{letters[h.model]}:{h.mib}" + ("" if percent is None else f"/{percent}") for h, percent in shares)
+    return " ".join(parts) or "idle"
 
 
 def sharing(rows: Sequence[GpuRow]) -> str:
@@ -117,9 +156,11 @@ def sharing(rows: Sequence[GpuRow]) -> str:
         gpus = list(group)
         pods = sum(len(row.holders) for row in gpus)
         held = sum(row.memory - row.free for row in gpus) / sum(row.memory for row in gpus)
+        booked = sum(row.booked for row in gpus) / (WHOLE * len(gpus))
         named = "1 pod" if pods == 1 else f"{pods} pods"
         rate = pods / len(gpus)
-        lines.append(f"{pool}: {named} on {len(gpus)} GPUs ({rate:.2f} per GPU), {held:.0%} of the memory held")
+        amounts = f"{held:.0%} of the memory held, {booked:.0%} of the compute booked"
+        lines.append(f"{pool}: {named} on {len(gpus)} GPUs ({rate:.2f} per GPU), {amounts}")
     return "\n".join(lines)
 
 

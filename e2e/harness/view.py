@@ -11,19 +11,20 @@ import httpx
 from harness.kube import Kube, Manifest
 from harness.ports import Ports
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_MEMORY, LABEL_MODEL, LABEL_SERVICE
+from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_COMPUTE, ANNOTATION_GPU_MEMORY, LABEL_MODEL, LABEL_SERVICE
 
 FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class GpuHolder:
-    """MiB that a bound pod holds on one GPU."""
+    """MiB that a bound pod holds on one GPU. compute: percent; None: it declares none."""
 
     pod: str
     namespace: str
     model: str
     mib: int
+    compute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,11 @@ class ClusterViews:
             gpu = metadata.get("annotations", {}).get(ANNOTATION_GPU)
             if not node or gpu is None or pod["status"].get("phase") in FINISHED:
                 continue
-            amounts = metadata["annotations"][ANNOTATION_GPU_MEMORY].split(",")
+            ids, amounts = gpu.split(","), metadata["annotations"][ANNOTATION_GPU_MEMORY].split(",")
+            percents = _percents(metadata["annotations"].get(ANNOTATION_GPU_COMPUTE), len(ids))
             model = metadata.get("labels", {}).get(LABEL_MODEL, "")
-            for id_, mib in zip(gpu.split(","), amounts, strict=True):
-                holders[node, id_].append(GpuHolder(metadata["name"], metadata["namespace"], model, int(mib)))
+            for id_, mib, compute in zip(ids, amounts, percents, strict=True):
+                holders[node, id_].append(GpuHolder(metadata["name"], metadata["namespace"], model, int(mib), compute))
         return dict(sorted(holders.items()))
 
     def gpu_used(self) -> dict[tuple[str, str], int]:
@@ -132,3 +134,7 @@ class ClusterViews:
     @staticmethod
     def probe(port: int, path: str) -> httpx.Response:
         return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=10.0, trust_env=False)
+
+
+def _percents(annotation: str | None, gpus: int) -> list[int | None]:
+    return [None] * gpus if annotation is None else [int(text) for text in annotation.split(",")]

@@ -23,6 +23,7 @@ from hetserve_operator.plans.pool import Planning, PlanningPool
 from hetserve_operator.plans.process import PlanningProcess
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.extender_lease import ExtenderLease
 from hetserve_operator.watch.handlers import EventHandlers, build_registry, kopf_settings
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.apply import Writer
@@ -114,7 +115,9 @@ class Operator:
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()
         now: Callable[[], datetime] = _now
-        self.observer = Observer(api, self.cache, settings.planning, now)
+        sharing = settings.sharing
+        self.extender = ExtenderLease(api, sharing.extender_namespace, sharing.extender_lease, self._add_all)
+        self.observer = Observer(api, self.cache, settings.planning, now, lambda: self.extender.books_compute)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
         self.book = PlanBook(self.clock, self.queue.add)
         self.planners = PlanningPool(
@@ -173,6 +176,7 @@ class Operator:
         loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("resync", self._resync),
             ("looks", self._look_again),
+            ("extender's lease", self._watch_extender),
             ("leadership", self._lead),
         ]
         loops += [("worker", self.workers.work)] * self.settings.workers
@@ -211,6 +215,10 @@ class Operator:
         candidate = options.candidate(os.environ.get(POD_NAME))
         return Elector(lease_api, options.namespace, options.lease_name, candidate, clock)
 
+    def _add_all(self) -> None:
+        for key in sorted(self.cache.keys()):
+            self._add(key)
+
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)
 
@@ -221,6 +229,8 @@ class Operator:
         """Lists once; then checks periodically whether the watches have lost deletions."""
         while True:
             try:
+                if not self.synced.is_set():
+                    await self.extender.look()
                 await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
@@ -230,6 +240,12 @@ class Operator:
                 continue
             self.synced.set()
             await asyncio.sleep(self.settings.resync)
+
+    async def _watch_extender(self) -> None:
+        await self.synced.wait()
+        while True:
+            await asyncio.sleep(self.extender.pause(self.settings.resync))
+            await self.extender.look()
 
     async def _look_again(self) -> None:
         """Queues every service once per period, one after the other, in case that an event was lost."""

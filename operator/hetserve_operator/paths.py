@@ -29,5 +29,10 @@ def pods_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{_safe(namespace)}/pods"
 
 
+def lease_path(namespace: str, name: str) -> str:
+    """Path of a Lease."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{_safe(namespace)}/leases/{_safe(name)}"
+
+
 def _safe(text: str) -> str:
     return quote(text, safe="")

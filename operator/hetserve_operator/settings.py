@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, PlainValidator
 
 from hetserve.api import names
+from hetserve.base.units import Millionths
 from hetserve.planning.inputs import PlanSettings
+from hetserve.profiles.sharing import parse_max_slowdown
 from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
 
@@ -17,6 +19,28 @@ class OperatorElection(ElectionSettings):
 
     namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
     lease_name: str = Field(default="hetserve-operator", min_length=1)
+
+
+def _max_slowdown(value: object) -> Millionths:
+    if not isinstance(value, str):
+        raise ValueError('must be a decimal number in quotes, for example "1.25"')  # noqa: TRY004  (pydantic's)
+    try:
+        return parse_max_slowdown(value, "")
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
+
+
+class SharingOptions(SettingsModel):
+    """What services that share a GPU are promised.
+
+    max_slowdown: sigma, the most that sharing may multiply a service time by. extender_lease: the Lease in
+    `extender_namespace` on which the extender that leads says that it books compute; empty: it is not asked, and counts
+    as one that does.
+    """
+
+    max_slowdown: Annotated[Millionths, PlainValidator(_max_slowdown)] = Field(default="1.25")  # type: ignore[assignment]
+    extender_namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
+    extender_lease: str = ""
 
 
 class OperatorSettings(SettingsModel):
@@ -37,6 +61,7 @@ class OperatorSettings(SettingsModel):
     workers: int = Field(default=16, ge=1, le=64)
     planner_processes: int = Field(default=2, ge=1, le=64)
     planner_deadline: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
+    sharing: SharingOptions = SharingOptions()
     leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
 
@@ -46,4 +71,8 @@ class OperatorSettings(SettingsModel):
 
     @property
     def planning(self) -> PlanSettings:
-        return PlanSettings(saturation_threshold=self.saturation_threshold, launch_weight=self.launch_weight)
+        return PlanSettings(
+            saturation_threshold=self.saturation_threshold,
+            launch_weight=self.launch_weight,
+            max_slowdown=self.sharing.max_slowdown,
+        )

@@ -12,7 +12,7 @@ from hetserve.placement import Booking, Gpu, GpuRequest, NodeInventory, PodView
 from hetserve.placement.ledger.index import GpuIndex, Occupancy
 
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
-_ARRAYS: Final = (np.int64, np.int64, np.bool_, np.bool_, np.bool_)
+_ARRAYS: Final = (np.int64, np.int64, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
 """Types of the arrays that begin an `Occupancy`."""
 _structures: dict[tuple[Any, ...], GpuIndex] = {}
 _values: list[Any] = []
@@ -41,7 +41,8 @@ def _written(index: GpuIndex) -> tuple[Any, ...]:
     key = (tuple(index.nodes), index.unreadable)
     _structures.setdefault(key, index)
     occupancy = index.occupancy()
-    return key, [array.tobytes() for array in occupancy[:5]], occupancy[5:]
+    arrays: Any = occupancy[: len(_ARRAYS)]
+    return key, [array.tobytes() for array in arrays], occupancy[len(_ARRAYS) :]
 
 
 def _index(key: tuple[Any, ...], written: list[bytes], tables: tuple[Any, ...]) -> GpuIndex:

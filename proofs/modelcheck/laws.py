@@ -33,6 +33,9 @@ def _held_but_believed_free(world: World, process: Known) -> Iterator[str]:
         booking = process.bookings.get(pod.uid)
         if held and (booking is None or not _says(booking, pod)):
             yield f"pod {pod.uid} holds {held}, the deciding ledger says {booking and booking.places}"
+        declared = world.scope.shape.pods[pod.slot].compute
+        if held and booking is not None and booking.request.booked_compute != declared:
+            yield f"pod {pod.uid} declares {declared} %, the deciding ledger says {booking.request.booked_compute}"
 
 
 def _says(booking: Booking, pod: PodTruth) -> bool:

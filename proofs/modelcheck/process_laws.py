@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hetserve.objects.resources import WHOLE_COMPUTE
 from modelcheck.process import Process
 
 
@@ -32,3 +33,7 @@ def _search_structure(process: Process) -> Iterator[str]:
         row = index.row[use.node, use.gpu.id]
         if int(index.free[row]) != use.free_mib or bool(index.idle[row]) != (not use.bookings):
             yield f"GPU {use.gpu.id} of {use.node}: index {int(index.free[row])} MiB, bookings {use.free_mib} MiB"
+        compute = WHOLE_COMPUTE - int(index.free_compute[row]), int(index.undeclared[row])
+        if compute != (use.booked_compute, len(use.undeclared)):
+            there = use.booked_compute, len(use.undeclared)
+            yield f"GPU {use.gpu.id} of {use.node}: index {compute} (percent, undeclared pods), bookings {there}"

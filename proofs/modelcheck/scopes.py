@@ -22,6 +22,12 @@ OTHER: Final = PodSpec(40, "other", annotations=PACKED)
 """Fits beside SMALL, as another SMALL of its model does not."""
 WHOLE: Final = PodSpec(0, "m", resources=(("hetserve.io/gpu", "1"),))
 PAIR: Final = PodSpec(40, "m", resources=(("hetserve.io/gpu", "2"),))
+HALF: Final = PodSpec(40, "m", resources=(("hetserve.io/gpu-compute", "60"),), annotations=PACKED)
+"""Declares compute: the memory of a GPU takes two, its compute one."""
+REST: Final = PodSpec(40, "other", resources=(("hetserve.io/gpu-compute", "40"),), annotations=PACKED)
+"""Fits beside HALF in memory and compute, and never beside OTHER, which declares none."""
+RIVAL: Final = PodSpec(40, "rival", resources=(("hetserve.io/gpu-compute", "60"),), annotations=PACKED)
+"""Fits beside HALF in memory only."""
 THREE: Final = Shape((ALONE, ALONE, ALONE), ONE_NODE)
 APART: Final = Shape((ALONE, ALONE, ALONE), TWO_NODES)
 ONE_GPU: Final = Shape((ALONE, ALONE), {"n0": 1})
@@ -57,6 +63,9 @@ SCOPES: Final[tuple[Scope, ...]] = (
     Scope("2 pods, two of lost, deleted and refused", TWO_GPUS, UNSURE, 2),
     Scope("1 pod, any two faults or edits", Shape((ALONE,), ONE_NODE), EDITED, 2),
     Scope("a whole GPU and a pair, any fault or edit", Shape((WHOLE, PAIR), ONE_NODE), EDITED, 1),
+    Scope("2 pods that share memory and not compute, any fault or edit", Shape((HALF, RIVAL), ONE_NODE), EDITED, 1),
+    Scope("compute beside none declared, any fault or edit", Shape((REST, OTHER), ONE_NODE), EDITED, 1),
+    Scope("two that share compute and one more, a fault", Shape((HALF, REST, RIVAL), {"n0": 1}), UNSURE, 1),
     Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
     Scope("2 processes, 1 GPU, a fault beside the change", ONE_GPU, FAILOVER, 1, processes=2),
     Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),

@@ -26,6 +26,11 @@ class PodSpec:
     resources: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def compute(self) -> int:
+        """Percent that it holds on each GPU: all of a whole one, 0 if it declares none."""
+        return int(dict(self.resources).get(names.RESOURCE_GPU_COMPUTE, 0)) if self.mib else 100
+
 
 class PodTruth(NamedTuple):
     """One incarnation of a pod as the API server has it."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
@@ -186,7 +187,7 @@ class Extender:
 
     def _leader(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leader:
         options = self.settings.leader_election
-        candidate = options.candidate(pod)
+        candidate = options.candidate(pod, (names.ANNOTATION_BOOKS_COMPUTE,))
         elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
         return Leader(elector, api, self.pods, self.revisions, self.placer)
 

@@ -10,10 +10,11 @@ from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
-from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
+from sharing_scene import left_by_the_version_before, measure
 
 Json = dict[str, Any]
 SERVICE = path_of(service("rm2"))
@@ -41,6 +42,53 @@ async def test_two_services_after_the_same_gpus_come_to_rest() -> None:
     assert len(changes) <= 8, f"services that chase one another's GPU never serve: {changes}"
     held = [pod["metadata"]["labels"]["hetserve.io/service"] for _, pod in sim.cluster.pods()]
     assert sorted(set(held)) == ["one", "two"], "one service took what both could have shared"
+
+
+def sharer(name: str) -> list[Json]:
+    """A service that books 40 % of a GPU's compute for one instance, with its profile."""
+    overrides = {"spec.model": name, "spec.gpuMemory": "2Gi", **MEASURED}
+    wish = {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.budget.hourly": "0.1"}
+    return [model_profile(f"{name}-gpu", overrides), service(name, wish)]
+
+
+async def test_services_share_a_gpu_as_far_as_its_compute_goes_and_come_to_rest() -> None:
+    sim = SimulatedOperator()
+    per_gib = instance_type(overrides={"spec.price": {"hourly": "0.04", "per": "GiB"}})
+    sim.add(node("gpu-0", GPU_TYPE, gpus=1, pods=4), per_gib, *sharer("one"), *sharer("two"), *sharer("three"))
+    await sim.converge(200)
+    reasons = {name: sim.service(name)["status"]["reason"] for name in ("one", "two", "three")}
+    assert sorted(reasons.values()) == ["AllInstancesReady", "AllInstancesReady", "CapacityTooLow"]
+    (waiting,) = (name for name, reason in reasons.items() if reason == "CapacityTooLow")
+    sim.api.remove(path_of(service(next(name for name in reasons if name != waiting))))
+    await sim.converge(200)
+    assert sim.condition("Ready", waiting)["status"] == "True", "compute that came free is not used"
+    assert sim.condition("SharingKept", waiting)["status"] == "True"
+
+
+async def test_services_of_before_that_share_a_gpu_get_there_when_all_are_measured() -> None:
+    """What is measured first waits for a GPU without pods that declare nothing, and is not stuck."""
+    sim = left_by_the_version_before()
+    for spare in ("g2", "g3"):
+        sim.api.remove(f"/api/v1/nodes/{spare}")
+    sim.add(*(node(name, GPU_TYPE, gpus=1, pods=4) for name in ("g0", "g1")))
+    plan = {"summary": f"1x{GPU_TYPE}", "hourlyCost": "0.048", "qps": "1.0", "planner": "flow", "inputs": "old"}
+    plan["counts"] = [{"instanceType": GPU_TYPE, "count": 1}]  # type: ignore[assignment]
+    _, two = sharer("two")
+    sim.add({**two, "status": {"plan": plan}})
+    sim.add(model_profile("two-gpu", {"spec.model": "two", "spec.gpuMemory": "2Gi"}))
+    await sim.converge(200)
+    asked = [pod["spec"]["containers"][0]["resources"]["limits"] for _, pod in sim.cluster.pods()]
+    assert all("hetserve.io/gpu-memory" in one and "hetserve.io/gpu-compute" not in one for one in asked)
+    assert len(asked) == 4, "each of two GPUs has an instance of both, by memory alone"
+    measure(sim, "0.5")
+    await sim.converge(200)
+    sim.add(*sharer("two"))
+    await sim.converge(300)
+    for name in ("rm2", "two"):
+        assert sim.condition("Ready", name)["status"] == "True"
+        assert sim.condition("SharingUnmeasured", name)["status"] == "False"
+        assert sim.condition("SharingKept", name)["status"] == "True"
+    assert sim.service("rm2")["status"]["plan"]["counts"][0]["count"] == 2
 
 
 async def test_a_gpu_that_becomes_free_goes_to_the_service_that_was_displaced() -> None:

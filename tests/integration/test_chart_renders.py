@@ -44,6 +44,8 @@ REFUSED = {
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
     "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),
+    "a slow-down below one": ("sharing.maxSlowdown=0.9", "sharing/maxSlowdown"),
+    "a slow-down that is no text": ("sharing.maxSlowdown=2", "sharing/maxSlowdown"),
     "an extender behind HTTPS, whose certificate nobody would verify": (
         "scheduler.extenderUrl=https://x",
         "extenderUrl",
@@ -92,6 +94,17 @@ def test_without_an_election_there_is_one_operator_and_no_lease() -> None:
     assert not {"Role", "PodDisruptionBudget"} & operator.keys(), "a Lease and a budget that nobody needs"
 
 
+@pytest.mark.parametrize(("given", "lease"), [("leaseName=x", "x"), ("enabled=false,extender.replicas=1", "")])
+def test_the_operator_asks_for_bookings_where_the_extender_has_a_lease(given: str, lease: str) -> None:
+    documents = [d for d in yaml.safe_load_all(render_chart("--set", f"extender.leaderElection.{given}")) if d]
+    (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "operator" in d["metadata"]["name"]]
+    sharing = yaml.safe_load(settings["settings.yaml"])["sharing"]
+    assert sharing == {"maxSlowdown": "1.25", "extenderNamespace": "hetserve-system", "extenderLease": lease}
+    roles = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"].endswith("-extender-lease")]
+    granted = [(rule["resourceNames"], rule["verbs"]) for role in roles for rule in role["rules"]]
+    assert granted == ([([lease], ["get"])] if lease else [])
+
+
 def test_an_old_operator_ends_before_a_new_one_comes_with_and_without_an_election() -> None:
     alone = "operator.leaderElection.enabled=false,operator.replicas=1"
     for rendered in (render_chart(), render_chart("--set", alone)):
@@ -114,7 +127,7 @@ def test_a_component_sets_its_lease_as_the_chart_names_it(component: str) -> Non
 
 @pytest.mark.parametrize(("setting", "named"), REFUSED.values(), ids=REFUSED)
 def test_a_value_that_would_not_work_is_refused_by_name(setting: str, named: str) -> None:
-    flag = "--set-string" if "saturation" in setting else "--set"
+    flag = "--set-string" if "saturation" in setting or "=0.9" in setting else "--set"
     with pytest.raises(RuntimeError, match=named):
         render_chart(flag, setting)
 

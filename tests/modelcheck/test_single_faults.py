@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from modelcheck.explore import explore
-from modelcheck.scopes import ALONE, ONE_NODE, OTHER, SMALL
+from modelcheck.scopes import ALONE, HALF, ONE_NODE, OTHER, REST, RIVAL, SMALL
 from modelcheck.trace import story
 from modelcheck.truth import PodSpec, Scope, Shape
+from modelcheck.world import World
 
 ONE_GPU = {"n0": 1}
 
@@ -92,3 +93,31 @@ def test_a_pod_that_gets_another_model_on_its_way_shares_with_nobody_of_that_mod
 def test_a_pod_that_no_longer_says_where_it_runs_keeps_its_gpu() -> None:
     finding = explore(Scope("stripped", Shape((SMALL, SMALL), ONE_GPU), {"strip": 1, "restart": 1}, 2))
     assert finding.wrong is None, story(finding)
+
+
+def test_pods_that_fit_by_memory_and_not_by_compute_take_turns() -> None:
+    finding = explore(Scope("compute is short", Shape((HALF, RIVAL), ONE_GPU), {"lose": 1, "restart": 1}, 2))
+    assert finding.wrong is None, story(finding)
+
+
+def test_compute_that_a_pod_holds_is_known_after_a_restart_without_its_annotations() -> None:
+    finding = explore(Scope("compute stripped", Shape((HALF, RIVAL), ONE_GPU), {"strip": 1, "restart": 1}, 2))
+    assert finding.wrong is None, story(finding)
+
+
+def test_who_declares_compute_and_who_declares_none_are_never_side_by_side() -> None:
+    finding = explore(Scope("two kinds", Shape((REST, OTHER), ONE_GPU), {"lose": 1, "restart": 1}, 2))
+    assert finding.wrong is None, story(finding)
+
+
+def test_what_fits_side_by_side_by_memory_and_compute_ends_side_by_side() -> None:
+    scope = Scope("both fit", Shape((HALF, REST), ONE_GPU), {"restart": 1, "delete": 1}, 2)
+    together: list[World] = []
+
+    def visit(world: World) -> None:
+        if all(pod is not None and pod.node for pod in world.pods):
+            together.append(world)
+
+    finding = explore(scope, visit=visit)
+    assert finding.wrong is None, story(finding)
+    assert together, "two pods of 40 MiB and 60 and 40 % fit one GPU"

@@ -12,13 +12,14 @@ from cluster_facts import cluster_facts
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MilliCPU
+from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.objects.node import Taint
 from hetserve.placement import Gpu
 from hetserve.planning.offers import Offer, Offers, resolve_offers
+from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.capacity import Capacity
 from hetserve.reconcile.observed import NodeFact, PodFact
-from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import cpu_profile, cpu_type
 
 SERVICES = (("default", "rm2"), ("default", "other"), ("team", "rm2"))
@@ -43,14 +44,24 @@ def types_of(limit: str) -> dict[str, InstanceType]:
     return {raw["metadata"]["name"]: InstanceType.model_validate(raw) for raw in raws}
 
 
-def offers_of(model: str, types: dict[str, InstanceType], gpu_memory: str) -> tuple[Offer, ...]:
+SHARING: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "shared": (MEASURED, ()),
+    "light": ({**MEASURED, "spec.computeShare": "0.2"}, ()),
+    "exclusive": ({}, ()),
+    "undeclared": ({}, TYPES),
+}
+"""Overrides of the profiles, and the types on which instances declare no compute."""
+
+
+def offers_of(model: str, types: dict[str, InstanceType], gpu_memory: str, sharing: str) -> tuple[Offer, ...]:
+    measured, undeclared = SHARING[sharing]
     found = InferenceService.model_validate(service("rm2", {"spec.model.name": model}))
     profiles = []
     for name in TYPES:
-        raw = model_profile(name, {"spec.gpuMemory": gpu_memory}) if "c" not in name else cpu_profile(name)
+        raw = model_profile(name, {"spec.gpuMemory": gpu_memory, **measured}) if "c" not in name else cpu_profile(name)
         raw["spec"] |= {"model": model, "instanceType": name}
         profiles.append(ModelProfile.model_validate(raw))
-    offers = resolve_offers(found, types.values(), profiles)
+    offers = resolve_offers(found, types.values(), profiles, SharingRule(undeclared=undeclared))
     assert isinstance(offers, Offers)
     assert len(offers.usable) == len(TYPES)
     return offers.usable
@@ -97,6 +108,7 @@ PODS = st.builds(
     cpu=mostly(MilliCPU(1000), MilliCPU(0), MilliCPU(5000)),
     memory=mostly(MiB(2048), MiB(0)),
     gpu_memory=mostly(MiB(4096), MiB(0), MiB(12288)),
+    gpu_compute=st.sampled_from((Percent(0), Percent(20), Percent(40), Percent(85))),
     terminating=st.booleans(),
     gpus_unknown=mostly(False, True),
     unread=mostly(None, "odd"),
@@ -107,6 +119,7 @@ QUESTIONS = st.fixed_dictionaries(
         "model": mostly(*MODELS),
         "pool": mostly("gpu", "cpu"),
         "gpu_memory": mostly("2Gi", "9Gi"),
+        "sharing": st.sampled_from(sorted(SHARING)),
         "live": st.lists(PODS, max_size=3, unique_by=lambda pod: pod.uid),
         "strangers": st.integers(0, 2),
         "as_remembered": st.booleans(),
@@ -122,10 +135,11 @@ CHANGES = st.one_of(
 )
 KNOWN_TYPES = {pool: types_of(pool) for pool in ("gpu", "cpu")}
 OFFERS = {
-    (model, pool, memory): offers_of(model, KNOWN_TYPES[pool], memory)
+    (model, pool, memory, sharing): offers_of(model, KNOWN_TYPES[pool], memory, sharing)
     for model in MODELS
     for pool in KNOWN_TYPES
     for memory in ("2Gi", "9Gi")
+    for sharing in SHARING
 }
 
 
@@ -160,7 +174,7 @@ class Both:
             live = [pod for pod in self.pods.values() if (pod.namespace, pod.service) == place]
         own, strangers = live[asked["strangers"] :], live[: asked["strangers"]]
         others = [pod for pod in self.pods.values() if (pod.namespace, pod.service) != place]
-        offers = OFFERS[model, asked["pool"], asked["gpu_memory"]]
+        offers = OFFERS[model, asked["pool"], asked["gpu_memory"], asked["sharing"]]
         nodes = [self.nodes[name] for name in sorted(self.nodes)]
         expected = cluster_facts(model, offers, nodes, own, [*others, *strangers])
         assert self.capacity.facts(place, model, offers, own, strangers) == expected

@@ -80,7 +80,7 @@ def booked_scenes(draw: st.DrawFn) -> tuple[SharingScene, float]:
         # c_ij sqrt(b_i b_j) / 8 is greatest where both batches are.
         most = booked * (sigma - 1) * 8 / LARGEST
         use = ComputeUse(min(booked * sigma, 1.0), {"s0": most * draw(st.floats(0, 1))}, most)
-        service = replace(shared_service(f"s{s}", PULL, use), expected=sigma)
+        service = replace(shared_service(f"s{s}", PULL, use), expected={"a": sigma})
         loads.append(Offered(service, draw(st.floats(0.1, 20.0)), 60, 100 * s + draw(st.integers(0, 99))))
         seats.append(GpuInstance(f"s{s}", "a", "g"))
     return SharingScene(tuple(loads), tuple(seats)), sigma

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetserve.base.units import MiB
+from hetserve.base.units import MiB, Percent
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
 from hetserve.placement.decision.decide import scores
 from hetserve.placement.ledger.bookings import Booking, State
@@ -18,10 +18,20 @@ NODES = ("n0", "n1", "n2")
 UNLISTED = "9"
 MODELS = st.sampled_from(["a", "a", "b", None])
 REQUESTS = st.builds(
-    lambda mib, model, gpus, share, selector: GpuRequest(
-        "p", "d", "p", MiB(mib), model, gpus=gpus, whole=mib == 0, anti_affinity=share, selector=selector
+    lambda mib, compute, model, gpus, share, selector: GpuRequest(
+        "p",
+        "d",
+        "p",
+        MiB(mib),
+        model,
+        gpus=gpus,
+        whole=mib == 0,
+        anti_affinity=share,
+        selector=selector,
+        compute=compute if mib else None,
     ),
     st.sampled_from([0, 100, 600, 1500]),
+    st.sampled_from([None, None, Percent(30), Percent(80)]),
     MODELS,
     st.sampled_from([1, 1, 2]),
     st.sampled_from(AntiAffinity),
@@ -41,6 +51,7 @@ BOOKED = st.tuples(
     st.sampled_from([10, 100, 300]),
     MODELS,
     st.sampled_from(AntiAffinity),
+    st.sampled_from([None, None, Percent(30), Percent(80)]),
 )
 
 
@@ -55,8 +66,8 @@ def indexes(draw: st.DrawFn) -> GpuIndex:
         problem = "unreadable" if not listed and draw(st.booleans()) else None
         nodes.append(NodeInventory(name, f"uid-{name}", listed, problem))
     index = GpuIndex(nodes)
-    for node, gpu, mib, model, share in draw(st.lists(BOOKED, min_size=1, max_size=9)):
-        request = GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share)
+    for node, gpu, mib, model, share, compute in draw(st.lists(BOOKED, min_size=1, max_size=9)):
+        request = GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share, compute=compute)
         booking = Booking(request, ((node, gpu),), (MiB(mib),), State.BOUND, **draw(st.sampled_from(SAID)))
         index.book((node, gpu), booking, 1)
     return index

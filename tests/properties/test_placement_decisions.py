@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve.base.units import MiB, Seconds
+from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.placement import (
     AntiAffinity,
     Gpu,
@@ -24,6 +26,7 @@ from hetserve.placement import (
     scores,
 )
 from hetserve.placement.decision.decide import fits
+from hetserve.placement.decision.explain import explain
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
@@ -48,7 +51,7 @@ SELECTORS = st.sampled_from(
     ]
 )
 REQUESTS = st.builds(
-    lambda mib, model, count, share, policy, selector: GpuRequest(
+    lambda mib, compute, model, count, share, policy, selector: GpuRequest(
         "p",
         "d",
         "p",
@@ -59,8 +62,10 @@ REQUESTS = st.builds(
         anti_affinity=share,
         policy=policy,
         selector=selector,
+        compute=compute if mib else None,
     ),
     st.sampled_from([0, 1, 400, 400, 1000, 2000, 3000]),
+    st.sampled_from([None, None, Percent(1), Percent(30), Percent(70), Percent(100)]),
     st.sampled_from(["a", "b", None]),
     st.sampled_from([1, 1, 2, 3]),
     st.sampled_from(AntiAffinity),
@@ -90,6 +95,7 @@ def clusters(draw: st.DrawFn) -> Ledger:
             asked.whole,
             asked.anti_affinity,
             asked.policy,
+            compute=asked.compute,
         )
         chosen = decide(ledger.index, held, draw(OFFERS)).chosen
         if chosen is not None:
@@ -122,11 +128,22 @@ def _fits(use: GpuUse, request: GpuRequest) -> bool:
         both_share = AntiAffinity.HARD not in (booking.request.anti_affinity, request.anti_affinity)
         if request.model is not None and booking.request.model == request.model and not both_share:
             return False
-    return use.free_mib >= request.memory_mib
+        if not booking.request.whole and (booking.request.compute is None) != (request.compute is None):
+            return False
+    booked = sum(booking.request.compute or 0 for booking in use.bookings)
+    return use.free_mib >= request.memory_mib and booked + (request.compute or 0) <= 100
 
 
-def _badness(policy: PolicyName, node_pods: Callable[[str], int]) -> Callable[[GpuUse], tuple[int, ...]]:
-    rules: dict[PolicyName, Callable[[GpuUse], tuple[int, ...]]] = {
+def _badness(
+    policy: PolicyName, request: GpuRequest, node_pods: Callable[[str], int]
+) -> Callable[[GpuUse], tuple[float, ...]]:
+    def scarcer(use: GpuUse) -> float:
+        """Share left of what is scarcer, exactly: sizes of GPUs and percents are few."""
+        memory = Fraction(use.free_mib - request.memory_mib, use.gpu.memory_mib)
+        return float(min(memory, Fraction(100 - use.booked_compute - request.booked_compute, 100)))
+
+    rules: dict[PolicyName, Callable[[GpuUse], tuple[float, ...]]] = {
+        PolicyName("DominantWorstFit"): lambda use: (-scarcer(use), -use.free_mib),
         PolicyName("WorstFit"): lambda use: (bool(use.bookings), -use.free_mib),
         PolicyName("BestFit"): lambda use: (not use.bookings, use.free_mib),
         PolicyName("Spread"): lambda use: (len(use.bookings), node_pods(use.node), -use.free_mib),
@@ -134,11 +151,13 @@ def _badness(policy: PolicyName, node_pods: Callable[[str], int]) -> Callable[[G
     return rules[policy]
 
 
-def _plain_nodes(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list[tuple[list[tuple[int, ...]], Places]]:
+def _plain_nodes(
+    ledger: Ledger, request: GpuRequest, offered: list[str]
+) -> list[tuple[list[tuple[float, ...]], Places]]:
     """Every node that fits, best first: (badness of its GPUs, the worst first; places)."""
     uses = list(ledger.gpus())
     held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
-    badness = _badness(request.policy or PolicyName("WorstFit"), lambda node: held[node])
+    badness = _badness(request.policy or PolicyName("WorstFit"), request, lambda node: held[node])
     found = []
     for node in sorted(set(offered)):
         here = [use for use in uses if use.node == node and _fits(use, request)]
@@ -153,7 +172,7 @@ def _plain_gpus(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list
     """For one GPU: every GPU that fits, best first."""
     uses = list(ledger.gpus())
     held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
-    badness = _badness(request.policy or PolicyName("WorstFit"), lambda node: held[node])
+    badness = _badness(request.policy or PolicyName("WorstFit"), request, lambda node: held[node])
     fitting = [use for use in uses if use.node in offered and _fits(use, request)]
     fitting.sort(key=lambda use: (badness(use), use.node, int(use.gpu.id)))
     return [((use.node, use.gpu.id),) for use in fitting]
@@ -222,4 +241,21 @@ def test_whoever_gets_a_whole_gpu_is_alone_on_it(ledger: Ledger, request: GpuReq
     for use in ledger.gpus():
         assert len(use.bookings) == 1 or not any(booking.request.whole for booking in use.bookings)
         assert use.free_mib >= 0
+        assert use.booked_compute <= 100
+        assert not use.undeclared or not use.booked_compute, "who declares compute lies beside who declares none"
     assert all("unhealthy" in problem or "nvidia.com/gpu" in problem for problem in problem_lines(ledger.problems()))
+
+
+@given(ledger=clusters(), request=REQUESTS, more=st.tuples(st.integers(0, 900), st.integers(0, 70)))
+def test_who_asks_for_more_fits_no_gpu_that_who_asks_for_less_does_not(
+    ledger: Ledger, request: GpuRequest, more: tuple[int, int]
+) -> None:
+    if request.whole:
+        return
+    mib, percent = more
+    compute = None if request.compute is None else Percent(min(request.compute + percent, 100))
+    larger = replace(request, memory_mib=MiB(request.memory_mib + mib), compute=compute)
+    fitting = [{(one.node, one.gpu.id) for one in explain(ledger, asked) if one.fits} for asked in (request, larger)]
+    assert fitting[1] <= fitting[0]
+    passed = [set(feasible(ledger.index, asked, NODES)[0]) for asked in (request, larger)]
+    assert passed[1] <= passed[0]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetserve.base.units import MiB
+from hetserve.base.units import MiB, Percent
 from hetserve.placement import FilterOutcome, GpuRequest, Ledger, NodeInventory, decide
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.refusals import RefusalKind
@@ -58,6 +58,7 @@ def requests(draw: st.DrawFn, uid: str) -> GpuRequest:
         whole=whole,
         anti_affinity=draw(st.sampled_from(AntiAffinity)),
         selector=draw(selectors),
+        compute=None if whole else draw(st.sampled_from((None, None, Percent(30), Percent(60), Percent(100)))),
     )
 
 
@@ -92,6 +93,9 @@ def test_a_gpu_is_refused_by_the_explanation_exactly_if_the_decision_refuses_it(
         chosen = decide(ledger.index, only, [verdict.node]).chosen if accepted else None
         assert verdict.fits == (chosen is not None), f"{verdict} but decided {chosen}"
         assert verdict.free_mib == ledger.free((verdict.node, verdict.gpu.id))
+        row = ledger.index.row[verdict.node, verdict.gpu.id]
+        undeclared = int(ledger.index.undeclared[row])
+        assert verdict.free_compute == (None if undeclared else int(ledger.index.free_compute[row]))
         refused = decide(ledger.index, request, [verdict.node], explain=True).refusals
         closed = {gpu_reason_text(one) for one in verdict.reasons if one.kind.value in {cause.value for cause in Cause}}
         by_cause = [refusal_text(one) for one in refused if one.kind is RefusalKind.CLOSED]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hetserve.base.units import MiB, Seconds
+from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
 from hetserve.placement.check import violations
 from hetserve.placement.ledger.allocations import Allocations
@@ -25,14 +25,20 @@ MODELS = ["a", "b"]
 LATER = Seconds(1e9)
 
 
-def _request(uid: str, mib: int, gpus: int, model: str | None, anti_affinity: AntiAffinity) -> GpuRequest:
-    return GpuRequest(uid, "d", uid, MiB(mib), model, gpus, whole=mib == 0, anti_affinity=anti_affinity)
+def _request(
+    uid: str, share: tuple[int, int | None], gpus: int, model: str | None, anti_affinity: AntiAffinity
+) -> GpuRequest:
+    """`share`: MiB (0: whole GPUs) and percent of compute."""
+    mib, percent = share
+    compute = None if percent is None else Percent(percent)
+    whole = mib == 0
+    return GpuRequest(uid, "d", uid, MiB(mib), model, gpus, whole, anti_affinity=anti_affinity, compute=compute)
 
 
 REQUESTS = st.builds(
     _request,
     st.sampled_from(UIDS),
-    st.sampled_from([0, 0, 100, 600, 1000]),
+    st.sampled_from([(0, None), (0, None), (100, None), (600, None), (1000, None), (100, 30), (100, 80), (600, 60)]),
     st.sampled_from([1, 1, 2, 3]),
     st.sampled_from([*MODELS, None]),
     st.sampled_from(AntiAffinity),
@@ -117,15 +123,16 @@ class LedgerOfSeveral(RuleBasedStateMachine):
     @invariant()
     def the_index_is_the_one_built_anew(self) -> None:
         kept, anew = self.ledger.index, _built_anew(self.ledger)
-        for part in ("free", "pods", "idle", "open", "healthy", "memory"):
+        for part in ("free", "free_compute", "accounted", "pods", "idle", "open", "healthy", "memory"):
             assert (getattr(kept, part) == getattr(anew, part)).all(), part
         assert (kept.usable == kept.open & kept.healthy).all()
         for node in NODES:
             assert set(kept.unattributed(node)) == set(anew.unattributed(node))
+        assert kept.accounts == anew.accounts
         assert kept.content == anew.content, "what is equal looks changed, or what changed looks equal"
         for model in MODELS:
             for anti_affinity in AntiAffinity:
-                asking = _request("asking", 1, 1, model, anti_affinity)
+                asking = _request("asking", (1, None), 1, model, anti_affinity)
                 assert (kept.without_model(kept.all, asking) == anew.without_model(anew.all, asking)).all()
 
     @invariant()
@@ -134,6 +141,8 @@ class LedgerOfSeveral(RuleBasedStateMachine):
         for use in self.ledger.gpus():
             row = index.row[use.node, use.gpu.id]
             assert int(index.free[row]) == use.free_mib
+            assert int(index.free_compute[row]) == 100 - use.booked_compute
+            assert int(index.undeclared[row]) == len(use.undeclared)
             assert int(index.pods[row]) == len(use.bookings)
             assert bool(index.open[row]) == use.open == (not index.unattributed(use.node))
 
@@ -171,11 +180,14 @@ def _written(ledger: Ledger, uid: str) -> dict[str, object]:
     request = booking.request
     limits = {"hetserve.io/gpu": str(request.gpus)}
     limits |= {} if request.whole else {"hetserve.io/gpu-memory": str(request.memory_mib)}
+    limits |= {} if request.compute is None else {"hetserve.io/gpu-compute": str(request.compute)}
     annotations = {
         "hetserve.io/gpu": ",".join(booking.gpus),
         "hetserve.io/gpu-memory": ",".join(map(str, booking.mib)),
         "hetserve.io/anti-affinity": request.anti_affinity.value,
     }
+    if request.compute is not None:
+        annotations["hetserve.io/gpu-compute"] = ",".join([str(request.compute)] * request.gpus)
     labels = {"hetserve.io/model": request.model} if request.model else {}
     return {
         "metadata": {"name": uid, "namespace": "d", "uid": uid, "annotations": annotations, "labels": labels},

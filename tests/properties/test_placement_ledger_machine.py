@@ -28,6 +28,8 @@ from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster, Raw, is_stran
 ANSWERS = st.sampled_from(["comes", "is lost", "is late"])
 ASKS = st.sampled_from([(2000, None), (4000, None), (6000, None), (9999, None), (4000, 2), (6000, 2), (0, 1), (0, 2)])
 """(MiB on each GPU, number of GPUs); 0 MiB: whole GPUs."""
+COMPUTE = st.sampled_from([None, None, 30, 60, 100])
+"""Percent that a pod declares; who asks for whole GPUs declares none."""
 
 
 class GpuSharing(LateCluster, RuleBasedStateMachine):
@@ -38,15 +40,25 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
     # What users and the scheduler do
 
     @rule(
-        target=pods, slot=st.integers(0, 4), asks=ASKS, model=st.sampled_from("abc"), shares=st.sampled_from([0, 0, 1])
+        target=pods,
+        slot=st.integers(0, 4),
+        asks=st.tuples(ASKS, COMPUTE),
+        model=st.sampled_from("abc"),
+        shares=st.sampled_from([0, 0, 1]),
     )
-    def create(self, slot: int, asks: tuple[int, int | None], model: str, shares: int) -> str:
+    def create(self, slot: int, asks: tuple[tuple[int, int | None], int | None], model: str, shares: int) -> str:
         name = f"p{slot}"
         if name not in self.cluster:
             self.uids += 1
-            (mib, gpus), wish = asks, {names.ANNOTATION_ANTI_AFFINITY: "None"} if shares else {}
+            ((mib, gpus), compute), wish = asks, {names.ANNOTATION_ANTI_AFFINITY: "None"} if shares else {}
             self.cluster[name] = gpu_pod(
-                name, uid=f"u{self.uids}", memory_mib=mib, gpus=gpus, model=model, annotations=wish
+                name,
+                uid=f"u{self.uids}",
+                memory_mib=mib,
+                gpus=gpus,
+                compute=compute if mib else None,
+                model=model,
+                annotations=wish,
             )
             self._tell("ADDED", self.cluster[name])
         return name
@@ -189,6 +201,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
             annotations.pop(names.ANNOTATION_GPU, None)
         if what == "all":
             annotations.pop(names.ANNOTATION_GPU_MEMORY, None)
+            annotations.pop(names.ANNOTATION_GPU_COMPUTE, None)
         if what == "fewer" and names.ANNOTATION_GPU in annotations:
             annotations[names.ANNOTATION_GPU] = annotations[names.ANNOTATION_GPU].rpartition(",")[0]
         self._tell("MODIFIED", raw)
@@ -248,6 +261,8 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
             row = index.row[use.node, use.gpu.id]
             held = sum(CAPACITY if booking.request.whole else booking.request.memory_mib for booking in use.bookings)
             assert int(index.free[row]) == use.free_mib == use.gpu.memory_mib - held
+            assert 100 - int(index.free_compute[row]) == use.booked_compute
+            assert int(index.undeclared[row]) == len(use.undeclared)
             assert bool(index.idle[row]) == (not use.bookings)
             assert bool(index.open[row]) == use.open
 
@@ -263,11 +278,11 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         unsure = {booking.request.name for booking in bookings.values() if UNNAMED in booking.gpus} - strangers
         assert all(unsaid(self.cluster[name]) for name in unsure), "a pod that says all is thought to say too little"
         held = {
-            (booking.request.name, place, mib)
+            (booking.request.name, place, mib, booking.request.compute)
             for booking in bookings.values()
             for place, mib in zip(booking.places, booking.mib, strict=True)
         }
-        said = {(holding.name, holding.place, holding.mib) for holding in holdings(self._ours())}
+        said = {(holding.name, holding.place, holding.mib, holding.compute) for holding in holdings(self._ours())}
         unsure |= strangers
         assert {one for one in held if one[0] not in unsure} == {one for one in said if one[0] not in unsure}
 

@@ -15,7 +15,8 @@ from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
 from hetserve.planning.mincost.ilp import plan_ilp
 from hetserve.planning.mincost.milp import CBC, HIGHS
-from hetserve.testing.planning_strategies import cost_problems
+from hetserve.testing.flow_brute_force import allowed
+from hetserve.testing.planning_strategies import cost_problems, pooled
 
 
 def exact_rate(option: TypeOption, problem: Problem) -> Fraction | None:
@@ -49,7 +50,8 @@ def brute_force(problem: Problem) -> tuple[int, int, tuple[int, ...]] | None:
     for counts in itertools.product(*ranges):
         carried = sum((rate * n for rate, n in zip(rates, counts, strict=True) if rate is not None), Fraction(0))
         cost = sum(option.price * n for option, n in zip(types, counts, strict=True))
-        if carried < needed or (problem.budget is not None and cost > problem.budget):
+        held = dict(zip((option.name for option in types), counts, strict=True))
+        if carried < needed or not allowed(problem, tuple(held[o.name] for o in problem.types), problem.budget):
             continue
         new = [max(n - option.running, 0) for option, n in zip(types, counts, strict=True)]
         objective = cost + sum(launch_charge(o, problem) * n for o, n in zip(types, new, strict=True))
@@ -59,7 +61,7 @@ def brute_force(problem: Problem) -> tuple[int, int, tuple[int, ...]] | None:
 
 
 @settings(deadline=None, max_examples=150)
-@given(cost_problems())
+@given(cost_problems() | pooled(cost_problems()))
 def test_the_plan_is_the_brute_force_optimum_ties_included(problem: Problem) -> None:
     made, best = plan(problem, "ilp"), brute_force(problem)
     assert made.feasible == (best is not None), made.message
@@ -76,7 +78,7 @@ def test_both_solvers_give_equal_plans(problem: Problem) -> None:
 
 
 @settings(deadline=None)
-@given(cost_problems())
+@given(cost_problems() | pooled(cost_problems()))
 def test_every_plan_passes_the_checker_and_its_runner_up_is_no_better(problem: Problem) -> None:
     made = plan(problem, "ilp")
     assert made.reason != "PlannerFailed", made.message

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import MicroDollarsPerHour, parse_money
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.staging import Instances, staged_counts
-from hetserve.testing.builders import service
+from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
 from hetserve_operator.testing import CrashError, SimulatedOperator, path_of
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
@@ -58,6 +58,17 @@ EDITS: dict[str, Callable[[SimulatedOperator], None]] = {
     "a rival profile comes or goes": _toggle_rival_profile,
     "the CPU type goes": lambda sim: sim.api.remove(path_of(cpu_type())),
     "the CPU type comes": lambda sim: sim.add(cpu_type()),
+    "the GPU type is shared": lambda sim: sim.add(
+        instance_type(GPU_TYPE, {"spec.price": {"hourly": "0.035", "per": "GiB"}})
+    ),
+    "the profile holds a part of a GPU": lambda sim: sim.add(model_profile(overrides={"spec.gpuMemory": "4Gi"})),
+    "the profile is measured": lambda sim: sim.add(model_profile(overrides={"spec.gpuMemory": "4Gi", **MEASURED})),
+    "the profile is measured anew": lambda sim: sim.add(
+        model_profile(overrides={"spec.gpuMemory": "4Gi", **MEASURED, "spec.computeShare": "0.8"})
+    ),
+    "the service is exclusive": _edit_service(lambda s: s["spec"].update(sharing="Exclusive")),
+    "an older extender leads": lambda sim: setattr(sim.cluster, "books_compute", False),
+    "an extender leads that books compute": lambda sim: setattr(sim.cluster, "books_compute", True),
     "a node goes": lambda sim: sim.api.remove("/api/v1/nodes/gpu-1"),
     "a Deployment is scaled": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=1)),
     "a Deployment is scaled beyond the budget": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=14)),
@@ -83,6 +94,7 @@ def _judged(sim: SimulatedOperator) -> SimulatedOperator:
 def _good(sim: SimulatedOperator) -> None:
     """Back to the declared state from which all ends alike."""
     sim.add(*rm2_scene())
+    sim.cluster.books_compute = True
     sim.api.remove(path_of(cpu_profile("rival")))
 
 

@@ -32,6 +32,7 @@ resources: Some = st.fixed_dictionaries(
     optional={
         names.RESOURCE_GPU_MEMORY: odd,
         names.RESOURCE_GPU: st.sampled_from(("1", "2", 0)),
+        names.RESOURCE_GPU_COMPUTE: st.one_of(odd, st.sampled_from(("30", "101", "0.5"))),
         names.RESOURCE_NVIDIA_GPU: odd,
         f"{names.RESOURCE_NVIDIA_MIG}1g.5gb": st.sampled_from(("1", "0", "1e9999999")),
         f"{names.NVIDIA}hostdev": odd,
@@ -52,6 +53,7 @@ wishes: Some = st.fixed_dictionaries(
         (
             names.ANNOTATION_GPU,
             names.ANNOTATION_GPU_MEMORY,
+            names.ANNOTATION_GPU_COMPUTE,
             names.ANNOTATION_GPU_PRODUCT,
             names.ANNOTATION_GPU_UUID_EXCLUDE,
             names.ANNOTATION_ANTI_AFFINITY,

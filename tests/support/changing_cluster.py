@@ -9,7 +9,7 @@ from typing import Any
 
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.names import LABEL_SERVICE
-from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
 from hetserve_operator.watch.handlers import EventHandlers
@@ -37,8 +37,10 @@ def broken(raw: Json, part: str) -> Json:
     return raw
 
 
-def foreign(name: str, on: str, gpu: str | None, model: str = "other", mib: str = "12000") -> Json:
-    raw = gpu_pod(name, node=on, gpu=gpu, memory_mib=mib)
+def foreign(
+    name: str, on: str, gpu: str | None, model: str = "other", mib: str = "12000", compute: int | None = None
+) -> Json:
+    raw = gpu_pod(name, node=on, gpu=gpu, memory_mib=mib, compute=compute)
     raw["metadata"].pop("uid", None)
     raw["metadata"]["labels"]["hetserve.io/model"] = model
     return raw
@@ -46,6 +48,8 @@ def foreign(name: str, on: str, gpu: str | None, model: str = "other", mib: str 
 
 CORDONED = {"spec": {"unschedulable": True}}
 LATER = instance_type("later", {"spec.nodeSelector": {"node.kubernetes.io/instance-type": GPU_TYPE}})
+SHARES: list[Json] = [{}, MEASURED, {**MEASURED, "spec.computeShare": "0.8"}]
+"""Of a profile that is not measured, and of two measurements."""
 THINGS: list[Json] = [
     *(node(f"gpu-{n}", GPU_TYPE, gpus=gpus) for n in (0, 1, 9) for gpus in (1, 2)),
     *(node(f"gpu-{n}", GPU_TYPE, gpus=1) | CORDONED for n in (0, 1)),
@@ -60,6 +64,9 @@ THINGS: list[Json] = [
     instance_type(overrides={"spec.price.hourly": "0.6"}),
     instance_type(overrides={"spec.maxInstances": 1}),
     broken(instance_type(), "price"),
+    instance_type(overrides={"spec.price": {"hourly": "0.04", "per": "GiB"}}),
+    *(model_profile(overrides={"spec.gpuMemory": "4Gi", **share}) for share in SHARES),
+    *(foreign("beside", "gpu-3", "0", mib="100", compute=compute) for compute in (None, 20, 65)),
     cpu_type(),
     cpu_type(LABELS),
     cpu_type({"spec.price.hourly": "0.11"}),

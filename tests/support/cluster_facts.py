@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from hetserve.api.instance_type import InstanceType
-from hetserve.objects.resources import MAX_MIB
+from hetserve.placement import Gpu
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
+from hetserve.planning.tenancy import Tenancy
 from hetserve.reconcile.observed import NodeFact, PodFact
 
 
@@ -59,22 +60,30 @@ def _fits(demand: ResourceAmounts, node: NodeFact, pods: Sequence[PodFact]) -> i
 
 def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
     gpu = offer.type.spec.gpu
-    used: dict[str, int] = defaultdict(int)
-    with_model: set[str] = set()
-    for pod in pods:
-        for held in pod.gpu.split(",") if pod.gpu is not None else ():
-            used[held] += pod.gpu_memory or MAX_MIB  # without memory: the whole GPU
-            if pod.model == model:
-                with_model.add(held)
-    if any(pod.gpus_unknown for pod in pods) or not used.keys() <= {g.id for g in node.gpus}:
+    on = {g.id: [p for p in pods if p.gpu is not None and g.id in p.gpu.split(",")] for g in node.gpus}
+    named = {held for pod in pods if pod.gpu is not None for held in pod.gpu.split(",")}
+    if any(pod.gpus_unknown for pod in pods) or not named <= on.keys():
         return 0
     return sum(
         g.healthy
         and gpu is not None
         and g.product == gpu.product
-        and g.id not in with_model
-        and g.memory_mib - used[g.id] >= offer.demand.gpu_memory
+        and all(pod.model != model for pod in on[g.id])
+        and _takes(offer, g, on[g.id])
         for g in node.gpus
+    )
+
+
+def _takes(offer: Offer, gpu: Gpu, there: Sequence[PodFact]) -> bool:
+    """Whether a GPU takes an instance beside these pods; one without memory holds its GPU whole."""
+    whole = any(pod.gpu_memory == 0 for pod in there)
+    if whole or (offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE):
+        return not there
+    declared = {pod.gpu_compute > 0 for pod in there}
+    return (
+        gpu.memory_mib - sum(pod.gpu_memory for pod in there) >= offer.demand.gpu_memory
+        and declared <= {offer.demand.gpu_compute > 0}
+        and sum(pod.gpu_compute for pod in there) + offer.demand.gpu_compute <= 100
     )
 
 

@@ -12,6 +12,7 @@ from hetserve.base.units import Seconds
 from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.check import plugged
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_extender.leader.fence import Revisions
@@ -107,6 +108,8 @@ class LateCluster:
             names.ANNOTATION_GPU: ",".join(booking.gpus),
             names.ANNOTATION_GPU_MEMORY: ",".join(str(mib) for mib in booking.mib),
         }
+        if (compute := compute_note(booking.request)) is not None:
+            raw["metadata"]["annotations"][names.ANNOTATION_GPU_COMPUTE] = compute
         self.bound[uid] = copy.deepcopy(raw["metadata"])
         self._tell("MODIFIED", raw)
         return True

@@ -15,6 +15,7 @@ from hetserve.registry.search_methods import SEARCH_METHODS, SearchMember
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy
     from hetserve.placement.ledger.index import GpuIndex, Numbers
+    from hetserve.placement.pods.requests import GpuRequest
     from hetserve.planning import Plan, Problem
     from hetserve.planning.plan import Evaluator
     from hetserve.planning.search.session import Session
@@ -45,7 +46,7 @@ def queue_head() -> Policy:
     return dataclasses.replace(make_policy("fcfs"), name=DISPATCH.name)
 
 
-def fewest_free(index: GpuIndex) -> Numbers:
+def fewest_free(index: GpuIndex, _request: GpuRequest) -> Numbers:
     """A rank for each GPU."""
     ranks: Numbers = (1 << 28) - index.free
     return ranks

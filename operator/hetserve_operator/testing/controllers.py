@@ -11,20 +11,26 @@ import json
 from typing import Any
 
 from hetserve.api import names
-from hetserve.objects.resources import gpu_memory
-from hetserve.placement.ledger.inventory import parse_node
+from hetserve.objects.resources import WHOLE_COMPUTE
+from hetserve.placement.ledger.inventory import Gpu, parse_node
+from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.pods.view import parse_pod
 from hetserve_shell.testing.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 
 
 class Controllers:
-    """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server."""
+    """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server.
+
+    books_compute: False: the extender is of before compute was booked.
+    """
 
     def __init__(self, api: FakeApiServer) -> None:
         self.api = api
         self.made = 0
         self.terminating_ticks = 1
+        self.books_compute = True
 
     def tick(self) -> None:
         """Moves everything by one stage."""
@@ -107,18 +113,28 @@ class Controllers:
             if any(labels.get(k) != v for k, v in wanted.items()):
                 continue
             here = [p for _, p in self.pods() if p["spec"].get("nodeName") == node["metadata"]["name"]]
-            mib = gpu_memory(pod["spec"])
-            if mib == 0:
+            request = parse_pod(pod).request
+            if not request.needs_gpu:
                 if len(here) < int(node["status"]["allocatable"]["pods"]):
                     return node["metadata"]["name"], None
                 continue
             for gpu in parse_node(node).gpus:
                 on_it = [p for p in here if p["metadata"]["annotations"].get(names.ANNOTATION_GPU) == gpu.id]
-                models = {p["metadata"]["labels"].get(names.LABEL_MODEL) for p in on_it}
-                free = gpu.memory_mib - sum(gpu_memory(p["spec"]) for p in on_it)
-                if free >= mib and pod["metadata"]["labels"].get(names.LABEL_MODEL) not in models:
+                if self._takes(gpu, request, [parse_pod(p).request for p in on_it]):
                     return node["metadata"]["name"], gpu.id
         return None
+
+    def _takes(self, gpu: Gpu, request: GpuRequest, there: list[GpuRequest]) -> bool:
+        """Whether a GPU with these pods takes one more, by the rules of the extender."""
+        if request.whole or any(other.whole for other in there):
+            return not there
+        room = gpu.memory_mib - sum(other.memory_mib for other in there) >= request.memory_mib
+        if request.model in {other.model for other in there} or not room:
+            return False
+        if not self.books_compute:
+            return True
+        alike = all((other.compute is None) == (request.compute is None) for other in there)
+        return alike and sum(other.booked_compute for other in (request, *there)) <= WHOLE_COMPUTE
 
     def _roll(self, path: str, deployment: Json) -> None:
         """maxSurge 0, maxUnavailable 1: an old pod goes only while every other one is ready."""

@@ -35,7 +35,7 @@ class CrashError(BaseException):
 
 
 class SimulatedOperator:
-    """An operator with its simulated cluster. clock: seconds, advanced only by the test.
+    """An operator with its simulated cluster. clock: seconds, advanced only by the test. settings: from a restart on.
 
     plans: what answers the questions of its steps; None: `planner`, at once.
     """
@@ -44,6 +44,7 @@ class SimulatedOperator:
         self.api = FakeApiServer(statuses=STATUSES)
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
+        self.settings = PlanSettings()
         self._plans = PlansAtOnce(planner) if plans is None else plans
         self.metrics = OperatorMetrics()
         self.restart()
@@ -53,7 +54,7 @@ class SimulatedOperator:
         self._plans = self._plans if plans is None else plans
         api = self.connection()
         self.cache = Cache()
-        self.observer = Observer(api, self.cache, PlanSettings(), self._now)
+        self.observer = Observer(api, self.cache, self.settings, self._now, lambda: self.cluster.books_compute)
         writer = Writer(api, "simulated", self._now)
         self.leadership = OperatorLeadership()
         self.controller = Controller(

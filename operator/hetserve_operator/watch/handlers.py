@@ -18,6 +18,7 @@ from hetserve.api.kinds import INSTANCE_TYPE, KINDS, MODEL_PROFILE, CustomResour
 from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.capacity import takes_instances
 from hetserve.reconcile.interest import may_use
+from hetserve.reconcile.neighbours import disturbed_by
 from hetserve.reconcile.observed import Broken, NodeFact, PodFact, ServiceOutline
 from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, Cache, place_of
 from hetserve_operator.watch.interests import Interests
@@ -122,6 +123,14 @@ class EventHandlers:
         if _taken(before) != _taken(after):
             nodes = {pod.node for pod in (before, after) if pod is not None and pod.node is not None}
             self._room_changed(*map(self._cache.capacity.node, nodes))
+            self._neighbours_changed(before, after)
+
+    def _neighbours_changed(self, *pods: PodFact | None) -> None:
+        """Queues the services on whose GPUs there is more than their bookings allow, with one of the pods."""
+        for pod in filter(None, pods):
+            for others in self._cache.capacity.beside(pod).values():
+                for key in disturbed_by(pod, others):
+                    self._add_later(Key(*key))
 
     def _room_changed(self, *nodes: NodeFact | None) -> None:
         """Queues the services for which the room of a type on one of the nodes counts."""
@@ -152,7 +161,8 @@ def _taken(pod: PodFact | None) -> tuple[object, ...] | None:
     """What a bound pod takes of its node; None for an unbound one."""
     if pod is None or pod.node is None:
         return None
-    return pod.node, pod.gpu, pod.gpu_memory, pod.model, pod.cpu, pod.memory, pod.gpus_unknown, pod.unread is None
+    gpus = pod.gpu, pod.gpu_memory, pod.gpu_compute, pod.gpus_unknown
+    return pod.node, *gpus, pod.model, pod.cpu, pod.memory, pod.unread is None
 
 
 def build_registry(feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:

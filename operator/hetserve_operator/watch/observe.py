@@ -37,10 +37,18 @@ RECOUNT_PAUSE: Final = 1.0
 
 
 class Observer:
-    """Reads the API for all services."""
+    """Reads the API for all services. books_compute: whether the extender books compute."""
 
-    def __init__(self, api: ApiServer, cache: Cache, planning: PlanSettings, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        cache: Cache,
+        planning: PlanSettings,
+        now: Callable[[], datetime],
+        books_compute: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._api = api
+        self._books_compute = books_compute
         self._cache = cache
         self._planning = planning
         self._now = now
@@ -101,6 +109,7 @@ class Observer:
             cut_held=memory.cut_held(clock),
             written=memory.written,
             fence=memory.fence.fenced(clock),
+            books_compute=self._books_compute(),
             settings=self._planning,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mutants.catalogue.binding import BINDING
+from mutants.catalogue.compute import COMPUTE
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -12,8 +13,22 @@ from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
+from mutants.catalogue.shared_plans import SHARED_PLANS
+from mutants.catalogue.sharing import SHARING
 
-MUTANTS: Final = (*LEDGER, *PLACEMENT, *READING, *BINDING, *LEADERS, *OPERATORS, *QUEUES, *FLOW)
+MUTANTS: Final = (
+    *LEDGER,
+    *COMPUTE,
+    *PLACEMENT,
+    *READING,
+    *BINDING,
+    *LEADERS,
+    *OPERATORS,
+    *SHARED_PLANS,
+    *SHARING,
+    *QUEUES,
+    *FLOW,
+)
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
 

@@ -108,7 +108,7 @@ FLOW: Final = (
         "flow drops the pools",
         _PROGRAM,
         "_Builder._limit_rows",
-        DropStatement("model.row($columns, $numbers, -INFINITY, free / $largest)"),
+        DropStatement("model.row([$columns.new[$i] for $i in $mine], $shares, -INFINITY, $most)"),
         _BY_HAND,
         "test_what_runs_takes_nothing_more_from_its_pool",
     ),

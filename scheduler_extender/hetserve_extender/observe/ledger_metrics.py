@@ -27,6 +27,16 @@ _PER_GPU: Final[Sequence[tuple[str, str, Callable[[GpuUse], int]]]] = (
         "Pods that hold a share of a GPU, reserved ones included.",
         lambda use: len(use.bookings),
     ),
+    (
+        "hetserve_gpu_compute_booked_percent",
+        "Percent of a GPU's compute that pods have booked (above 100: over-booked; whole: 100).",
+        lambda use: use.booked_compute,
+    ),
+    (
+        "hetserve_gpu_undeclared_pods",
+        "Pods that share a GPU and declare no compute.",
+        lambda use: len(use.undeclared),
+    ),
     ("hetserve_gpu_healthy", "1 where the inventory says that a GPU is healthy.", lambda use: int(use.gpu.healthy)),
 )
 _TURN: Final = 500

@@ -116,5 +116,6 @@ def _gpu(use: GpuUse) -> bytes:
 def _pod(booking: Booking, use: GpuUse) -> dict[str, Any]:
     return booking.request.identity() | {
         "memoryMiB": booking.mib[booking.places.index((use.node, use.gpu.id))],
+        "computePercent": booking.request.compute,
         "state": "bound" if booking.state is State.BOUND else "reserved",
     }

@@ -16,6 +16,7 @@ from hetserve.base.units import Seconds
 from hetserve.objects.metadata import uid_of
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement import Booking, GpuRequest, LedgerError, State
+from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve.placement.pods.view import PodView, unread_pod
 from hetserve_extender.verbs.wire import BindArgs
@@ -380,6 +381,8 @@ def binding(args: BindArgs, booking: Booking | None, revision: str) -> dict[str,
             names.ANNOTATION_GPU: ",".join(booking.gpus),
             names.ANNOTATION_GPU_MEMORY: ",".join(str(mib) for mib in booking.mib),
         }
+        if (compute := compute_note(booking.request)) is not None:
+            metadata["annotations"][names.ANNOTATION_GPU_COMPUTE] = compute
     return {
         "apiVersion": "v1",
         "kind": "Binding",

@@ -9,6 +9,7 @@ Where no Lease tells of the past (absent, or never held) the first holder leads 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -63,11 +64,15 @@ def parse_lease(raw: RawObject) -> Lease:
 class Candidate:
     """One contender. `identity` is of this process alone: a restarted one is another, and waits like any other.
 
+    `signs`: annotations in which a holder puts its identity, to say what it can do. A later holder may leave them,
+    so one counts only beside the same `holderIdentity`.
+
     Times are of one monotonic clock [s]; the caller reads it, before a request it sends and after each answer.
     """
 
     identity: str
     terms: Terms
+    signs: tuple[str, ...] = ()
     seen: Lease | None = None
     term: int = 0
     """Counts the times that leadership was won here, or won back after a lapse: a number never comes back."""
@@ -172,7 +177,7 @@ class Candidate:
         if write != "renew":
             before = self.seen.transitions if self.seen else 0
             spec |= {"acquireTime": stamp, "leaseTransitions": before + 1}
-        return _manifest(known, namespace, name, spec)
+        return _manifest(known, namespace, name, spec, dict.fromkeys(self.signs, self.identity))
 
     def released(self, namespace: str, name: str, stamp: str) -> RawObject | None:
         """The Lease given up, which the next may take at once; None where it is not ours."""
@@ -182,7 +187,18 @@ class Candidate:
         return _manifest(self.seen.raw, namespace, name, spec)
 
 
-def _manifest(known: RawObject, namespace: str, name: str, spec: RawObject) -> RawObject:
+def signed(raw: RawObject, sign: str) -> bool | None:
+    """Whether the holder of a raw Lease put its identity in an annotation; None: nobody holds it."""
+    holder = (raw.get("spec") or {}).get("holderIdentity")
+    annotations = (raw.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(sign) == holder if holder else None
+
+
+def _manifest(
+    known: RawObject, namespace: str, name: str, spec: RawObject, annotations: Mapping[str, str] | None = None
+) -> RawObject:
     metadata = dict(known.get("metadata") or {}) | {"namespace": namespace, "name": name}
     metadata.pop("managedFields", None)
+    if annotations:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

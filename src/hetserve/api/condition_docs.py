@@ -52,6 +52,14 @@ _ABOUT = {
         "Every pod with the service's label is its own, by its owners: ReplicaSet, Deployment, service. Others count\n"
         "neither for Ready nor against the budget."
     ),
+    ConditionType.SHARING_KEPT: (
+        "What instances share their GPUs with stays within the bookings of compute, so that no query is slower than\n"
+        "`sharing.maxSlowdown` allows. While it is False, Ready may be True, and its message withdraws the SLO."
+    ),
+    ConditionType.SHARING_UNMEASURED: (
+        "Something is missing to share GPUs as planned: the profile of a type in use has no computeShare. True is not\n"
+        "a failure, and Ready does not depend on it."
+    ),
 }
 
 

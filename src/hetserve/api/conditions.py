@@ -17,6 +17,8 @@ class ConditionType(StrEnum):
     CAPACITY_AVAILABLE = "CapacityAvailable"
     PROGRESSING = "Progressing"
     PODS_OWNED = "PodsOwned"
+    SHARING_KEPT = "SharingKept"
+    SHARING_UNMEASURED = "SharingUnmeasured"
 
 
 class Reason(StrEnum):
@@ -28,6 +30,7 @@ class Reason(StrEnum):
     PROFILE_MISSING = "ProfileMissing"
     PROFILE_CONFLICT = "ProfileConflict"
     LOAD_UNKNOWN = "LoadUnknown"
+    COMPUTE_NOT_BOOKED = "ComputeNotBooked"
     PLANNER_FAILED = "PlannerFailed"
     PLANNER_TIMED_OUT = "PlannerTimedOut"
     # Feasible
@@ -55,6 +58,14 @@ class Reason(StrEnum):
     # PodsOwned
     ONLY_OWN_PODS = "OnlyOwnPods"
     STRANGER_PODS = "StrangerPods"
+    # SharingKept
+    WITHIN_BOOKINGS = "WithinBookings"
+    UNDECLARED_NEIGHBOUR = "UndeclaredNeighbour"
+    OVER_BOOKED = "OverBooked"
+    # SharingUnmeasured
+    SHARING_MEASURED = "SharingMeasured"
+    INSTANCES_UNDECLARED = "InstancesUndeclared"
+    PLANNED_EXCLUSIVE = "PlannedExclusive"
     # Ready
     ALL_INSTANCES_READY = "AllInstancesReady"
     INSTANCES_NOT_READY = "InstancesNotReady"
@@ -119,6 +130,15 @@ DOCS: tuple[ReasonDoc, ...] = (
         Reason.LOAD_UNKNOWN,
         "MinCost has no load to plan for; what runs stays.",
         "Set spec.load.expectedQPS.",
+    ),
+    ReasonDoc(
+        ConditionType.PLANNED,
+        "False",
+        Reason.COMPUTE_NOT_BOOKED,
+        "The plan would share GPUs, and the extender that leads does not say on its Lease that it books compute, for "
+        "example while an upgrade is under way; what runs stays.",
+        "Wait for the new extender, or upgrade it. `kubectl get lease hetserve-extender -n hetserve-system -o yaml` "
+        "shows the annotation hetserve.io/books-compute.",
     ),
     ReasonDoc(
         ConditionType.PLANNED,
@@ -279,6 +299,57 @@ DOCS: tuple[ReasonDoc, ...] = (
         Reason.STRANGER_PODS,
         "Pods carry the service's label and belong to somebody else. They count for nothing.",
         "Take the label hetserve.io/service off them, or delete them.",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_KEPT,
+        "True",
+        Reason.WITHIN_BOOKINGS,
+        "No instance that books compute, or has a whole GPU, shares it with more than the bookings allow.",
+        "-",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_KEPT,
+        "False",
+        Reason.UNDECLARED_NEIGHBOUR,
+        "Beside an instance, on the GPU that the message names, are pods that declare no compute: they were bound "
+        "before compute was booked. Until they are gone nothing bounds the slow-down there, and the SLO is not "
+        "promised.",
+        "Measure the profile of their model, so that they declare compute, or delete the pods that the message names.",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_KEPT,
+        "False",
+        Reason.OVER_BOOKED,
+        "The pods on the GPU that the message names book more than 100 % of its compute, for example since an older "
+        "extender bound one of them. Until one is gone the SLO is not promised.",
+        "Delete one of the pods on that GPU (`hetserve gpus` shows them); it is placed anew.",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_UNMEASURED,
+        "False",
+        Reason.SHARING_MEASURED,
+        "No instance waits for a measurement: each books compute, or has a GPU or no GPU as declared.",
+        "-",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_UNMEASURED,
+        "True",
+        Reason.INSTANCES_UNDECLARED,
+        "Instances share GPUs and declare no compute, as before it was booked, because the ModelProfiles that the "
+        "message names have no computeShare. Their templates stay as they are; how much they and their neighbours "
+        "slow each other down is not bounded.",
+        "Measure the profiles: docs/how-to-measure-sharing.md.",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_UNMEASURED,
+        "True",
+        Reason.PLANNED_EXCLUSIVE,
+        "Instances that could share have a whole GPU each, because the ModelProfiles that the message names have no "
+        "computeShare.",
+        "Measure the profiles: docs/how-to-measure-sharing.md; or set spec.sharing to Exclusive.",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_UNMEASURED, "Unknown", Reason.NOT_PLANNED, "There is no plan to judge.", "See Planned."
     ),
     ReasonDoc(
         ConditionType.READY,

@@ -138,8 +138,8 @@ class InferenceServiceSpec(ApiModel):
     )
     sharing: Literal["Shared", "Exclusive"] = Field(
         default="Shared",
-        description="Shared: instances may share a GPU with other models. Exclusive: a whole GPU for each instance. "
-        "Nothing reads it yet: both are planned and placed alike.",
+        description="Shared: instances share GPUs with other models within their bookings of memory and compute. "
+        "Exclusive: a whole GPU for each instance, paid whole",
     )
     template: dict[str, Any] = Field(
         description="pod template; the container named model (or the only one) receives resources and the device",
@@ -163,6 +163,13 @@ class PlannedInstances(ApiModel):
 
     instance_type: str = Field(max_length=63)
     count: int = Field(ge=0)
+    sharing: Literal["Shared", "Exclusive"] | None = Field(
+        default=None,
+        description="how each instance has its GPU; absent: it has none, or declares no compute",
+    )
+    gpu_compute: int | None = Field(
+        default=None, ge=1, le=100, description="percent of a GPU's compute that each instance books"
+    )
 
 
 class PlanStatus(ApiModel):

@@ -165,18 +165,19 @@ class ModelProfileSpec(ApiModel):
     compute_share: Share | None = Field(
         default=None,
         description="share of the GPU's compute that an instance uses while it serves, at the mix's largest batch: "
-        "from the throughput of copies run together, not from a utilisation counter. Absent: not measured. Nothing "
-        "plans with it yet.",
+        "from the throughput of copies run together, not from a utilisation counter. Absent: not measured, "
+        "and each new instance gets a whole GPU",
     )
     sharing_mode: SharingMode | None = Field(
         default=None,
-        description="how the GPU was shared in the measurements of computeShare and interference; recorded only",
+        description="how the GPU was shared in the measurements of computeShare and interference, as in the cluster",
     )
     interference: Annotated[list[InterferenceEntry] | None, distinct(lambda e: (e.model, e.batch), "entry")] = Field(
         default=None,
         min_length=1,
         max_length=256,
-        description="how much this model slows others while it serves beside them. Nothing plans with it yet.",
+        description="how much this model slows others while it serves beside them; absent: by 1 in TimeSlicing, by "
+        "1.18 under MPS",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["model", "batch"]},
     )
     measured_at: str | None = Field(default=None, max_length=32, json_schema_extra={"format": "date-time"})

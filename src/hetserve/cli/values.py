@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hetserve.base.units import parse_duration, parse_money
+from hetserve.base.units import Millionths, parse_duration, parse_money
 
 _Quantity = TypeVar("_Quantity", bound=float)
 Callback = Callable[[click.Context, click.Parameter, str | None], Any]
@@ -49,6 +49,18 @@ def number(allowed: Callable[[float], bool], right: str) -> Callback:
         return number
 
     return convert
+
+
+def max_slowdown(ctx: click.Context, param: click.Parameter, value: str | None) -> Millionths | None:
+    """A factor of at least 1."""
+    if value is None:
+        return None
+    from hetserve.profiles.sharing import parse_max_slowdown  # noqa: PLC0415
+
+    try:
+        return parse_max_slowdown(value, "slow-down")
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 threshold = number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")

@@ -8,18 +8,23 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from hetserve.api import names
-from hetserve.base.units import MiB, parse_quantity, quantity_to_mib, quantity_to_millicpu
+from hetserve.base.units import MiB, Percent, parse_quantity, quantity_to_mib, quantity_to_millicpu
 from hetserve.objects.fields import LISTS, MOST_ITEMS, InvalidObjectError, mapping, objects, short
 
 MAX_MIB: Final = 1 << 27
 """128 TiB: more than any GPU; sums stay within 64 bits."""
 MAX_GPUS_PER_NODE: Final = 128
 """16 GPUs of 7 MIG instances are 112."""
-_LARGEST: Final = {names.RESOURCE_GPU_MEMORY: MAX_MIB, names.RESOURCE_GPU: MAX_GPUS_PER_NODE}
+WHOLE_COMPUTE: Final = Percent(100)
+_LARGEST: Final = {
+    names.RESOURCE_GPU_MEMORY: MAX_MIB,
+    names.RESOURCE_GPU: MAX_GPUS_PER_NODE,
+    names.RESOURCE_GPU_COMPUTE: WHOLE_COMPUTE,
+}
 _KINDS: Final = ("requests", "limits")
 _LONGEST: Final = 64
 _LARGEST_QUANTITY: Final = (1 << 63) - 1
-_UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs"}
+_UNIT: Final = {names.RESOURCE_GPU_MEMORY: "MiB", names.RESOURCE_GPU: "GPUs", names.RESOURCE_GPU_COMPUTE: "percent"}
 _GIVERS: Final = (f"{names.GROUP}/", names.NVIDIA)
 CONTAINERS: Final = ("containers", "initContainers")
 _PLUGIN: Final = frozenset({names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED})
@@ -29,11 +34,14 @@ _LONGEST_KEPT: Final = 80
 
 
 class GpusRequested(NamedTuple):
-    """MiB on each GPU, their number, and resources of NVIDIA's device plugin."""
+    """MiB on each GPU, their number, resources of NVIDIA's device plugin, and percent of compute on each GPU (0: none
+    declared).
+    """
 
     memory: MiB = MiB(0)
     gpus: int = 0
     through: tuple[str, ...] = ()
+    compute: Percent = Percent(0)
 
 
 def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
@@ -47,6 +55,7 @@ def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
         gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
         gpu_count(spec) if names.RESOURCE_GPU in named else 0,
         _through(spec) if any(map(of_device_plugin, named)) else (),
+        gpu_compute(spec) if names.RESOURCE_GPU_COMPUTE in named else Percent(0),
     )
 
 
@@ -58,6 +67,11 @@ def gpu_memory(spec: Mapping[str, Any]) -> MiB:
 def gpu_count(spec: Mapping[str, Any]) -> int:
     """Number of GPUs that a pod requests; 0 if it names none. Raises as `peak`."""
     return peak(spec, names.RESOURCE_GPU)
+
+
+def gpu_compute(spec: Mapping[str, Any]) -> Percent:
+    """Percent of compute that a pod needs on each of its GPUs; 0 if it declares none. Raises as `peak`."""
+    return Percent(peak(spec, names.RESOURCE_GPU_COMPUTE))
 
 
 def requested(spec: Mapping[str, Any], resource: Literal["cpu", "memory"]) -> int:
@@ -200,7 +214,10 @@ def _whole_number(text: str, resource: str) -> int:
         raise InvalidObjectError(f"{resource}: {error}") from None
     if not value.is_finite() or value > _LARGEST[resource]:
         raise InvalidObjectError(f"{resource}: {text} is too much; {_hint(text, value, resource)}")
-    return int(value.to_integral_value(ROUND_CEILING))
+    whole = int(value.to_integral_value(ROUND_CEILING))
+    if resource == names.RESOURCE_GPU_COMPUTE and whole != value:
+        raise InvalidObjectError(f"{resource}: {text} is no whole percent; write {whole}")
+    return whole
 
 
 def _hint(text: str, value: Decimal, resource: str) -> str:

@@ -14,13 +14,17 @@ RawObject = Mapping[str, Any]
 Place = tuple[str, str]
 _MOST_GPUS, _MOST_MIB, _LONGEST_ID = 128, 2**27, 63
 _SHOWN = 60
+_ALL_COMPUTE = 100
 _PLUGIN = (names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED)
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
 @dataclass(frozen=True, slots=True)
 class GpuHolding:
-    """What a pod holds of one GPU by its annotations; `shares_model`: it may share the GPU with its own model."""
+    """What a pod holds of one GPU by its annotations.
+
+    `shares_model`: it may share the GPU with its own model. `compute`: percent; None: it names none.
+    """
 
     namespace: str
     name: str
@@ -30,11 +34,12 @@ class GpuHolding:
     whole: bool
     model: str | None
     shares_model: bool
+    compute: int | None = None
 
 
 def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[str, ...]:
     """Errors of GPU assignments: over-committed or shared whole GPUs, a model twice, unknown GPUs, GPUs of both
-    sources.
+    sources, pods that declare compute beside pods that do not.
 
     `pods` and `nodes`: as the API server writes them.
     """
@@ -80,6 +85,11 @@ def _wrong_on(place: Place, here: list[GpuHolding], capacity: int | None) -> Ite
         yield f"{where} is over-committed: {mib} of {capacity} MiB"
     if len(here) > 1 and any(held.whole for held in here):
         yield f"{where} is held whole and by {len(here)} pods"
+    percent = sum(held.compute or 0 for held in here)
+    if percent > _ALL_COMPUTE:
+        yield f"{where} is over-booked: {percent} percent of its compute"
+    if percent and any(held.compute is None and not held.whole for held in here):
+        yield f"{where} holds pods that declare compute beside pods that do not"
     for model, count in Counter(held.model for held in here if held.model).items():
         if count > 1 and not all(held.shares_model for held in here if held.model == model):
             yield f"{where} holds model {model} {count} times"
@@ -163,6 +173,7 @@ def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
         metadata = pod["metadata"]
         annotations = metadata["annotations"]
         mib = annotations.get(names.ANNOTATION_GPU_MEMORY, "0").split(",")
+        compute = annotations.get(names.ANNOTATION_GPU_COMPUTE, "").split(",")
         for number, gpu in enumerate(_names(pod)):
             found.append(
                 GpuHolding(
@@ -174,6 +185,7 @@ def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
                     _wants_whole(pod["spec"]),
                     (metadata.get("labels") or {}).get(names.LABEL_MODEL),
                     annotations.get(names.ANNOTATION_ANTI_AFFINITY) == "None",
+                    int(compute[number]) if number < len(compute) and compute[number] else None,
                 )
             )
     return found
@@ -188,7 +200,7 @@ def _holders(pods: Iterable[RawObject]) -> Iterator[RawObject]:
 
 
 def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
-    """Pods whose annotations name another number of GPUs, or of MiB, than their containers request."""
+    """Pods whose annotations name another number of GPUs, or of MiB, or other compute than their containers request."""
     for pod in _holders(pods):
         metadata, asked = pod["metadata"], max(_asked(pod["spec"], names.RESOURCE_GPU), 1)
         for key in (names.ANNOTATION_GPU, names.ANNOTATION_GPU_MEMORY):
@@ -197,6 +209,12 @@ def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:
             if said != asked:
                 who = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
                 yield f"pod {who}: {key} {written[:_SHOWN]} is not {asked} GPUs"
+        percent = 0 if _wants_whole(pod["spec"]) else _asked(pod["spec"], names.RESOURCE_GPU_COMPUTE)
+        written = metadata["annotations"].get(names.ANNOTATION_GPU_COMPUTE, "")
+        if written != ",".join([str(percent)] * asked if percent else []):
+            who = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
+            said = f"{names.ANNOTATION_GPU_COMPUTE} {written[:_SHOWN]!r}"
+            yield f"pod {who}: {said} is not {percent} percent on {asked} GPUs"
 
 
 def _wants_whole(spec: RawObject) -> bool:

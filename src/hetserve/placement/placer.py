@@ -235,7 +235,11 @@ class Placer:
         for place in held.places:
             row = index.row[place]
             gpu = index.gpus[row]
-            if not index.open[row] or index.free[row] < 0 or not request.selector.accepts(gpu.id, gpu.product):
+            if (
+                not index.open[row]
+                or index.over_booked(row, request)
+                or not request.selector.accepts(gpu.id, gpu.product)
+            ):
                 return False
             if request.model is not None and index.beside_its_model(place, request):
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetserve.planning.inputs import ClusterFacts, PlanSettings, TypeFacts, build_problem
-from hetserve.planning.offers import Offer, Offers, Unplannable, instance_gpu_memory, instance_price, resolve_offers
+from hetserve.planning.offers import Offer, Offers, Unplannable, instance_price, resolve_offers
 from hetserve.planning.plan import Counts, Plan, RankedConfiguration, summary
 from hetserve.planning.problem import LatencySlo, Pool, Problem, ResourceAmounts, TypeOption, TypeRefusal
 from hetserve.planning.registry import plan
@@ -25,7 +25,6 @@ __all__ = [
     "TypeRefusal",
     "Unplannable",
     "build_problem",
-    "instance_gpu_memory",
     "instance_price",
     "plan",
     "resolve_offers",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import QPS, parse_duration, parse_money
+from hetserve.base.units import QPS, Millionths, parse_duration, parse_money
 from hetserve.demand import BatchMix
-from hetserve.planning.offers import Offer, Unplannable, resolve_offers
+from hetserve.planning.offers import Offer, Unplannable, alone, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
+from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN, SharingRule
 from hetserve.profiles import profile_from_spec
+from hetserve.profiles.latency import slowed
+from hetserve.profiles.sharing import ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,12 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
+    """Settings of an installation. max_slowdown: sigma, the most that sharing a GPU may multiply a service time by."""
+
     saturation_threshold: float = 0.8
     launch_weight: float = 1 / 3600
     base: str | None = None
+    max_slowdown: Millionths = DEFAULT_MAX_SLOWDOWN
 
 
 def build_problem(
@@ -53,16 +59,20 @@ def build_problem(
     profiles: Iterable[ModelProfile],
     world: ClusterFacts | None = None,
     settings: PlanSettings | None = None,
+    *,
+    undeclared: Collection[str] = (),
 ) -> Problem | Unplannable:
     """Problem of one service, its types sorted by name.
 
-    types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. Returns Unplannable with
+    types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. undeclared: types on which
+    the service has instances that hold GPU memory and declare no compute. Returns Unplannable with
     InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or LoadUnknown.
     """
-    offers = resolve_offers(service, types, profiles)
+    settings, facts = settings or PlanSettings(), world or ClusterFacts()
+    offers = resolve_offers(service, types, profiles, SharingRule(settings.max_slowdown, undeclared))
     if isinstance(offers, Unplannable):
         return offers
-    spec, settings, facts = service.spec, settings or PlanSettings(), world or ClusterFacts()
+    spec, shares = service.spec, any(offer.shares for offer in offers.usable)
     load = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
         return Unplannable(
@@ -74,7 +84,7 @@ def build_problem(
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
         mix=_mix(service),
-        types=tuple(_option(offer, facts.types.get(offer.name, TypeFacts())) for offer in offers.usable),
+        types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), settings.max_slowdown) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
         saturation_threshold=settings.saturation_threshold,
@@ -83,6 +93,8 @@ def build_problem(
         pools=facts.pools,
         left_out=offers.left_out,
         planner=spec.planner,
+        unshared=tuple(_option(alone(o), TypeFacts(), settings.max_slowdown) for o in offers.usable) if shares else (),
+        max_slowdown=settings.max_slowdown if shares else None,
     )
 
 
@@ -93,7 +105,9 @@ def _mix(service: InferenceService) -> BatchMix:
     return BatchMix.of((entry.batch, entry.weight) for entry in load.batch_sizes)
 
 
-def _option(offer: Offer, facts: TypeFacts) -> TypeOption:
+def _option(offer: Offer, facts: TypeFacts, max_slowdown: Millionths) -> TypeOption:
+    """The type as planned: where instances share, every service time is the longest that the bookings allow."""
+    profile = profile_from_spec(offer.profile.spec)
     limits = [
         limit
         for limit in (offer.type.spec.max_instances, None if facts.room is None else facts.running + facts.room)
@@ -102,11 +116,12 @@ def _option(offer: Offer, facts: TypeFacts) -> TypeOption:
     return TypeOption(
         name=offer.name,
         price=offer.price,
-        profile=profile_from_spec(offer.profile.spec),
+        profile=slowed(profile, max_slowdown / ONE) if offer.shares else profile,
         max_instances=min(limits) if limits else None,
         min_instances=offer.type.spec.min_instances,
         running=facts.running,
         launch_time=parse_duration(offer.type.spec.launch_time),
         demand=offer.demand,
         pool=facts.pool,
+        gpu=offer.gpu,
     )

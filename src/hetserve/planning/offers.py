@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MicroDollarsPerHour, parse_money, quantity_to_mib, quantity_to_millicpu
+from hetserve.base.units import MiB, MicroDollarsPerHour, Percent, parse_money, quantity_to_mib, quantity_to_millicpu
 from hetserve.planning.problem import ResourceAmounts, TypeRefusal
+from hetserve.planning.tenancy import GpuDemand, SharingRule, exclusive, gpu_demand
 
 DEFAULT_NAMESPACE = "default"
 
@@ -32,17 +33,24 @@ class Unplannable:
 class Offer:
     """One instance type with this model's profile.
 
-    price: of one instance, micro-dollars/h. demand: of one instance on its node and one GPU.
+    price: of one instance, micro-dollars/h. demand: of one instance on its node and one GPU. gpu: how it has its GPU;
+    None on CPU types.
     """
 
     type: InstanceType
     profile: ModelProfile
     price: MicroDollarsPerHour
     demand: ResourceAmounts
+    gpu: GpuDemand | None = None
 
     @property
     def name(self) -> str:
         return self.type.metadata.name
+
+    @property
+    def shares(self) -> bool:
+        """Whether an instance books a part of a GPU."""
+        return self.gpu is not None and self.gpu.shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +64,6 @@ def namespace_of(namespaced: InferenceService | ModelProfile) -> str:
     return namespaced.metadata.namespace or DEFAULT_NAMESPACE
 
 
-def instance_gpu_memory(instance_type: InstanceType, profile: ModelProfile) -> MiB | None:
-    """MiB of one GPU that an instance holds; None on CPU types.
-
-    The profile's gpuMemory if the type is priced per GiB, else the whole GPU.
-    """
-    gpu = instance_type.spec.gpu
-    if gpu is None:
-        return None
-    if instance_type.spec.price.per == "Instance" or profile.spec.gpu_memory is None:
-        return quantity_to_mib(gpu.memory)
-    return quantity_to_mib(profile.spec.gpu_memory)
-
-
 def instance_price(instance_type: InstanceType, gpu_memory: MiB | None) -> MicroDollarsPerHour:
     """Micro-dollars/h of one instance. Per GiB: hourly x MiB / 1024, rounded up once."""
     hourly = parse_money(instance_type.spec.price.hourly)
@@ -79,12 +74,15 @@ def instance_price(instance_type: InstanceType, gpu_memory: MiB | None) -> Micro
 
 
 def resolve_offers(
-    service: InferenceService, types: Iterable[InstanceType], profiles: Iterable[ModelProfile]
+    service: InferenceService,
+    types: Iterable[InstanceType],
+    profiles: Iterable[ModelProfile],
+    sharing: SharingRule | None = None,
 ) -> Offers | Unplannable:
     """Types that the service may use, each with its one profile in the service's namespace.
 
-    types, profiles: all. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or
-    ProfileConflict.
+    types, profiles: all. sharing: None: the default sigma, and no instance runs. Returns Unplannable with
+    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
     """
     by_name = {instance_type.metadata.name: instance_type for instance_type in types}
     own = _own_profiles(service, profiles)
@@ -99,7 +97,7 @@ def resolve_offers(
         missing = [name for name in wanted if name not in own]
         if missing:
             return _profile_missing(service, missing)
-    return _make_offers(service, [by_name[name] for name in wanted], own)
+    return _make_offers(service, [by_name[name] for name in wanted], own, sharing or SharingRule())
 
 
 def _own_profiles(service: InferenceService, profiles: Iterable[ModelProfile]) -> dict[str, list[ModelProfile]]:
@@ -171,7 +169,10 @@ def _profile_missing(service: InferenceService, missing: Sequence[str]) -> Unpla
 
 
 def _make_offers(
-    service: InferenceService, types: Sequence[InstanceType], own: dict[str, list[ModelProfile]]
+    service: InferenceService,
+    types: Sequence[InstanceType],
+    own: dict[str, list[ModelProfile]],
+    sharing: SharingRule,
 ) -> Offers | Unplannable:
     usable: list[Offer] = []
     left_out: list[TypeRefusal] = []
@@ -180,7 +181,7 @@ def _make_offers(
         if name not in own:
             left_out.append(TypeRefusal(name, f"no ModelProfile of model {service.spec.model.name} in this namespace"))
             continue
-        offer = _offer(instance_type, own[name][0])
+        offer = _offer(service, instance_type, own[name][0], sharing)
         if isinstance(offer, TypeRefusal):
             left_out.append(offer)
         else:
@@ -194,22 +195,36 @@ def _make_offers(
     )
 
 
-def _offer(instance_type: InstanceType, profile: ModelProfile) -> Offer | TypeRefusal:
+def _offer(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, sharing: SharingRule
+) -> Offer | TypeRefusal:
     spec = instance_type.spec
-    gpu_memory = instance_gpu_memory(instance_type, profile)
-    if spec.gpu is not None and gpu_memory is not None and gpu_memory > quantity_to_mib(spec.gpu.memory):
+    gpu = gpu_demand(service, instance_type, profile, sharing)
+    held = MiB(0) if gpu is None else gpu.memory
+    needed = held if profile.spec.gpu_memory is None else max(held, quantity_to_mib(profile.spec.gpu_memory))
+    if spec.gpu is not None and spec.price.per == "GiB" and needed > quantity_to_mib(spec.gpu.memory):
         return TypeRefusal(
             instance_type.metadata.name,
-            f"an instance needs {gpu_memory} MiB of GPU memory, one {spec.gpu.product} has "
+            f"an instance needs {needed} MiB of GPU memory, one {spec.gpu.product} has "
             f"{quantity_to_mib(spec.gpu.memory)} MiB",
         )
     host = spec.resources
     demand = ResourceAmounts(
         quantity_to_millicpu(host.cpu) if host is not None and host.cpu is not None else quantity_to_millicpu("0"),
         quantity_to_mib(host.memory) if host is not None and host.memory is not None else MiB(0),
-        gpu_memory or MiB(0),
+        held,
+        Percent(0) if gpu is None else gpu.compute,
     )
-    return Offer(instance_type, profile, instance_price(instance_type, gpu_memory), demand)
+    return Offer(instance_type, profile, instance_price(instance_type, held), demand, gpu)
+
+
+def alone(offer: Offer) -> Offer:
+    """The same type if each instance had its GPU alone, and paid it whole; an offer that does not share, as it is."""
+    if not offer.shares:
+        return offer
+    gpu = exclusive(offer.type, "for comparison")
+    demand = replace(offer.demand, gpu_memory=gpu.memory, gpu_compute=gpu.compute)
+    return replace(offer, price=instance_price(offer.type, gpu.memory), demand=demand, gpu=gpu)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -128,6 +128,18 @@ class NextStep:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingComparison:
+    """What a service takes if its instances share GPUs, and if each has one alone; of a cluster with room for both.
+
+    planner: that made both, without trials; of flow, by its program with nothing kept in hand. None: not feasible.
+    """
+
+    planner: str
+    exclusive: RankedConfiguration | None
+    shared: RankedConfiguration | None
+
+
+@dataclass(frozen=True, slots=True)
 class StepSearch:
     step: NextStep | None
     known: bool = True
@@ -144,6 +156,7 @@ class Plan:
     what the plan says; None: the planner tries nothing. held_qps: rate that it held. ceiling_qps: no mix within limits
     and budget holds more. floor_cost: no mix that carries the load costs less. flow: how the plan serves `held_qps`, or
     what it promises untried. prices: what a little more is worth. cheaper: the best mix for less, tried or not.
+    sharing: None where no type shares GPUs.
     """
 
     feasible: bool
@@ -170,6 +183,7 @@ class Plan:
     flow: tuple[ClassFlow, ...] = ()
     prices: MarginalValues | None = None
     cheaper: EvaluatedConfiguration | None = None
+    sharing: SharingComparison | None = None
 
     @property
     def qps(self) -> QPS | None:
@@ -192,6 +206,11 @@ class Plan:
             worth = dict(old.instances)
             return replace(old, instances=tuple((name, worth[name]) for name in names))
 
+        def compared(old: SharingComparison) -> SharingComparison:
+            sides = (None if side is None else reordered(side) for side in (old.exclusive, old.shared))
+            exclusive, shared = sides
+            return replace(old, exclusive=exclusive, shared=shared)
+
         second, step, less = self.runner_up, self.next_step, self.cheaper
         return replace(
             self,
@@ -202,6 +221,7 @@ class Plan:
             next_step=None if step is None else replace(step, counts=counts(step.counts)),
             cheaper=None if less is None else evaluated(less),
             prices=None if self.prices is None else valued(self.prices),
+            sharing=None if self.sharing is None else compared(self.sharing),
         )
 
 

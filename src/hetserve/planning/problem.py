@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
 from hetserve.demand import BatchMix
+from hetserve.planning.tenancy import GpuDemand
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import default_dispatch_policy
 from hetserve.registry.planners import Objective, default_planner
@@ -17,9 +18,26 @@ MOST_REPLICAS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ResourceAmounts:
+    """gpu_compute: percent of GPUs' compute; of an instance that declares none, 0."""
+
     cpu: MilliCPU = MilliCPU(0)
     memory: MiB = MiB(0)
     gpu_memory: MiB = MiB(0)
+    gpu_compute: Percent = Percent(0)
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """In the order of `RESOURCES`."""
+        return self.cpu, self.memory, self.gpu_memory, self.gpu_compute
+
+
+RESOURCES: Final = (
+    ("CPU", "millicores"),
+    ("memory", "MiB"),
+    ("GPU memory", "MiB"),
+    ("GPU compute", "percent"),
+)
+"""What instances take from a pool: name and unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +52,8 @@ class TypeOption:
 
     price: of one instance, micro-dollars/h. max_instances: running ones included: the type's limit or, if smaller, what
     the cluster holds and has room for; None: unknown. min_instances: of a feasible plan. running: the service's
-    instances now. demand: of one new instance on its pool. pool: a name; None without a cluster.
+    instances now. demand: of one new instance on its pool. pool: a name; None without a cluster. gpu: how an
+    instance has its GPU; None on CPU types. profile: slowed by the problem's `max_slowdown` where it shares one.
     """
 
     name: str
@@ -46,11 +65,17 @@ class TypeOption:
     launch_time: Seconds = Seconds(0.0)
     demand: ResourceAmounts = ResourceAmounts()
     pool: str | None = None
+    gpu: GpuDemand | None = None
 
     @property
     def most(self) -> int:
         """`max_instances`, or the most that a Deployment can request."""
         return MOST_REPLICAS if self.max_instances is None else self.max_instances
+
+    @property
+    def shares(self) -> bool:
+        """Whether an instance books a part of a GPU, and its service times are those of a shared one."""
+        return self.gpu is not None and self.gpu.shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +99,8 @@ class Problem:
     load: queries/s (MinCost). saturation_threshold: ilp and greedy plan for load / threshold (HetSev: 1).
     launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the highest Q_b per dollar. left_out:
     types that are no options. policy: the dispatch policy that will serve. planner: the one that is
-    wanted; None: the objective's default.
+    wanted; None: the objective's default. unshared: the types if each instance had its GPU alone, without facts of the
+    cluster, for what the verdict says of sharing; empty where no type shares. max_slowdown: sigma, or None there.
     """
 
     service: str
@@ -91,6 +117,8 @@ class Problem:
     left_out: tuple[TypeRefusal, ...] = field(default=())
     policy: str = field(default_factory=default_dispatch_policy)
     planner: str | None = None
+    unshared: tuple[TypeOption, ...] = field(default=())
+    max_slowdown: Millionths | None = None
 
     @property
     def planned_by(self) -> str:
@@ -98,4 +126,5 @@ class Problem:
 
     def by_name(self) -> Problem:
         """The same problem with types sorted by name: ties do not depend on the input's order."""
-        return replace(self, types=tuple(sorted(self.types, key=lambda option: option.name)))
+        types, unshared = (tuple(sorted(each, key=lambda o: o.name)) for each in (self.types, self.unshared))
+        return replace(self, types=types, unshared=unshared)

@@ -9,6 +9,7 @@ from hetserve.api.conditions import Reason
 from hetserve.planning.check import violations
 from hetserve.planning.plan import Counts, Evaluator, Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
+from hetserve.planning.sharing import with_sharing
 from hetserve.planning.validate import problem_error, unattainable
 from hetserve.registry.members import load
 from hetserve.registry.planners import PLANNERS, PlannerMember, evaluating
@@ -62,7 +63,7 @@ def plan(
         return infeasible(
             problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
         )
-    return checked(problem, made)
+    return with_sharing(problem, checked(problem, made), plan)
 
 
 def has_judge(problem: Problem) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import money_text
-from hetserve.planning.problem import Pool, Problem, TypeOption
+from hetserve.planning.problem import RESOURCES, Pool, Problem, TypeOption
 
 
 def problem_error(problem: Problem) -> str | None:
@@ -91,11 +91,8 @@ def _reasons(problem: Problem) -> Iterator[tuple[Reason, str]]:
 
 def _too_large(pool: Pool, wanted: list[TypeOption]) -> Iterator[tuple[Reason, str]]:
     new = [(option.demand, max(option.min_instances - option.running, 0)) for option in wanted]
-    for what, unit, asked, free in (
-        ("CPU", "millicores", sum(d.cpu * n for d, n in new), pool.free.cpu),
-        ("memory", "MiB", sum(d.memory * n for d, n in new), pool.free.memory),
-        ("GPU memory", "MiB", sum(d.gpu_memory * n for d, n in new), pool.free.gpu_memory),
-    ):
+    for resource, ((what, unit), free) in enumerate(zip(RESOURCES, pool.free.all, strict=True)):
+        asked = sum(demand.all[resource] * count for demand, count in new)
         if asked > max(free, 0):
             names = ", ".join(map(_wanted_text, wanted))
             message = f"the least instances wanted ({names}) take {asked} {unit} of {what} more, {free} are free"

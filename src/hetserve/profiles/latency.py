@@ -93,6 +93,20 @@ class TableProfile:
         return _quantile(self, batch, percentile)
 
 
+def slowed(profile: LatencyProfile, factor: float) -> LatencyProfile:
+    """The profile with every latency multiplied by a factor; spreads are ratios and stay.
+
+    Raises TypeError for a profile of another kind than a line or a table.
+    """
+    if isinstance(profile, LinearProfile):
+        line = Seconds(profile.intercept * factor), Seconds(profile.slope * factor)
+        return LinearProfile(*line, profile.max_batch, profile.variation)
+    if isinstance(profile, TableProfile):
+        means = tuple(Seconds(mean * factor) for mean in profile.means)
+        return TableProfile(profile.batches, means, profile.spreads, profile.max_batch)
+    raise TypeError(f"{type(profile).__name__} is neither a line nor a table of latencies")
+
+
 def _quantile(profile: LatencyProfile, batch: int, percentile: float) -> Seconds | None:
     mean, spread = profile.mean(batch), profile.spread(batch)
     if mean is None or spread is None:

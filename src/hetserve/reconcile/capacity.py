@@ -4,6 +4,8 @@
   capacity.
 - Waiting pods reserve nothing: only the service that loses a place plans again.
 - A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
+- A GPU has room as the extender's ledger says: memory and compute for an instance that declares both, an idle GPU for
+  an exclusive one; pods that declare no compute share only among themselves.
 
 The room of each node is remembered per type and demand. A question counts again the nodes that have changed since the
 last one, and those whose room differs for this service: with its own pods, or with other pods of its model.
@@ -17,10 +19,12 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from hetserve.api.instance_type import InstanceType
-from hetserve.objects.resources import MAX_MIB
+from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
+from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
+from hetserve.planning.tenancy import GpuDemand, Tenancy
 from hetserve.reconcile.observed import NodeFact, PodFact
 
 MOST_ROOMS: Final = 256
@@ -43,7 +47,7 @@ class Capacity:
         self._of_service: _Places[Service] = _Places()
         self._of_model: _Places[str] = _Places()
         self._free: dict[str, Free | None] = {}
-        self._rooms: dict[tuple[str, ResourceAmounts], _Rooms] = {}
+        self._rooms: dict[tuple[str, ResourceAmounts, Tenancy | None], _Rooms] = {}
         self._change = 0
         self._changed: dict[str, int] = {}
 
@@ -81,6 +85,25 @@ class Capacity:
             del self._on[known.node]
         self._count(known, known.node, -1)
 
+    def on_gpus_of(self, service: Service, live: Sequence[PodFact]) -> dict[Place, list[PodFact]]:
+        """Pods on each GPU that a pod of the service has. live: its pods and strangers, as just read."""
+        found: dict[Place, list[PodFact]] = {}
+        for name in {pod.node for pod in live if pod.node is not None}:
+            others = [pod for pod in self._pods_on(name) if (pod.namespace, pod.service) != service]
+            own = [pod for pod in live if pod.node == name]
+            mine = {gpu for pod in own for gpu in gpus_of(pod)}
+            for pod in (*own, *others):
+                for gpu in mine.intersection(gpus_of(pod)):
+                    found.setdefault((name, gpu), []).append(pod)
+        return found
+
+    def beside(self, pod: PodFact) -> dict[Place, list[PodFact]]:
+        """Other pods on each GPU of a pod, as remembered."""
+        if pod.node is None:
+            return {}
+        others = [other for other in self._pods_on(pod.node) if other.uid != pod.uid]
+        return {(pod.node, gpu): [other for other in others if gpu in gpus_of(other)] for gpu in gpus_of(pod)}
+
     def facts(
         self,
         service: Service,
@@ -117,12 +140,12 @@ class Capacity:
             return None
         rooms = self._counted(offer)
         here = [name for name in special if takes_instances(self._nodes[name], offer.type)]
-        differences = (room_in(special[name], offer.type, demand) - rooms.on.get(name, 0) for name in here)
+        differences = (room_in(special[name], offer) - rooms.on.get(name, 0) for name in here)
         return rooms.total + sum(differences)
 
     def _counted(self, offer: Offer) -> _Rooms:
         """Rooms of a type and demand, with every change of a node counted."""
-        key = (offer.name, offer.demand)
+        key = (offer.name, offer.demand, None if offer.gpu is None else offer.gpu.tenancy)
         rooms = self._rooms.pop(key, None)
         if rooms is None or (rooms.type is not offer.type and rooms.type.spec != offer.type.spec):
             rooms = _Rooms(offer.type)
@@ -135,7 +158,7 @@ class Capacity:
                 break
             node = self._nodes.get(name)
             takes = node is not None and takes_instances(node, offer.type)
-            rooms.put(name, room_in(self._free_on(name), offer.type, offer.demand) if takes else 0)
+            rooms.put(name, room_in(self._free_on(name), offer) if takes else 0)
         rooms.seen = self._change
         return rooms
 
@@ -166,12 +189,32 @@ class Capacity:
             self._changed = {known: change for known, change in self._changed.items() if known in self._nodes}
 
 
+class FreeGpu(NamedTuple):
+    """What is free of one GPU. memory: MiB. compute: percent. undeclared: it is shared by pods that declare none."""
+
+    product: str
+    memory: int
+    compute: int
+    undeclared: bool
+    idle: bool
+
+    def takes(self, instance: GpuDemand) -> bool:
+        """Whether an instance may go here, as the extender's ledger decides it."""
+        if instance.tenancy is Tenancy.EXCLUSIVE:
+            return self.idle
+        if self.memory < instance.memory:
+            return False
+        if not instance.compute:
+            return self.compute == WHOLE_COMPUTE
+        return not self.undeclared and self.compute >= instance.compute
+
+
 class Free(NamedTuple):
-    """What is free on one node. gpus: product and MiB of each GPU on which a new instance may go."""
+    """What is free on one node. gpus: each GPU on which a new instance may go."""
 
     cpu: int
     memory: int
-    gpus: tuple[tuple[str, int], ...]
+    gpus: tuple[FreeGpu, ...]
 
 
 def free_on(node: NodeFact, pods: Iterable[PodFact], model: str | None = None) -> Free | None:
@@ -180,32 +223,43 @@ def free_on(node: NodeFact, pods: Iterable[PodFact], model: str | None = None) -
     None if a pod cannot be read, because nobody knows what it takes.
     """
     cpu, memory, unknown = int(node.cpu), int(node.memory), False
-    used: defaultdict[str, int] = defaultdict(int)
-    with_model: set[str] = set()
+    on: defaultdict[str, list[PodFact]] = defaultdict(list)
     for pod in pods:
         if pod.unread is not None:
             return None
         cpu, memory, unknown = cpu - pod.cpu, memory - pod.memory, unknown or pod.gpus_unknown
-        for held in pod.gpu.split(",") if pod.gpu is not None else ():
-            used[held] += pod.gpu_memory or MAX_MIB  # without memory: the whole GPU
-            if pod.model is not None and pod.model == model:
-                with_model.add(held)
-    if unknown or not used.keys() <= {gpu.id for gpu in node.gpus}:
+        for held in gpus_of(pod):
+            on[held].append(pod)
+    if unknown or not on.keys() <= {gpu.id for gpu in node.gpus}:
         return Free(cpu, memory, ())
-    gpus = (
-        (gpu.product, gpu.memory_mib - used[gpu.id]) for gpu in node.gpus if gpu.healthy and gpu.id not in with_model
-    )
-    return Free(cpu, memory, tuple(gpus))
+    open_gpus = [gpu for gpu in node.gpus if gpu.healthy and not _has_model(on.get(gpu.id, ()), model)]
+    return Free(cpu, memory, tuple(_free_gpu(gpu, on.get(gpu.id, ())) for gpu in open_gpus))
 
 
-def room_in(free: Free | None, instance_type: InstanceType, demand: ResourceAmounts) -> int:
-    """Instances of a type that fit into what is free on a node."""
+def gpus_of(pod: PodFact) -> Sequence[str]:
+    """Ids of the GPUs that a bound pod has."""
+    return pod.gpu.split(",") if pod.gpu is not None else ()
+
+
+def _has_model(pods: Iterable[PodFact], model: str | None) -> bool:
+    return model is not None and any(pod.model == model for pod in pods)
+
+
+def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> FreeGpu:
+    used = sum(pod.gpu_memory or MAX_MIB for pod in pods)  # without memory: the whole GPU
+    booked = sum(pod.booked_compute for pod in pods)
+    undeclared = any(pod.is_undeclared for pod in pods)
+    return FreeGpu(gpu.product, gpu.memory_mib - used, WHOLE_COMPUTE - booked, undeclared, not pods)
+
+
+def room_in(free: Free | None, offer: Offer) -> int:
+    """Instances of an offer that fit into what is free on a node."""
     if free is None:
         return 0
+    demand, gpu = offer.demand, offer.type.spec.gpu
     limits = [has // needs for has, needs in ((free.cpu, demand.cpu), (free.memory, demand.memory)) if needs]
-    gpu = instance_type.spec.gpu
-    if gpu is not None:
-        limits.append(sum(product == gpu.product and mib >= demand.gpu_memory for product, mib in free.gpus))
+    if gpu is not None and offer.gpu is not None:
+        limits.append(sum(one.product == gpu.product and one.takes(offer.gpu) for one in free.gpus))
     return max(0, min(limits, default=0))
 
 

@@ -3,7 +3,8 @@
 The recorded plan carries a digest of its declared inputs (spec, types, prices, profiles; not the cluster). While the
 inputs are the same, another plan replaces it only if it no longer fits into the cluster, or if the other is better by
 the switching gain: every bound pod changes the cluster, and two services that compete for a GPU must settle. A planner
-with a judge is asked what the recorded counts hold, and after a change of inputs too.
+with a judge is asked what the recorded counts hold, and after a change of inputs too. A measurement of what instances
+share is such a change; the new record keeps a larger booking while the counts stay (see `bookings`).
 
 A planner may answer later, or be stopped. Until it answers, the recorded plan of the same inputs is followed, and what
 the status says of planning stays.
@@ -25,6 +26,8 @@ from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, r
 from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
+from hetserve.planning.tenancy import SharingRule, Tenancy
+from hetserve.reconcile.bookings import as_recorded, is_booked_right, recorded_gpus, undeclared_types
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, kept_record, plan_record, read_record, summary
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
@@ -43,6 +46,11 @@ class Finding:
 
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
+_ABSENT_BEFORE: Final = ("gpu_compute=0", "gpu=None", "max_slowdown=None", "unshared=()")
+"""Last fields of a problem's values, as they are where no compute is booked."""
+_NOT_BOOKED: Final = (
+    "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
+)
 _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
 
@@ -86,13 +94,15 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     problem_text = stored_problem(service, world)
     if problem_text is not None:
         return _unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
-    offers = resolve_offers(service, world.types, world.profiles)
+    undeclared = undeclared_types(world, recorded)
+    sharing = SharingRule(world.settings.max_slowdown, undeclared)
+    offers = resolve_offers(service, world.types, world.profiles, sharing)
     if isinstance(offers, Unplannable):
         return _unplannable(offers, recorded, service)
-    declared = build_problem(service, world.types, world.profiles, None, world.settings)
+    declared = build_problem(service, world.types, world.profiles, None, world.settings, undeclared=undeclared)
     place = (namespace_of(service), service.metadata.name)
     facts = world.capacity.facts(place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods)
-    problem = build_problem(service, world.types, world.profiles, facts, world.settings)
+    problem = build_problem(service, world.types, world.profiles, facts, world.settings, undeclared=undeclared)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
         assert isinstance(reason, Unplannable)  # noqa: S101
@@ -100,21 +110,29 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     stored = {kind: _stored(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
     problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
     try:
-        return _choose(_Case(service, offers, declared, problem, recorded, stored, runs), planner)
+        return _choose(_Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute), planner)
     except Exception as error:
         return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
 
 def inputs_digest(declared: Problem) -> str:
-    """Digest of a problem without facts of the cluster."""
-    return hashlib.sha256(repr(declared).encode()).hexdigest()[:16]
+    """Digest of a problem without facts of the cluster.
+
+    Where no compute is booked it is that of versions before it was: their plans are followed after an upgrade. How an
+    instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
+    """
+    types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
+    text = repr(replace(declared, types=types, unshared=unshared))
+    for absent in _ABSENT_BEFORE:
+        text = text.replace(f", {absent})", ")")
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
-    stored: what the status says of planning. runs: whether it has any Deployment or pod.
+    stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of World.
     """
 
     service: InferenceService
@@ -124,6 +142,7 @@ class _Case:
     recorded: PlanRecord | None
     stored: Mapping[ConditionType, Finding | None]
     runs: bool
+    books_compute: bool
 
     @property
     def digest(self) -> str:
@@ -146,6 +165,8 @@ class _InForce:
 
 def _choose(case: _Case, planner: Planner) -> PlanDecision:
     force = _in_force(case)
+    if not case.books_compute and any(offer.shares for offer in case.offers.usable):
+        return _unbooked(case, force)
     trial = None if force.rival is None else _checked(case, force, force.rival, planner)
     if isinstance(trial, PlanDecision):
         return trial
@@ -160,8 +181,8 @@ def _choose(case: _Case, planner: Planner) -> PlanDecision:
 
 def _in_force(case: _Case) -> _InForce:
     recorded, same = case.recorded, case.recorded is not None and case.recorded.inputs == case.digest
-    if recorded is not None and same and not _is_priced_right(recorded, case.declared):
-        return _InForce(None, None, None, None)  # same inputs, other price: somebody edited the record
+    if recorded is not None and same and not _is_right(recorded, case):
+        return _InForce(None, None, None, None)  # same inputs, other price or booking: somebody edited the record
     fitting = recorded if recorded is not None and fits(recorded.counts, case.problem) else None
     if same:
         return _InForce(recorded, recorded, fitting, fitting)
@@ -197,13 +218,17 @@ def _judged(case: _Case, answer: Plan, force: _InForce, trial: Trial | None) -> 
         return _infeasible(case.service, case.offers, answer, force.recorded, follow=force.standing is not None)
     if rival is not None and not is_better(answer, rival, case.problem, trial):
         return _kept(case, rival, trial)
-    return _recorded(case, plan_record(answer, case.digest))
+    return _recorded(case, _record_of(case, answer))
+
+
+def _record_of(case: _Case, plan: Plan) -> PlanRecord:
+    return plan_record(plan, case.digest, recorded_gpus(plan.counts, case.offers.usable, case.recorded))
 
 
 def _ideal(case: _Case, rival: PlanRecord, ideal: Plan) -> PlanDecision:
     """What is in force is the plan for an empty cluster. It is recorded anew if only that one was tried."""
     same = rival.inputs == case.digest and (rival.tried is not False or not ideal.tried)
-    return _recorded(case, rival if same else plan_record(ideal, case.digest), ideal=True)
+    return _recorded(case, rival if same else _record_of(case, ideal), ideal=True)
 
 
 def _kept(case: _Case, rival: PlanRecord, trial: Trial | None, ideal: Plan | None = None) -> PlanDecision:
@@ -212,7 +237,8 @@ def _kept(case: _Case, rival: PlanRecord, trial: Trial | None, ideal: Plan | Non
     tried = trial is not None and (trial.held, trial.holds) != (None, None)
     if trial is not None and (rival.inputs != case.digest or (tried and rival.tried is False)):
         cost = MicroDollarsPerHour(cost_of(rival, case.declared))
-        record = kept_record(rival, trial, case.declared, case.digest, cost)
+        gpus = recorded_gpus(rival.counts, case.offers.usable, case.recorded)
+        record = kept_record(rival, trial, case.declared, case.digest, cost, gpus=gpus)
     decision = _recorded(case, record, ideal=ideal is not None)
     if ideal is None:
         return decision
@@ -236,6 +262,13 @@ def _pending(case: _Case, standing: PlanRecord | None) -> PlanDecision:
     return replace(decision, planned=planned, feasible=feasible)
 
 
+def _unbooked(case: _Case, force: _InForce) -> PlanDecision:
+    """The extender books no compute: a recorded plan with bookings is followed, and none is made."""
+    if force.standing is not None:
+        return _pending(case, force.standing)
+    return _unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, case.recorded, case.service, case.offers)
+
+
 def _unanswered(case: _Case, answer: Plan | Trial | PlannerTimedOut, force: _InForce) -> PlanDecision:
     """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
     if isinstance(answer, PlannerTimedOut):
@@ -246,6 +279,10 @@ def _unanswered(case: _Case, answer: Plan | Trial | PlannerTimedOut, force: _InF
         return _unplanned(reason, f"{words}; what runs stays", force.recorded, case.service, case.offers)
     finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {words}")
     return replace(_planned(case.service, case.offers, force.followed), planned=finding)
+
+
+def _is_right(record: PlanRecord, case: _Case) -> bool:
+    return _is_priced_right(record, case.declared) and is_booked_right(record, case.offers.usable)
 
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
@@ -269,7 +306,7 @@ def _planned(
         ideal=ideal,
         follow=True,
         service=service,
-        offers=_by_name(offers),
+        offers=as_recorded(_by_name(offers), record),
     )
 
 
@@ -283,7 +320,7 @@ def _infeasible(
         recorded,
         follow=follow,
         service=service,
-        offers=_by_name(offers),
+        offers=_by_name(offers) if recorded is None else as_recorded(_by_name(offers), recorded),
     )
 
 
@@ -310,7 +347,13 @@ def _unplanned(
 
 
 def _profiled(offers: Offers) -> str:
-    return "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
+    found = "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
+    alone = [f"{o.name} ({o.gpu.why})" for o in offers.usable if o.gpu is not None and _is_exclusive(o)]
+    return f"{found}; a whole GPU for each instance on {', '.join(alone)}" if alone else found
+
+
+def _is_exclusive(offer: Offer) -> bool:
+    return offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE
 
 
 def _by_name(offers: Offers) -> dict[str, Offer]:

@@ -11,7 +11,13 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.sanitize import sanitize
 
 _MAX_NOTE = 1024
-_WATCHED = (ConditionType.PLANNED, ConditionType.FEASIBLE, ConditionType.PROGRESSING, ConditionType.PODS_OWNED)
+_WATCHED = (
+    ConditionType.PLANNED,
+    ConditionType.FEASIBLE,
+    ConditionType.PROGRESSING,
+    ConditionType.PODS_OWNED,
+    ConditionType.SHARING_KEPT,
+)
 _QUIET_FALSE = (Reason.ROLLED_OUT, Reason.NOT_PLANNED)
 
 

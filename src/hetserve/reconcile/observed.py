@@ -13,11 +13,12 @@ from pydantic import BaseModel, ValidationError
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
-from hetserve.base.units import MiB, MilliCPU
+from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 
@@ -70,6 +71,7 @@ class NodeFact:
 class PodFact:
     """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
 
+    gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
     takes of its node is not known then.
     """
@@ -87,6 +89,8 @@ class PodFact:
     cpu: MilliCPU = MilliCPU(0)
     memory: MiB = MiB(0)
     gpu_memory: MiB = MiB(0)
+    gpu_compute: Percent = Percent(0)
+    whole_gpu: bool = False
     ready: bool = False
     terminating: bool = False
     gated: bool = False
@@ -94,6 +98,16 @@ class PodFact:
     gpus_unknown: bool = False
     unread: str | None = None
     owner: OwnerReference | None = None
+
+    @property
+    def booked_compute(self) -> Percent:
+        """Percent of compute that counts on each of its GPUs: all of a whole one, 0 if it declares none."""
+        return WHOLE_COMPUTE if self.whole_gpu else self.gpu_compute
+
+    @property
+    def is_undeclared(self) -> bool:
+        """Whether it asks for a part of a GPU and declares no compute."""
+        return self.gpu_memory > 0 and not self.gpu_compute
 
 
 def pod_fact(raw: RawObject) -> PodFact | None:
@@ -127,6 +141,8 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
         cpu=pod.cpu_requested,
         memory=pod.memory_requested,
         gpu_memory=MiB(0) if gpus is None else gpus.request.memory_mib,
+        gpu_compute=Percent(0) if gpus is None else gpus.request.compute or Percent(0),
+        whole_gpu=gpus is not None and gpus.request.whole,
         ready=pod.condition("Ready").get("status") == "True",
         terminating=pod.terminating,
         gated=bool(pod.gates),

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from hetserve.base.units import MicroDollarsPerHour, format_money, parse_money
+from hetserve.base.units import MicroDollarsPerHour, Percent, format_money, parse_money
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
+from hetserve.profiles.sharing import WHOLE
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedGpus:
+    """How instances of a plan have their GPUs. booked: percent of compute by type; exclusive: types with whole GPUs.
+
+    A type in neither declares no compute: a CPU type, one priced by the instance, or a plan of before it was booked.
+    """
+
+    booked: Mapping[str, Percent] = field(default_factory=dict)
+    exclusive: frozenset[str] = frozenset()
+
+    def entry(self, name: str, count: int) -> Json:
+        """An entry of status.plan.counts."""
+        entry: Json = {"instanceType": name, "count": count}
+        if name in self.exclusive:
+            return {**entry, "sharing": "Exclusive"}
+        return {**entry, "sharing": "Shared", "gpuCompute": self.booked[name]} if name in self.booked else entry
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried: as recorded."""
+    """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried, gpus: as recorded."""
 
     raw: Json
     counts: Counts
@@ -26,6 +45,7 @@ class PlanRecord:
     verdict: str
     cost: MicroDollarsPerHour
     tried: bool | None = None
+    gpus: RecordedGpus = field(default_factory=RecordedGpus)
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -45,11 +65,11 @@ def summary(counts: Counts) -> str:
     return "+".join(f"{n}x{name}" for name, n in counts if n > 0) or "none"
 
 
-def plan_record(plan: Plan, inputs: str) -> PlanRecord:
-    """Record of a feasible plan; inputs: digest of the problem."""
+def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
+    """Record of a feasible plan; inputs: digest of the problem. gpus: how its instances have them."""
     verdict = (plan.verdict or plan.message)[:_LONG]
     raw: Json = {
-        "counts": [{"instanceType": name, "count": n} for name, n in plan.counts if n > 0],
+        "counts": [gpus.entry(name, n) for name, n in plan.counts if n > 0],
         "summary": summary(plan.counts)[:_SHORT],
         "hourlyCost": format_money(plan.cost),
         "qps": f"{(plan.qps or 0.0) if plan.held_qps is None else plan.held_qps:.1f}",
@@ -63,20 +83,21 @@ def plan_record(plan: Plan, inputs: str) -> PlanRecord:
         text = f"{summary(rival.counts)} at {format_money(rival.cost)} $/h for {rival.qps:.1f} q/s"
         raw["runnerUp"] = f"{text}: {plan.why_not_runner_up}"[:_SHORT] if plan.why_not_runner_up else text[:_SHORT]
     counts = tuple((name, n) for name, n in plan.counts if n > 0)
-    return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried)
+    return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried, gpus)
 
 
 def kept_record(
-    record: PlanRecord, trial: Trial, problem: Problem, inputs: str, cost: MicroDollarsPerHour
+    record: PlanRecord, trial: Trial, problem: Problem, inputs: str, cost: MicroDollarsPerHour, *, gpus: RecordedGpus
 ) -> PlanRecord:
-    """Record of counts that a trial has judged for a problem and that are kept; inputs: the problem's digest."""
+    """Record of counts that a trial has judged for a problem and that are kept; inputs, gpus: as of `plan_record`."""
     rate, what = (trial.held, "holds") if problem.objective == "MaxThroughput" else (problem.load, "carries")
     tried = (trial.held, trial.holds) != (None, None)
     qps = f"{rate:.1f}" if tried and rate is not None else record.qps
     verdict = f"{what} {qps} q/s in simulation" if tried else "more instances than a simulation can try"
     verdict += "; kept, as no other plan is better by enough to move instances"
-    unchanged = {key: record.raw[key] for key in ("counts", "summary", "planner")}
+    unchanged = {key: record.raw[key] for key in ("summary", "planner")}
     raw: Json = {
+        "counts": [gpus.entry(name, n) for name, n in record.counts],
         **unchanged,
         "hourlyCost": format_money(cost),
         "qps": qps,
@@ -84,7 +105,7 @@ def kept_record(
         "inputs": inputs,
         **_tried(tried),
     }
-    return PlanRecord(raw, record.counts, inputs, qps, verdict, cost, tried)
+    return PlanRecord(raw, record.counts, inputs, qps, verdict, cost, tried, gpus)
 
 
 def _tried(tried: bool | None) -> Json:
@@ -101,12 +122,20 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         counts = tuple((str(entry["instanceType"]), int(entry["count"])) for entry in raw["counts"])
         texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
         cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
-    except (KeyError, TypeError, ValueError):
+        gpus = _read_gpus(raw["counts"])
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
     if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
         return None
-    tried = raw.get("tried")
+    tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
     verdict = str(raw.get("verdict") or "")
-    return PlanRecord(
-        dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried if isinstance(tried, bool) else None
-    )
+    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus)
+
+
+def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:
+    """Raises ValueError for a booking outside of 1 to 100."""
+    booked = {str(e["instanceType"]): int(e["gpuCompute"]) for e in counts if e.get("gpuCompute") is not None}
+    if any(not 0 < compute <= WHOLE for compute in booked.values()):
+        raise ValueError(f"gpuCompute: {booked} must be 1 to 100")
+    exclusive = frozenset(str(e["instanceType"]) for e in counts if e.get("sharing") == "Exclusive")
+    return RecordedGpus({name: Percent(compute) for name, compute in booked.items()}, exclusive)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetserve.base.units import MiB, MicroDollarsPerHour
-from hetserve.objects.resources import gpu_memory
+from hetserve.api.instance_type import InstanceType
+from hetserve.base.units import MiB, MicroDollarsPerHour, quantity_to_mib
+from hetserve.objects.resources import gpus_requested
 from hetserve.planning.offers import instance_price
 from hetserve.reconcile.api_messages import CreationFailure, replica_failure
 from hetserve.reconcile.decision import PlanDecision
@@ -56,21 +57,31 @@ def _holding(name: str, world: World, decision: PlanDecision, mine: list[RawObje
     known = next((t for t in world.types if t.metadata.name == name), None)
     if price is None or known is None:
         return Instances(replicas, live, gone, price)
-    each = [instance_price(known, p.gpu_memory) if p.gpu_memory else price for p in pods]
+    each = [instance_price(known, held) if (held := _held(p, known)) else price for p in pods]
     # Replicas without a pod yet come as their Deployment asks for them now.
     to_come = max(replicas, live) - (len(pods) - gone)
-    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d))), default=price)
+    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known))), default=price)
     surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
     paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
     return Instances(replicas, live, gone, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid))
 
 
-def _asked(deployment: RawObject) -> MiB:
-    """MiB of one GPU for each pod of a Deployment as it is; 0 for none, or where it cannot be read."""
+def _held(pod: PodFact, known: InstanceType) -> MiB:
+    """MiB of its GPU that a pod is paid for: all of a whole one; 0 for none, or where it cannot be read."""
+    return _whole(known) if pod.whole_gpu else pod.gpu_memory
+
+
+def _asked(deployment: RawObject, known: InstanceType) -> MiB:
+    """The same for each pod of a Deployment as it is."""
     try:
-        return gpu_memory((deployment["spec"].get("template") or {}).get("spec") or {})
+        asked = gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
     except ValueError:
         return MiB(0)
+    return asked.memory or (_whole(known) if asked.gpus else MiB(0))
+
+
+def _whole(known: InstanceType) -> MiB:
+    return MiB(0) if known.spec.gpu is None else quantity_to_mib(known.spec.gpu.memory)
 
 
 def type_states(
@@ -129,4 +140,4 @@ def _price(name: str, pods: list[PodFact], world: World, decision: PlanDecision)
     known = next((t for t in world.types if t.metadata.name == name), None)
     if known is None:
         return None
-    return instance_price(known, max((p.gpu_memory for p in pods), default=None))
+    return instance_price(known, max((_held(p, known) for p in pods), default=None))

@@ -13,8 +13,10 @@ from hetserve.base.units import format_money
 from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.deployments.diff import NextWrite
+from hetserve.reconcile.neighbours import CrowdedGpu
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.progress import TypeState
+from hetserve.reconcile.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.reconcile.staging import Instances, hourly_cost
 from hetserve.reconcile.world import Json, RawObject
 from hetserve.sanitize import sanitize
@@ -29,7 +31,7 @@ class Seen:
     """Observations for a status, beside the decision.
 
     template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
-    created.
+    created. crowded: GPUs on which nothing bounds the slow-down of instances.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -39,6 +41,7 @@ class Seen:
     template: str | None = None
     foreign_pods: tuple[PodFact, ...] = ()
     failures: tuple[CreationFailure, ...] = ()
+    crowded: tuple[CrowdedGpu, ...] = ()
 
 
 def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: datetime) -> Json:
@@ -53,6 +56,8 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
         ConditionType.CAPACITY_AVAILABLE: _capacity(decision, seen),
         ConditionType.PROGRESSING: _progressing(decision, seen),
         ConditionType.PODS_OWNED: _pods_owned(seen),
+        ConditionType.SHARING_KEPT: sharing_kept(seen.crowded),
+        ConditionType.SHARING_UNMEASURED: sharing_unmeasured(decision),
     }
     before = {c.get("type"): c for c in read_status(raw).get("conditions") or () if isinstance(c, Mapping)}
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -100,7 +105,7 @@ def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
     if stalled is not None:
         holds, why = ConditionType.STALLED, stalled
     elif decision.follow and _rolled_out(seen) and all(state.ready == state.desired for state in seen.states):
-        why = Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready")
+        why = Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready{_unpromised(seen)}")
         holds = ConditionType.READY
     else:
         holds, why = ConditionType.RECONCILING, _awaited(decision, seen, count)
@@ -109,6 +114,10 @@ def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
     if holds is ConditionType.RECONCILING:
         findings[ConditionType.READY] = Finding("False", Reason.INSTANCES_NOT_READY, count)
     return findings
+
+
+def _unpromised(seen: Seen) -> str:
+    return "; the SLO is not promised, see SharingKept" if seen.crowded else ""
 
 
 def _stalled(decision: PlanDecision, seen: Seen) -> Finding | None:

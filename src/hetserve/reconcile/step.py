@@ -13,6 +13,7 @@ from hetserve.reconcile.deployments.ownership import is_deleting
 from hetserve.reconcile.deployments.template import TemplateError
 from hetserve.reconcile.fence import fence_first
 from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
+from hetserve.reconcile.neighbours import CrowdedGpu, crowded_gpus
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.planner import Planner
 from hetserve.reconcile.progress import creation_failures, holdings, type_states
@@ -49,7 +50,8 @@ def step(world: World, planner: Planner) -> Request | Settled:
     if decision.fresh:
         work = NextWrite(pending=True)
     states = type_states(world, decision, targets, uid)
-    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, creation_failures(world, uid))
+    failures, crowded = creation_failures(world, uid), _crowded(world)
+    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded)
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
@@ -62,9 +64,15 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
     states = type_states(world, decision, (), str(raw["metadata"]["uid"]))
-    seen = Seen(states, None, world.pods, foreign_pods=world.foreign_pods)
+    seen = Seen(states, None, world.pods, foreign_pods=world.foreign_pods, crowded=_crowded(world))
     status = build_status(raw, decision, seen, world.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
+
+
+def _crowded(world: World) -> tuple[CrowdedGpu, ...]:
+    assert world.service is not None  # noqa: S101  the caller has checked
+    meta = world.service["metadata"]
+    return crowded_gpus(world.capacity, (str(meta.get("namespace") or "default"), str(meta["name"])), world.pods)
 
 
 def _cut_first(

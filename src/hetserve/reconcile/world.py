@@ -56,6 +56,7 @@ class World:
     held: seconds until a Deployment may be repaired; cut_held: the same for repairs that restore the budget.
     written: what we last applied to Deployments, as far as remembered.
     fence: what must be written before a Deployment is changed; None if nobody else can write.
+    books_compute: whether the extender books the compute that pods declare.
     now: aware time, for transition times only.
     """
 
@@ -74,6 +75,7 @@ class World:
     cut_held: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     fence: Fenced | None = None
+    books_compute: bool = True
     settings: PlanSettings = field(default_factory=PlanSettings)
 
 

@@ -29,6 +29,12 @@ PLACEMENT_POLICIES: Final = Registry(
         default=True,
     ),
     PlacementMember(
+        name="DominantWorstFit",
+        where="hetserve.placement.policies.dominant_worst_fit:rank",
+        about="the most left of the scarcer of memory and compute, as shares of the GPU, then the most free memory",
+        best_for="pods that declare compute, where now the one, now the other is short",
+    ),
+    PlacementMember(
         name="BestFit",
         where="hetserve.placement.policies.best_fit:rank",
         about="shared GPUs first, then the least free memory that is enough",

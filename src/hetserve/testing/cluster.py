@@ -41,6 +41,7 @@ def gpu_pod(
     namespace: str = "default",
     memory_mib: int | str = 4096,
     gpus: int | None = None,
+    compute: int | str | None = None,
     model: str | None = "resnet",
     product: str | None = None,
     annotations: dict[str, str] | None = None,
@@ -55,7 +56,7 @@ def gpu_pod(
 ) -> Json:
     """A pod of our scheduler; with `node` and `gpu` ("0,2": several) as our binding leaves it.
 
-    `gpus`: their number; with `memory_mib` 0 whole ones.
+    `gpus`: their number; with `memory_mib` 0 whole ones. `compute`: percent; None: not declared.
     """
     wishes = dict(annotations or {}) | ({} if product is None else {names.ANNOTATION_GPU_PRODUCT: product})
     metadata: Json = {
@@ -64,11 +65,11 @@ def gpu_pod(
         "uid": uid or f"uid-{name}",
         "creationTimestamp": created,
         "labels": {names.LABEL_MODEL: model} if model is not None else {},
-        "annotations": wishes | _as_bound(gpu, memory_mib),
+        "annotations": wishes | _as_bound(gpu, memory_mib, compute),
     }
     if terminating:
         metadata["deletionTimestamp"] = created
-    spec = _spec(_asked(memory_mib, gpus), priority, gates, node)
+    spec = _spec(_asked(memory_mib, gpus, compute), priority, gates, node)
     refused = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase} | (refused if unschedulable else {})}
 
@@ -89,18 +90,20 @@ def plugin_pod(
     return raw
 
 
-def _as_bound(gpu: str | None, memory_mib: int | str) -> Json:
+def _as_bound(gpu: str | None, memory_mib: int | str, compute: int | str | None) -> Json:
     """Annotations of our binding."""
     if gpu is None:
         return {}
-    each = ",".join([str(memory_mib)] * (gpu.count(",") + 1))
-    return {names.ANNOTATION_GPU: gpu, names.ANNOTATION_GPU_MEMORY: each}
+    count = gpu.count(",") + 1
+    held = {names.ANNOTATION_GPU: gpu, names.ANNOTATION_GPU_MEMORY: ",".join([str(memory_mib)] * count)}
+    return held | ({} if compute is None else {names.ANNOTATION_GPU_COMPUTE: ",".join([str(compute)] * count)})
 
 
-def _asked(memory_mib: int | str, gpus: int | None) -> Json:
+def _asked(memory_mib: int | str, gpus: int | None, compute: int | str | None) -> Json:
     """Extended resources of the container."""
     memory = {names.RESOURCE_GPU_MEMORY: str(memory_mib)} if memory_mib != 0 or gpus is None else {}
-    return memory | ({} if gpus is None else {names.RESOURCE_GPU: str(gpus)})
+    asked = {names.RESOURCE_GPU: gpus, names.RESOURCE_GPU_COMPUTE: compute}
+    return memory | {resource: str(amount) for resource, amount in asked.items() if amount is not None}
 
 
 def _spec(asked: Json, priority: int, gates: tuple[str, ...], node: str | None) -> Json:

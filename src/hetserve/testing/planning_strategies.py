@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Seconds
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Percent, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
 from hetserve.planning.flow.program import Margin
@@ -14,6 +15,7 @@ from hetserve.profiles import LinearProfile, Spread
 from hetserve.testing.planning import line, min_cost, problem
 
 _NAMES = ("alpha", "beta", "delta", "gamma")
+_POOL = "pool"
 
 
 @st.composite
@@ -67,7 +69,34 @@ def cost_problems(draw: st.DrawFn) -> Problem:
     )
 
 
-_POOL = "pool"
+@st.composite
+def demands(draw: st.DrawFn) -> ResourceAmounts:
+    """Of one instance on the pool: small numbers, so that each resource is sometimes the scarce one."""
+    cpu, memory = MilliCPU(draw(st.integers(0, 2))), MiB(draw(st.integers(0, 2)))
+    return ResourceAmounts(
+        cpu, memory, MiB(draw(st.integers(0, 1))), Percent(draw(st.sampled_from([0, 0, 35, 50, 100])))
+    )
+
+
+@st.composite
+def frees(draw: st.DrawFn) -> ResourceAmounts:
+    """Of the pool."""
+    cpu, memory = MilliCPU(draw(st.sampled_from([6, 3, 1, 0]))), MiB(draw(st.sampled_from([9, 5, 2])))
+    gpu = MiB(draw(st.sampled_from([9, 4, 1]))), Percent(draw(st.sampled_from([400, 200, 100, 70, 0])))
+    return ResourceAmounts(cpu, memory, *gpu)
+
+
+@st.composite
+def drawing(draw: st.DrawFn, types: Sequence[TypeOption]) -> tuple[TypeOption, ...]:
+    """The types, some of which draw on the pool."""
+    return tuple(replace(o, demand=draw(demands()), pool=draw(st.sampled_from([None, _POOL, _POOL]))) for o in types)
+
+
+@st.composite
+def pooled(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Problem:
+    """The same with a pool that is often short of one resource."""
+    given = draw(problems)
+    return replace(given, types=draw(drawing(given.types)), pools=(Pool(_POOL, draw(frees())),))
 
 
 @st.composite
@@ -84,7 +113,7 @@ def flow_types(draw: st.DrawFn, name: str, *, counted: bool) -> TypeOption:
         min_instances=min(draw(st.sampled_from([0, 0, 0, 0, 1])), 4 if most is None else most),
         running=draw(st.integers(0, 2)),
         launch_time=Seconds(draw(st.sampled_from([0.0, 30.0, 3600.0]))),
-        demand=ResourceAmounts(MilliCPU(draw(st.integers(0, 2))), MiB(draw(st.integers(0, 2)))),
+        demand=draw(demands()),
         pool=draw(st.sampled_from([None, None, _POOL])),
     )
 
@@ -96,14 +125,13 @@ def flow_problems(draw: st.DrawFn, *, counted: bool = False, largest: int = 4) -
     types = [draw(flow_types(name, counted=counted or len(names) > 2)) for name in names]
     batches = draw(st.lists(st.integers(1, 20), min_size=draw(st.integers(1, 4)), max_size=6, unique=True))
     slowest = types[0].profile.mean(min(max(batches), types[0].profile.max_batch or 20)) or 0.1
-    free = ResourceAmounts(MilliCPU(draw(st.sampled_from([6, 3, 1, 0]))), MiB(draw(st.sampled_from([9, 5, 2]))))
     return problem(
         types,
         mix=BatchMix.of((batch, draw(st.integers(1, 20))) for batch in batches),
         slo_ms=slowest * 1e3 * draw(st.sampled_from([1.8, 1.3, 2.2, 3.0, 1.05, 1.0, 0.8])),
         percentile=draw(st.sampled_from([90.0, 60.0, 99.0, 99.9])),
         budget=draw(st.integers(8, 25)) * 10_000,
-        pools=(Pool(_POOL, free),),
+        pools=(Pool(_POOL, draw(frees())),),
     )
 
 

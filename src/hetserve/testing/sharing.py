@@ -130,7 +130,7 @@ def sharing_scenes(draw: st.DrawFn, policy: Policy, *, least: int = 1, one_each:
         rate = draw(st.floats(0.3, 3.0)) * len(types)
         loads.append(
             Offered(
-                replace(service, expected=draw(st.sampled_from((1.0, 1.25)))),
+                replace(service, expected=dict.fromkeys("ab", draw(st.sampled_from((1.0, 1.25))))),
                 rate,
                 draw(st.integers(1, 60)),
                 100 * s + draw(st.integers(0, 99)),

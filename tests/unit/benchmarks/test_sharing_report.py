@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
+from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import pytest
-from benchmarks.sharing import bookings, results, tenants
-from benchmarks.sharing.parts import demo, price, rule, statements, traps
+from benchmarks.sharing import bookings, draws, packing, results, rows, tenants, ways
+from benchmarks.sharing.parts import demo, density, price, rule, sets, statements, traps
 
 from hetserve.api.manifests import read_manifests
+from hetserve.base.units import Millionths
+from hetserve.planning.tenancy import Tenancy
+from hetserve.profiles.sharing import ONE, compute_share
+from hetserve.registry.placement_policies import default_placement_policy
 
 
 def line_of(page: str, start: str) -> str:
@@ -104,30 +111,170 @@ def test_statements_are_judged_at_the_note_s_coefficients() -> None:
 
 def test_the_demo_says_what_each_plan_holds() -> None:
     row = {
-        "service": "one", "counts": {"hetsev-t4": 7, "hetsev-v100": 0}, "rate": 155.0, "holds": False, "late": 0.5,
-        "alone": 0.01, "grows": True, "mean": 1.5, "most": 2.0, "percent": 250,
+        "service": "one", "counts": {"hetsev-t4": 7, "hetsev-v100": 0}, "cost": 504_000, "rate": 155.0, "placed": True,
+        "holds": False, "late": 0.5, "alone": 0.01, "grows": True, "mean": 1.5, "most": 2.0, "percent": 250,
     }  # fmt: skip
-    page = demo.describe({"speeds": {"1": [row], "0.8": [row, {"service": "two", "refused": "LoadNotCarried"}]}})
-    assert line_of(page, "one") == (
-        "| one | 7 t4 | carries 155 q/s | 1.0% | 50.0%, backlog grows | 1.50 | 2.00 | 250 % | **breaks** |"
+    good = {**row, "holds": True, "late": 0.01, "grows": False, "most": 1.25, "percent": 100}
+    other = {"before": [row, {"service": "two", "refused": "LoadNotCarried"}], "now": [good]}
+    page = demo.describe(
+        {"before": [row], "now": [good], "roomy": [row], "speeds": {"0.8": other}, "harm": {"1.2": [good]}}
     )
-    assert line_of(page, "before").endswith("| 1 of 1 break; late up to 50% | held |")
-    assert line_of(page, "T4s at 0.8").endswith("| 1 of 1 break; late up to 50%; 1 not planned |  |")
+    assert line_of(page, "before | one") == (
+        "| before | one | 7 t4 | 0.504 | carries 155 q/s | 1.0% | 50.0%, backlog grows | 1.50 | 2.00 | 250 % "
+        "| **breaks** |"
+    )
+    assert line_of(page, "before, services").endswith("| 1 of 1 break; late up to 50.00% | held |")
+    assert line_of(page, "now, services").endswith("| 0 of 1 break; late up to 1.00% | held |")
+    assert line_of(page, "now, greatest").endswith("| 1.250 | held |")
+    assert line_of(page, "T4s at 0.8 x the sample's speed, before").endswith("late up to 50.00%; 1 not planned |  |")
+    assert line_of(page, "now, played with every c x 1.2").endswith("| 0 of 1 break; late up to 1.00% |  |")
+    missed = demo.describe({"before": [good], "now": [row], "roomy": [], "speeds": {}, "harm": {}})
+    assert missed.count("**missed**") == 3
 
 
-def test_profiles_get_shares_and_slower_t4s() -> None:
-    profiles = {(p.spec.model, p.spec.instance_type): p for p in read_manifests([str(demo.SAMPLE)]).profiles}
-    slow = demo.assumed(profiles["resnet50", demo.T4], 0.8).spec
+def test_a_demo_whose_plan_does_not_fit_or_is_not_made_does_not_hold() -> None:
+    refused = {"service": "one", "refused": "CapacityTooLow"}
+    page = demo.describe({"before": [refused], "now": [refused], "roomy": [], "speeds": {}, "harm": {}})
+    assert line_of(page, "now, services").endswith("| 0 of 0 break; late up to 0.00%; 1 not planned | **missed** |")
+
+
+def sample() -> Any:
+    return read_manifests([str(demo.SAMPLE)])
+
+
+def test_the_sample_states_the_shares_and_factors_of_the_four_models() -> None:
+    for profile in sample().profiles:
+        found, model = compute_share(profile.spec), profile.spec.model
+        assert found is not None
+        assert found.share / ONE == tenants.SHARES[model]
+        assert {e.model for e in found.interference} == set(tenants.MODELS) - {model}, "one of a model is on a GPU"
+        for entry in found.interference:
+            assert entry.batch == tenants.LARGEST[entry.model]
+            exact = 1 + tenants.harm(model, entry.model) * sqrt(tenants.LARGEST[model] * entry.batch) / 8
+            assert exact <= entry.factor / ONE + 1e-9 < exact + 1e-4 + 1e-9
+
+
+def test_two_of_the_sample_models_share_a_gpu_and_three_do_not() -> None:
+    percents = {}
+    for profile in sample().profiles:
+        found = compute_share(profile.spec)
+        assert found is not None
+        percents[profile.spec.model] = found.booking(Millionths(1_250_000))
+    assert percents == {"resnet50": 50, "inception-v3": 50, "ssd-resnet50": 45, "transformer": 40}
+
+
+def test_profiles_get_slower_t4s_and_other_factors() -> None:
+    profiles = {(p.spec.model, p.spec.instance_type): p for p in sample().profiles}
+    slow = demo.at_speed(profiles["resnet50", demo.T4], 0.8).spec
     assert slow.latency.table is not None
-    assert (slow.compute_share, slow.latency.table[-1].mean) == ("0.571", "50000us")
-    same = demo.assumed(profiles["resnet50", "hetsev-v100"], 0.8).spec
-    assert same.latency == profiles["resnet50", "hetsev-v100"].spec.latency
-    assert {entry.model: entry.factor for entry in same.interference or ()}["resnet50"] == "1.200000"
-    assert len(demo.nodes()) == 8
+    assert slow.latency.table[-1].mean == "50000us"
+    assert demo.at_speed(profiles["resnet50", "hetsev-v100"], 0.8) is profiles["resnet50", "hetsev-v100"]
+    harmed = demo.with_harm(profiles["resnet50", demo.T4], 1.2).spec
+    assert {entry.model: entry.factor for entry in harmed.interference or ()}["inception-v3"] == "1.102000"
+    assert len(demo.nodes(10)) == 14
 
 
-def test_the_page_names_what_waits_and_what_was_never_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_nothing_of_compute_is_planned_and_all_of_it_is_met() -> None:
+    manifests = sample()
+    service = next(one for one in manifests.services if one.metadata.name == "resnet50")
+    before, now = (way.planned(service, manifests) for way in (ways.BEFORE, ways.NOW))
+    assert {wanted.request.compute for wanted in before.instances} == {None}
+    assert {wanted.request.compute for wanted in now.instances} == {50}
+    assert {option.gpu.tenancy for option in before.problem.types if option.gpu} == {Tenancy.UNDECLARED}
+    assert len(before.instances) < len(now.instances)
+    assert all(compute_share(offer.profile.spec) is not None for offer in before.offers.values())
+
+
+def test_a_set_is_what_its_number_says_and_within_what_is_stated() -> None:
+    assert draws.drawn_set(7) == draws.drawn_set(7) != draws.drawn_set(8)
+    for number in range(20):
+        given = draws.drawn_set(number)
+        assert 8 <= len(given.nodes) <= 16
+        assert 2 <= given.gpus[draws.FAST] <= len(given.nodes) / 2
+        assert 3 <= len(given.manifests.services) <= 6
+        for profile in given.manifests.profiles:
+            found = compute_share(profile.spec)
+            assert found is not None
+            assert 150_000 <= found.share <= ONE <= found.greatest_factor <= 1_250_000
+            assert {entry.model for entry in found.interference} == {
+                one.metadata.name for one in given.manifests.services if one.metadata.name != profile.spec.model
+            }
+
+
+def test_room_is_what_placement_leaves() -> None:
+    given = draws.drawn_set(0)
+    room, service = ways.Room(given.nodes), given.manifests.services[0]
+    wanted = ways.NOW.planned(service, given.manifests, room).instances[0]
+    left = room.left(wanted)
+    assert left == given.gpus[wanted.type]
+    assert room.take(wanted).place.startswith(wanted.type)
+    assert room.left(wanted) == left - 1, "a GPU holds a model once"
+
+
+def test_goals_of_sets_are_missed_by_one() -> None:
+    def played(*, holds: bool) -> dict[str, object]:
+        return {"name": "m0", "holds": holds, "most": 1.25, "mean": 1.1}
+
+    fine = {"instances": 8, "in_use": 4, "played": [played(holds=True)] * 10}
+    bad = {**fine, "played": [played(holds=True)] * 9 + [played(holds=False)]}
+    refused = {"refused": "m1", "reason": "CapacityTooLow"}
+    page = sets.describe(
+        {"sigma": 1.25, "rows": [{"now": fine, "before": bad}] * 3 + [{"now": refused, "before": bad}] * 2}
+    )
+    assert line_of(page, "sets that are feasible").endswith("| 3 of 5 | held |")
+    assert line_of(page, "of these, services").endswith("| 30 of 30 (100.0%) | held |")
+    assert line_of(page, "before, of the").endswith("| 45 of 50 (90.0%) |  |")
+    assert line_of(page, "by compute and sigma") == "| by compute and sigma | 3 of 5 | 30 | 30 | 3 | 2.00 |"
+    assert line_of(page, "greatest stretch").endswith("| 1.2500 | held |")
+    page = sets.describe({"sigma": 1.25, "rows": [{"now": bad, "before": bad}, {"now": refused, "before": bad}]})
+    assert page.count("**missed**") == 2
+
+
+def test_instances_are_packed_by_memory_compute_and_model() -> None:
+    half = bookings.booked(0.6, 1.0)
+    assert half.percent == 50
+    one = packing.Piece("a", half, 6 * 1024, 0.5)
+    other, same, large = (packing.Piece(m, half, mib * 1024, 0.5) for m, mib in (("b", 6), ("a", 6), ("b", 10)))
+    worst = packing.POLICIES[0]
+    assert [packing.needs([one, x], worst) for x in (other, same, large)] == [1, 2, 2]
+    assert packing.used([one, other, same], worst, 1) is None
+    assert packing.used([one, other], worst, 4) == 2
+
+
+def test_a_set_of_pieces_is_packed_as_densely_as_can_be_and_no_denser_than_what_holds() -> None:
+    assert packing.drawn_pieces(3) == packing.drawn_pieces(3)
+    row = packing.packed(1)
+    assert row["play"] <= row["rule"] <= packing.GPUS
+    assert all(row["rule"] <= needed <= row["instances"] for needed in row["needs"].values())
+
+
+def test_density_counts_gpus_of_all_sets() -> None:
+    default = default_placement_policy()
+    row = {"instances": 6, "rule": 2, "play": 1, "needs": {default: 2}, "used": {default: 4}}
+    page = density.describe({"sigma": 1.25, "rows": [row, {**row, "needs": {default: 3}, "used": {default: None}}]})
+    assert line_of(page, f"`{default}`") == f"| `{default}` | 5 | 1.25 | 4 | 2.00 | 1 of 2 |"
+    assert line_of(page, "GPUs that placement needs").endswith("| 1.25 | held |")
+    assert line_of(page, "fewest by the rule").endswith("| 2.00 |  |")
+
+
+def test_rows_that_are_kept_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "FOLDER", tmp_path)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    first, other = rows.rows_of("some", packing.packed, range(2))
+    assert (first, other) == (packing.packed(0), packing.packed(1))
+    kept = [tmp_path / "some" / f"{number}.json" for number in range(2)]
+    kept[0].write_text(kept[1].read_text())
+    assert rows.rows_of("some", packing.packed, range(2)) == [other, other]
+    kept[0].write_text('{"code": "of another version", "row": {}}')
+    assert rows.rows_of("some", packing.packed, range(2)) == [first, other]
+    kept[1].write_text(kept[0].read_text())
+    assert rows.rows_of("some", packing.packed, range(2), keep=False) == [first, other]
+
+
+def test_the_page_names_what_is_measured_elsewhere_and_what_never_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchmarks.reporting.RESULTS", tmp_path)
     page = results.write().read_text()
-    assert page.count("| not measured yet |") == len(results.NOT_YET) == 5
+    assert "| `make bench-placement FLAGS=rates`, " in page
     assert "Not measured yet: `make bench-sharing FLAGS=traps`." in page

@@ -180,3 +180,34 @@ def test_the_time_of_a_snapshot_is_written_as_kubernetes_writes_times(tmp_path: 
         words = ["gpus", "-o", "json", "--kubeconfig", str(api.kubeconfig(tmp_path))]
         taken = json.loads(CliRunner().invoke(app, words).stdout)["takenAt"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", taken)
+
+
+def test_compute_is_shown_beside_memory_where_pods_declare_it() -> None:
+    pods = [
+        gpu_pod("a", memory_mib=6144, compute=50, model="bert", node="n0", gpu="0"),
+        gpu_pod("b", memory_mib=3072, compute=25, model="resnet", node="n0", gpu="0"),
+        gpu_pod("c", memory_mib=3072, model="vgg", node="n0", gpu="1"),
+    ]
+    shown = document(*pods)
+    assert [gpu["freeComputePercent"] for gpu in shown["gpus"]] == [25, None]
+    assert [pod["computePercent"] for gpu in shown["gpus"] for pod in gpu["pods"]] == [50, 25, None]
+    first, second = [line for line in run(pods=pods).stdout.splitlines() if "V100" in line]
+    assert "AAAAAABBB···" in first
+    assert "A:6144/50% B:3072/25%" in first
+    assert "????????????" in second, "what of its compute is free nobody knows"
+    assert "COMPUTE" not in run(pods=[BOUND]).stdout
+
+
+def test_more_compute_than_a_gpu_has_is_marked_and_a_problem() -> None:
+    pods = [gpu_pod(name, compute=70, model=name, node="n0", gpu="0") for name in "ab"]
+    text = run(pods=pods).stdout
+    assert "AAAAAAAABBBB!" in text
+    assert "GPU 0 of node n0: 140 percent of its compute is booked" in text
+    assert document(*pods)["gpus"][0]["freeComputePercent"] == -40
+
+
+def test_a_figure_of_pods_that_declare_compute_has_a_second_part(tmp_path: Path) -> None:
+    pods = [gpu_pod(name, compute=70, model=name, node="n0", gpu="0") for name in "ab"]
+    for compute, file in ((True, tmp_path / "both.svg"), (False, tmp_path / "memory.svg")):
+        assert run("--plot", str(file), pods=pods if compute else [BOUND]).exit_code == 0
+        assert file.read_text().count('<g id="axes_') == 1 + compute

@@ -15,7 +15,7 @@ from hetserve.testing.data import REPOSITORY
 from plan_command import HETSEV, RM2, answer, run
 
 BOTH = {"service", "model", "objective", "feasible", "reason", "message", "planner", "counts", "cost", "runnerUp"}
-BOTH |= {"ranking", "refusals", "verdict", "nextStep"}
+BOTH |= {"ranking", "refusals", "verdict", "nextStep", "maxSlowdown", "types", "sharing"}
 FLOW = {"tried", "heldQPS", "ceilingQPS", "floorCost", "flow", "prices", "cheaper"}
 FLOW |= {"simulatedQPS", "evaluated", "seed"}
 
@@ -36,7 +36,8 @@ def test_the_keys_of_both_objectives_are_those_that_are_documented() -> None:
     text = CliRunner().invoke(app, ["plan", "--help"]).output
     page = (REPOSITORY / "docs" / "how-to-plan-capacity.md").read_text(encoding="utf-8")
     nested = (*(throughput[key] for key in ("nextStep", "runnerUp", "cheaper", "prices")), throughput["flow"][0])
-    keys = BOTH.union(throughput, least_cost, throughput["prices"]["binding"], *nested)
+    (gpu, _), sharing = least_cost["types"].values(), least_cost["sharing"]
+    keys = BOTH.union(throughput, least_cost, throughput["prices"]["binding"], *nested, gpu, sharing, sharing["shared"])
     for key in keys:
         assert key in text, f"{key} is not in the help"
         assert f"`{key}`" in page, f"{key} is not in the manual"
@@ -63,7 +64,7 @@ PICTURES = {
         ),
     ),
     "the least cost": (
-        (HETSEV, "--service", "ssd-resnet50", "--planner", "ilp", "--budget", "5"),
+        (HETSEV, "--service", "transformer", "--planner", "ilp", "--budget", "5"),
         ("chosen: ", "runner-up: ", "cheapest single type: ", "next step: ", "at 80% saturation: ", "budget: 5 $/h"),
     ),
     "both objectives": (

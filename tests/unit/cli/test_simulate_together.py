@@ -71,20 +71,73 @@ def answer(services: str, nodes: str, *arguments: str, code: int = 0) -> Any:
     return document.get("items", document)
 
 
-def test_each_service_is_judged_beside_the_others(files: tuple[str, str]) -> None:
-    one, two = answer(*files, code=3)
-    assert [one["holds"], two["holds"]] == [True, False]
+def _measured(services: str, path: Path, *, share: str = "0.4", factor: str = "1.04", **spec: Any) -> str:
+    """With shares and factors toward each other; spec: of the services."""
+    manifests = list(yaml.safe_load_all(Path(services).read_text()))
+    for manifest in manifests:
+        if manifest["kind"] == "ModelProfile":
+            other = {"one": "two", "two": "one"}[manifest["spec"]["model"]]
+            interference = [{"model": other, "batch": 8, "factor": factor}]
+            manifest["spec"] |= {"computeShare": share, "sharingMode": "MPS", "interference": interference}
+        if manifest["kind"] == "InferenceService":
+            manifest["spec"] |= spec
+    return _written(path, manifests)
+
+
+def test_each_service_is_judged_beside_the_others(files: tuple[str, str], tmp_path: Path) -> None:
+    services = _measured(files[0], tmp_path / "measured.yaml", factor="1.1")
+    one, two = answer(services, files[1], code=3)
     assert one["offeredQPS"] == 30
     for service in (one, two):
-        assert 1 < service["stretch"]["mean"] <= service["stretch"]["p99"] <= service["stretch"]["most"] == 2.0
-        assert service["unmeasuredShares"] == ["g4dn.xlarge"]
+        assert 1 < service["stretch"]["mean"] <= service["stretch"]["p99"] <= service["stretch"]["most"]
+        assert service["stretch"]["most"] == pytest.approx(1.1)
+        assert (service["maxSlowdown"], service["withinMaxSlowdown"]) == ("1.25", True)
+        assert service["types"] == {"g4dn.xlarge": {"tenancy": "Shared", "gpuMemoryMiB": 4096, "gpuCompute": 40}}
         assert len(service["instances"]) == sum(service["counts"].values())
         assert {seat["node"] for seat in service["instances"]} == {"n0"}
+        assert {seat["tenancy"] for seat in service["instances"]} == {"Shared"}
 
 
-def test_a_service_alone_meets_no_stretch(files: tuple[str, str]) -> None:
-    answered = answer(*files, "--service", "one")
-    assert answered["stretch"] == {"mean": 1.0, "p99": 1.0, "most": 1.0}
+def test_instances_are_placed_by_the_compute_that_they_book(files: tuple[str, str], tmp_path: Path) -> None:
+    services = _measured(files[0], tmp_path / "measured.yaml", share="0.9")
+    one, two = answer(services, files[1], code=3)
+    assert one["types"]["g4dn.xlarge"]["gpuCompute"] == two["types"]["g4dn.xlarge"]["gpuCompute"] == 75
+    assert all(seat["notPlaced"] is None for seat in one["instances"])
+    (reason,) = {seat["notPlaced"] for seat in two["instances"]}
+    assert "4096 MiB and 75 percent of compute" in reason
+
+
+def test_instances_of_an_unmeasured_profile_have_their_gpus_alone(files: tuple[str, str], tmp_path: Path) -> None:
+    four = _written(tmp_path / "four.yaml", [_node("n0", 2), _node("n1", 2)])
+    services = answer(files[0], four)
+    for service in services:
+        assert service["stretch"] == {"mean": 1.0, "p99": 1.0, "most": 1.0}
+        assert service["unmeasuredShares"] == ["g4dn.xlarge"]
+        assert service["types"]["g4dn.xlarge"]["gpuCompute"] == 100
+        assert (service["maxSlowdown"], service["withinMaxSlowdown"]) == (None, None)
+        assert {seat["tenancy"] for seat in service["instances"]} == {"Exclusive"}
+    seats = [(seat["node"], seat["gpu"], seat["notPlaced"]) for one in services for seat in one["instances"]]
+    assert len(set(seats)) == len(seats) == 4
+    assert all(reason is None for *_, reason in seats)
+
+
+def test_an_exclusive_service_shares_nothing_though_it_is_measured(files: tuple[str, str], tmp_path: Path) -> None:
+    services = _measured(files[0], tmp_path / "exclusive.yaml", sharing="Exclusive")
+    one = answer(services, files[1], code=3)[0]
+    assert one["types"]["g4dn.xlarge"]["why"] == "spec.sharing is Exclusive"
+    assert one["stretch"]["most"] == 1.0
+
+
+def test_service_times_are_the_profiles_own_and_only_the_prediction_is_slowed(
+    files: tuple[str, str], tmp_path: Path
+) -> None:
+    """One service alone on its GPUs takes its time alone, whatever sigma is."""
+    services = _measured(files[0], tmp_path / "measured.yaml", factor="1.0")
+    found = [answer(services, files[1], "--service", "one", "--max-slowdown", sigma) for sigma in ("1.05", "1.5")]
+    assert [one["maxSlowdown"] for one in found] == ["1.05", "1.5"]
+    for one in found:
+        assert one["stretch"]["most"] == 1.0
+        assert one["runs"][0]["latencySeconds"]["p50"] < 0.05
 
 
 def test_the_same_seed_gives_the_same_answer_and_more_seeds_more_runs(files: tuple[str, str]) -> None:
@@ -104,14 +157,30 @@ def test_an_instance_without_room_is_named_with_the_reason(files: tuple[str, str
     assert "not placed" in table.stdout
 
 
+def test_no_gpu_gets_more_than_its_compute_though_memory_is_there(files: tuple[str, str], tmp_path: Path) -> None:
+    """Two instances of each service, 4 of 15 GiB each; 60 % of a GPU's compute is booked by each."""
+    services = _measured(files[0], tmp_path / "measured.yaml", share="0.75")
+    found = answer(services, files[1], code=3)
+    assert [one["types"]["g4dn.xlarge"]["gpuCompute"] for one in found] == [60, 60]
+    missing = [seat["notPlaced"] for one in found for seat in one["instances"]]
+    assert missing[:2] == [None, None]
+    assert all("compute" in reason for reason in missing[2:])
+    assert len(missing) == 4
+
+
 def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:
     answer(*files, "--plot", str(tmp_path / "together.png"), code=3)
     assert (tmp_path / "together.png").stat().st_size > 5000
 
 
-def test_a_table_says_what_is_assumed_and_who_is_where(files: tuple[str, str]) -> None:
+def test_a_table_says_what_is_alone_and_who_is_where(files: tuple[str, str], tmp_path: Path) -> None:
     shown = run(files[0], "--together", "--nodes", files[1], "--queries", "2000").stdout
-    assert "compute share unmeasured on g4dn.xlarge: 1, without interference" in shown
+    shown = " ".join(shown.split())
+    assert "planned with a GPU of its own: ModelProfile one-t4 has no computeShare; measure it" in shown
+    assert "no instance shares a GPU" in shown
+    measured = _measured(files[0], tmp_path / "measured.yaml")
+    shown = " ".join(run(measured, "--together", "--nodes", files[1], "--queries", "2000").stdout.split())
+    assert "within the greatest slow-down of 1.25" in shown
     assert "one, two" in shown
 
 
@@ -120,6 +189,7 @@ def test_a_table_says_what_is_assumed_and_who_is_where(files: tuple[str, str]) -
     [
         (("--together",), "--together needs --nodes FILE"),
         (("--nodes", "NODES"), "--nodes needs --together"),
+        (("--together", "--nodes", "NODES", "--max-slowdown", "0.9"), "0.9 must be at least 1, for example 1.25"),
         (("--together", "--nodes", "NODES", "--rate", "9"), "--rate does not go with --together"),
         (("--together", "--nodes", "NODES", "--find-allowable"), "--find-allowable does not go with --together"),
         (("--together", "--nodes", "NODES", "--counts", "g4dn.xlarge=1"), "--counts does not go with --together"),
@@ -171,14 +241,9 @@ def test_shares_and_factors_come_from_the_profile() -> None:
 
 
 def test_measured_shares_decide_whether_two_hold_together(files: tuple[str, str], tmp_path: Path) -> None:
-    manifests = list(yaml.safe_load_all(Path(files[0]).read_text()))
-    for manifest in manifests:
-        if manifest["kind"] == "ModelProfile":
-            other = {"one": "two", "two": "one"}[manifest["spec"]["model"]]
-            interference = [{"model": other, "batch": 8, "factor": "1.04"}]
-            manifest["spec"] |= {"computeShare": "0.4", "sharingMode": "MPS", "interference": interference}
-    one, two = answer(_written(tmp_path / "measured.yaml", manifests), files[1])
-    for service in (one, two):
+    services = _measured(files[0], tmp_path / "measured.yaml", planner="flow")
+    four = _written(tmp_path / "four.yaml", [_node("n0", 2), _node("n1", 2)])
+    for service in answer(services, four):
         assert service["holds"] is True
         assert service["unmeasuredShares"] == []
         assert 1 < service["stretch"]["most"] <= 1.04 + 1e-9

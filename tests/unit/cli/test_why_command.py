@@ -129,7 +129,7 @@ def test_a_wish_that_cannot_be_read_is_the_answer() -> None:
     bad = gpu_pod("bad", annotations={names.ANNOTATION_PLACEMENT_POLICY: "Tightest"})
     result = run("bad", NODE, bad)
     assert result.exit_code == 2
-    assert "'Tightest' is not WorstFit or BestFit or Spread" in result.stdout
+    assert "'Tightest' is not WorstFit or DominantWorstFit" in result.stdout
 
 
 def test_a_bound_pod_holds_its_gpu_whatever_its_wishes_say_since() -> None:
@@ -323,3 +323,24 @@ def test_an_installation_in_another_namespace_can_be_named_and_a_missing_one_is_
         not noted,
         noted,
     )
+
+
+def test_why_says_that_there_is_room_for_the_memory_and_not_for_the_compute() -> None:
+    there = gpu_pod("there", memory_mib=2000, compute=70, model="vgg", node="n0", gpu="0")
+    old = gpu_pod("old", memory_mib=2000, model="old", node="n0", gpu="1")
+    new = gpu_pod("new", memory_mib=2000, compute=50, model="resnet")
+    said = answer("new", NODE, there, old, new, code=3)
+    assert said["asks"] == "2000 MiB and 50 percent of compute"
+    assert said["request"]["computePercent"] == 50
+    assert reasons(said) == {"0": ["compute"], "1": ["undeclared"]}
+    assert [(gpu["freeMiB"], gpu["freeComputePercent"]) for gpu in said["gpus"]] == [(14384, 30), (14384, None)]
+    assert said["decision"]["why"] == (
+        "1 nodes: no GPU with 2000 MiB and 50 percent of compute free;"
+        " the most compute free on any GPU with the memory is 30 percent"
+    )
+    text = run("new", NODE, there, old, new).stdout
+    assert "20 percent of compute short: 30 percent free, 50 percent wanted" in text
+    held = answer("there", NODE, there)
+    assert held["message"].startswith("holds GPU 0 of node n0, 2000 MiB and 70 percent of compute")
+    assert held["holds"]["gpus"][0]["freeComputePercent"] == 30
+    assert "30 percent of compute free" in run("there", NODE, there).stdout

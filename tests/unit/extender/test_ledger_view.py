@@ -64,6 +64,7 @@ async def test_it_shows_every_gpu_with_its_pods_and_all_that_does_not_add_up() -
         "uid": "uid-waits",
         "model": "w",
         "memoryMiB": 1024,
+        "computePercent": None,
         "state": "reserved",
     }
     assert {gpu["node"] for gpu in view["gpus"] if not gpu["open"]} == {"n1"}

@@ -38,6 +38,8 @@ async def test_a_new_service_is_planned_rolled_out_and_ready() -> None:
         "CapacityAvailable": "True",
         "Progressing": "False",
         "PodsOwned": "True",
+        "SharingKept": "True",
+        "SharingUnmeasured": "False",
     }
 
 

@@ -87,6 +87,14 @@ def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
     found = load_settings(OperatorSettings, path, {"probe_port": 2, "log_level": None})
     assert (found.probe_port, found.saturation_threshold, found.debounce, found.resync) == (2, 0.9, 0.05, 120.0)
     assert found.planning.launch_weight == 0.5
+    assert found.planning.max_slowdown == 1_250_000
+
+
+def test_the_greatest_slow_down_is_a_setting(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text('sharing: {maxSlowdown: "1.5", extenderLease: x}\n')
+    found = load_settings(OperatorSettings, path, {})
+    assert (found.planning.max_slowdown, found.sharing.extender_lease) == (1_500_000, "x")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +105,9 @@ def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
         ("plannerDeadline: 0s", "plannerDeadline: 0.0: Input should be greater"),
         ("plannerProcesses: 0", "plannerProcesses: 0"),
         ("saturationThreshold: 0", "saturationThreshold: 0"),
+        ('sharing: {maxSlowdown: "0.99"}', "sharing.maxSlowdown: '0.99': 0.99 must be at least 1, for example 1.25"),
+        ('sharing: {maxSlowdown: "25 %"}', "sharing.maxSlowdown: '25 %': '25 %' is not a decimal number; write"),
+        ("sharing: {maxSlowdown: 1.25}", "sharing.maxSlowdown: 1.25: must be a decimal number in quotes"),
         ("- a", "settings are a mapping such as logLevel: info"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hetserve.base.units import MicroDollarsPerHour, parse_money
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
-from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node
 from hetserve_operator.testing import SimulatedOperator, path_of
 
@@ -22,7 +22,7 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{deployment_name('rm
 def sim_at(memory: str) -> SimulatedOperator:
     sim = SimulatedOperator()
     kind = instance_type(GPU_TYPE, {"spec.price": {"hourly": "0.024", "per": "GiB"}})
-    profile = model_profile(overrides={"spec.gpuMemory": memory})
+    profile = model_profile(overrides={"spec.gpuMemory": memory, **MEASURED})
     sim.add(*(node(f"g{i}", GPU_TYPE, gpus=1) for i in range(6)), kind, profile)
     sim.add(service("rm2", {"spec.budget.hourly": "0.3"}))
     return sim

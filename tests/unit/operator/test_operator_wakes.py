@@ -83,6 +83,24 @@ def scene() -> Scene:
     return Scene(a=on(GPU_TYPE), b=on(CPU_TYPE), c=NOTHING)
 
 
+def test_a_pod_wakes_the_services_whose_bookings_it_breaks_when_it_comes_and_when_it_goes(scene: Scene) -> None:
+    mine, alone = gpu_pod("mine", compute=40, node="g", gpu="0"), gpu_pod("alone", compute=40, node="g", gpu="1")
+    for raw, name in ((mine, "c"), (alone, "b")):
+        raw["metadata"]["labels"]["hetserve.io/service"] = name
+        scene.pod(raw)
+    scene.woken()
+    fits = gpu_pod("fits", compute=60, node="g", gpu="0")
+    scene.pod(fits)
+    assert scene.woken() == {A}, "A is woken by room"
+    for raw in (gpu_pod("old", node="g", gpu="0"), gpu_pod("much", compute=65, node="g", gpu="0")):
+        scene.pod(fits, deleted=True)
+        scene.woken()
+        scene.pod(raw)
+        assert scene.woken() == {A, C}
+        scene.pod(raw, deleted=True)
+        assert scene.woken() == {A, C}
+
+
 def test_a_bound_pod_wakes_those_for_whom_room_on_its_node_counts(scene: Scene) -> None:
     scene.pod(bound())
     assert scene.woken() == {A}

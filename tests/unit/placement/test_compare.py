@@ -66,7 +66,7 @@ CHANGES: dict[str, tuple[Callable[[list[Json]], object], dict[Kind, int], str]] 
     ),
     "a pod that finished": (
         lambda pods: pods[2]["status"].update(phase="Failed"),
-        {Kind.NOT_IN_CLUSTER: 1, Kind.OTHER_FREE: 1},
+        {Kind.NOT_IN_CLUSTER: 1, Kind.OTHER_FREE: 1, Kind.OTHER_FREE_COMPUTE: 1},
         "GPU 3 of node n0 has 0 MiB free in the ledger, 32768 by the cluster's pods",
     ),
     "a pod that came": (

@@ -72,7 +72,7 @@ BAD: dict[str, tuple[str, object, str]] = {
     "a policy in another spelling": (
         names.ANNOTATION_PLACEMENT_POLICY,
         "worstfit",
-        "annotation hetserve.io/placement-policy: 'worstfit' is not WorstFit or BestFit or Spread",
+        "annotation hetserve.io/placement-policy: 'worstfit' is not WorstFit or DominantWorstFit or BestFit or Spread",
     ),
     "an empty entry": (
         names.ANNOTATION_GPU_UUID,

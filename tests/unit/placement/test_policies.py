@@ -1,4 +1,4 @@
-"""The three policies side by side, on one GPU and on several, and how nodes are scored by them."""
+"""The policies side by side, on one GPU and on several, and how nodes are scored by them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hetserve.placement import (
 from hetserve.placement.decision.wording import decision_text, refusal_text
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
-W, B, S = PolicyName("WorstFit"), PolicyName("BestFit"), PolicyName("Spread")
+W, D, B, S = map(PolicyName, PLACEMENT_POLICIES.names)
 Held = dict[tuple[str, str], list[int]]
 """What pods hold: MiB per pod, by place."""
 
@@ -50,29 +50,29 @@ ONE_GPU: dict[str, tuple[dict[str, list[int]], Held, dict[PolicyName, str]]] = {
     "an idle small GPU, a shared large one": (
         {"a": [32000], "b": [16000]},
         {("a", "0"): [1000]},
-        {W: "b/0", B: "a/0", S: "b/0"},
+        {W: "b/0", D: "a/0", B: "a/0", S: "b/0"},
     ),
     "all shared, by one pod each": (
         {"a": [32000], "b": [16000]},
         {("a", "0"): [1000], ("b", "0"): [1000]},
-        {W: "a/0", B: "b/0", S: "a/0"},
+        {W: "a/0", D: "a/0", B: "b/0", S: "a/0"},
     ),
     "one large pod or two small ones": (
         {"a": [32000], "b": [32000]},
         {("a", "0"): [9000], ("b", "0"): [1000, 1000]},
-        {W: "b/0", B: "a/0", S: "a/0"},
+        {W: "b/0", D: "b/0", B: "a/0", S: "a/0"},
     ),
     "idle GPUs on a busy and on a quiet node": (
         {"a": [32000, 32000], "b": [16000, 32000]},
         {("a", "0"): [1000]},
-        {W: "a/1", B: "a/0", S: "b/1"},
+        {W: "a/1", D: "a/1", B: "a/0", S: "b/1"},
     ),
     "too little room on the fullest": (
         {"a": [32000], "b": [32000]},
         {("a", "0"): [31500], ("b", "0"): [1000]},
-        {W: "b/0", B: "b/0", S: "b/0"},
+        {W: "b/0", D: "b/0", B: "b/0", S: "b/0"},
     ),
-    "all equal": ({"b": [32000], "a": [32000, 32000]}, {}, {W: "a/0", B: "a/0", S: "a/0"}),
+    "all equal": ({"b": [32000], "a": [32000, 32000]}, {}, {W: "a/0", D: "a/0", B: "a/0", S: "a/0"}),
 }
 
 
@@ -87,23 +87,23 @@ SEVERAL: dict[str, tuple[dict[str, list[int]], Held, dict[PolicyName, list[str]]
     "the n best GPUs of a node, in the order of their ids": (
         {"a": [32000, 16000, 24000, 32000]},
         {("a", "0"): [1000]},
-        {W: ["a/2", "a/3"], B: ["a/0", "a/1"], S: ["a/2", "a/3"]},
+        {W: ["a/2", "a/3"], D: ["a/2", "a/3"], B: ["a/0", "a/1"], S: ["a/2", "a/3"]},
     ),
     "the lowest of the n decides between nodes": (
         {"a": [32000, 8000], "b": [16000, 16000]},
         {},
-        {W: ["b/0", "b/1"], B: ["b/0", "b/1"], S: ["b/0", "b/1"]},
+        {W: ["b/0", "b/1"], D: ["b/0", "b/1"], B: ["b/0", "b/1"], S: ["b/0", "b/1"]},
     ),
     "where the lowest are equal the next one does": (
         {"a": [16000, 16000], "b": [16000, 32000]},
         {},
-        {W: ["b/0", "b/1"], B: ["a/0", "a/1"], S: ["b/0", "b/1"]},
+        {W: ["b/0", "b/1"], D: ["b/0", "b/1"], B: ["a/0", "a/1"], S: ["b/0", "b/1"]},
     ),
-    "equal nodes go by name": ({"b": [16000] * 2, "a": [16000] * 2}, {}, {key: ["a/0", "a/1"] for key in (W, B, S)}),
+    "equal nodes go by name": ({"b": [16000] * 2, "a": [16000] * 2}, {}, {key: ["a/0", "a/1"] for key in (W, D, B, S)}),
     "a node with too few GPUs does not count": (
         {"a": [64000], "b": [8000, 8000]},
         {},
-        {key: ["b/0", "b/1"] for key in (W, B, S)},
+        {key: ["b/0", "b/1"] for key in (W, D, B, S)},
     ),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Percent
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
@@ -16,12 +16,20 @@ from hetserve.planning.kairos import planner
 from hetserve.testing.planning import line, min_cost, option, problem
 
 MIX = BatchMix.of([(1, 1), (10, 1)])
+GPU = ResourceAmounts(MilliCPU(500), MiB(10), MiB(20), Percent(45))
 TYPES = (
-    option("gpu", "1", line(0, 5), max_instances=2, demand=ResourceAmounts(MilliCPU(500), MiB(10), MiB(20)), pool="p"),
+    option(
+        "gpu",
+        "1",
+        line(0, 5),
+        max_instances=2,
+        demand=ResourceAmounts(MilliCPU(500), MiB(10), MiB(20), Percent(45)),
+        pool="p",
+    ),
     option("cpu", "0.2", line(0, 20), max_instances=9, demand=ResourceAmounts(MilliCPU(500), MiB(10)), pool="p"),
     option("stone", "0.1", line(900)),
 )
-POOLS = (Pool("p", ResourceAmounts(MilliCPU(2500), MiB(40), MiB(40))),)
+POOLS = (Pool("p", ResourceAmounts(MilliCPU(2500), MiB(40), MiB(40), Percent(80))),)
 THROUGHPUT = problem(TYPES, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
 COST = min_cost(TYPES, 30, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
 EMPTY = Plan(True, Reason.PLAN_FEASIBLE, "", "test", (), MicroDollarsPerHour(0))
@@ -50,6 +58,7 @@ BROKEN: dict[str, tuple[Problem, Plan, str]] = {
     "a cost that is not the sum": (THROUGHPUT, bound(1, 0, cost=MicroDollarsPerHour(1)), "its instances cost 1000000"),
     "more CPU than is free": (THROUGHPUT, bound(1, 5), "take 3000 millicores of CPU from pool p, 2500 are free"),
     "more memory than is free": (THROUGHPUT, bound(1, 4), "take 50 MiB of memory from pool p, 40 are free"),
+    "more compute than is free": (THROUGHPUT, bound(2, 0), "take 90 percent of GPU compute from pool p, 80 are free"),
     "no type that serves every batch": (THROUGHPUT, bound(0, 3), "no type of the plan serves every batch"),
     "a type that serves nothing": (THROUGHPUT, bound(1, 0, 1), "stone serves not even batch 1"),
     "nothing at all": (THROUGHPUT, bound(0, 0), "the plan holds no instance"),

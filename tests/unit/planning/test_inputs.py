@@ -64,7 +64,8 @@ PRICES: dict[str, tuple[dict[str, Any], str | None, int, int]] = {
 @pytest.mark.parametrize("case", PRICES)
 def test_price_and_gpu_memory_of_an_instance(case: str) -> None:
     spec, held, price, gpu_memory = PRICES[case]
-    profile = model_profile("m", "t", **({} if held is None else {"gpuMemory": held}))
+    measured = {"computeShare": "0.5", "sharingMode": "TimeSlicing"}
+    profile = model_profile("m", "t", **({} if held is None else {"gpuMemory": held, **measured}))
     problem = built(build_problem(inference_service(), [instance_type("t", **spec)], [profile]))
     assert problem.types[0].price == price
     assert problem.types[0].demand.gpu_memory == gpu_memory

@@ -11,10 +11,11 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.offers import Offer, Offers, resolve_offers
+from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, manifest_digest, with_replicas
 from hetserve.reconcile.deployments.template import TemplateError
 from hetserve.reconcile.observed import read_service
-from hetserve.testing.builders import REMOVED, Json, instance_type, model_profile, service
+from hetserve.testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
 
 MODEL = "spec.template.spec.containers.0"
@@ -28,12 +29,17 @@ def parsed(overrides: dict[str, Any] | None = None) -> InferenceService:
     return found
 
 
-def offer(kind: str = GPU_TYPE, type_overrides: dict[str, Any] | None = None, gpu_memory: str | None = None) -> Offer:
+def offer(
+    kind: str = GPU_TYPE,
+    type_overrides: dict[str, Any] | None = None,
+    profile_overrides: dict[str, Any] | None = None,
+    *,
+    undeclared: bool = False,
+) -> Offer:
     raws = [instance_type(GPU_TYPE, type_overrides) if kind == GPU_TYPE else cpu_type(type_overrides)]
-    profile = model_profile(overrides={"spec.gpuMemory": gpu_memory} if gpu_memory else {})
     types = map(InstanceType.model_validate, raws)
-    profiles = map(ModelProfile.model_validate, (profile, cpu_profile()))
-    offers = resolve_offers(parsed(), types, profiles)
+    profiles = map(ModelProfile.model_validate, (model_profile(overrides=profile_overrides), cpu_profile()))
+    offers = resolve_offers(parsed(), types, profiles, SharingRule(undeclared=[GPU_TYPE] if undeclared else []))
     assert isinstance(offers, Offers)
     return offers.usable[0]
 
@@ -76,10 +82,26 @@ def test_a_deployment_is_owned_by_uid_and_selected_by_service_and_type() -> None
     assert found["metadata"]["labels"][names.LABEL_MODEL] == "rm2"
 
 
-def test_a_share_of_a_gpu_is_asked_for_where_the_type_is_priced_per_gib() -> None:
-    given = offer(type_overrides={"spec.price.per": "GiB"}, gpu_memory="3Gi")
-    container = built(given=given)["spec"]["template"]["spec"]["containers"][0]
-    assert container["resources"]["limits"]["hetserve.io/gpu-memory"] == "3072"
+PER_GIB = {"spec.price.per": "GiB"}
+THREE_GIB = {"spec.gpuMemory": "3Gi"}
+
+
+def gpus_of(given: Offer) -> dict[str, str]:
+    """GPU resources that a template requests; limits are the same."""
+    (container,) = built(given=given)["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == container["resources"]["requests"]
+    return {key: amount for key, amount in container["resources"]["requests"].items() if key.startswith("hetserve.io")}
+
+
+def test_a_share_of_a_gpu_is_memory_and_compute_where_the_type_is_priced_per_gib() -> None:
+    given = offer(type_overrides=PER_GIB, profile_overrides={**THREE_GIB, **MEASURED})
+    assert gpus_of(given) == {"hetserve.io/gpu-memory": "3072", "hetserve.io/gpu-compute": "40"}
+
+
+def test_an_unmeasured_instance_asks_for_a_whole_gpu_and_one_that_runs_for_its_memory() -> None:
+    assert gpus_of(offer(type_overrides=PER_GIB, profile_overrides=THREE_GIB)) == {"hetserve.io/gpu": "1"}
+    running = offer(type_overrides=PER_GIB, profile_overrides=THREE_GIB, undeclared=True)
+    assert gpus_of(running) == {"hetserve.io/gpu-memory": "3072"}
 
 
 def test_the_policy_of_placement_may_be_wished() -> None:
@@ -134,6 +156,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "our resource": (
         {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu-memory": "1"}}},
         "hetserve.io/gpu-memory is set by hetserve",
+    ),
+    "compute of a GPU": (
+        {f"{MODEL}.resources": {"requests": {"hetserve.io/gpu-compute": "40"}}},
+        "containers[0].resources.requests: hetserve.io/gpu-compute is set by hetserve",
     ),
     "several GPUs": (
         {f"{MODEL}.resources": {"limits": {"hetserve.io/gpu": "2"}}},

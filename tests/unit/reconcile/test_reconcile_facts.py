@@ -10,13 +10,14 @@ import pytest
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MilliCPU
+from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
+from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.capacity import MOST_ROOMS, Capacity
 from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, read_service
-from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod, plugin_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
 
@@ -25,32 +26,41 @@ TAINT, PREFERENCE = Taint("gpu", effect="NoSchedule"), Taint("gpu", effect="Pref
 CPU_NODE = node_fact(node("c", CPU_TYPE))
 
 
-def offers() -> tuple[Offer, ...]:
+def offers(profile: dict[str, Any], undeclared: tuple[str, ...] = ()) -> tuple[Offer, ...]:
+    """profile: overrides of the one on the GPU type."""
     found = read_service(service("rm2"))
     assert isinstance(found, InferenceService)
     per_gib = instance_type(GPU_TYPE, {"spec.price.per": "GiB"})
     types = [InstanceType.model_validate(raw) for raw in (per_gib, cpu_type())]
-    gpu_profile = model_profile(overrides={"spec.gpuMemory": "4Gi"})
+    gpu_profile = model_profile(overrides={"spec.gpuMemory": "4Gi", **profile})
     profiles = [ModelProfile.model_validate(raw) for raw in (gpu_profile, cpu_profile())]
-    resolved = resolve_offers(found, types, profiles)
+    resolved = resolve_offers(found, types, profiles, SharingRule(undeclared=undeclared))
     assert isinstance(resolved, Offers)
     return resolved.usable
 
 
+SHARED = offers(MEASURED)
+EXCLUSIVE = offers({})
+UNDECLARED = offers({}, (GPU_TYPE,))
+
+
 def pod(**given: Any) -> PodFact:
     base: dict[str, Any] = {"uid": "u", "namespace": "default", "name": "p", "node": "g", "gpu": "0"}
-    return PodFact(**{**base, "model": "other", "gpu_memory": MiB(4096), **given})
+    return PodFact(**{**base, "model": "other", "gpu_memory": MiB(4096), "gpu_compute": Percent(40), **given})
 
 
 def facts(
-    nodes: tuple[NodeFact, ...] = (GPU_NODE, CPU_NODE), own: tuple[PodFact, ...] = (), others: tuple[PodFact, ...] = ()
+    nodes: tuple[NodeFact, ...] = (GPU_NODE, CPU_NODE),
+    own: tuple[PodFact, ...] = (),
+    others: tuple[PodFact, ...] = (),
+    given: tuple[Offer, ...] = SHARED,
 ) -> dict[str, TypeFacts]:
     capacity = Capacity()
     for found in nodes:
         capacity.put_node(found)
     for number, other in enumerate(others):
         capacity.put_pod(replace(other, uid=f"other-{number}"))
-    return dict(capacity.facts(("default", "rm2"), "rm2", offers(), own, ()).types)
+    return dict(capacity.facts(("default", "rm2"), "rm2", given, own, ()).types)
 
 
 ROOM: dict[str, tuple[dict[str, Any], int]] = {
@@ -60,6 +70,17 @@ ROOM: dict[str, tuple[dict[str, Any], int]] = {
     "a pod that holds one whole": ({"others": (pod(gpu="1", gpu_memory=MiB(0)),)}, 1),
     "another model on one, without room": ({"others": (pod(gpu_memory=MiB(12000)),)}, 1),
     "the same model of another service on one": ({"others": (pod(model="rm2"),)}, 1),
+    "another model on one, without compute": ({"others": (pod(gpu_compute=Percent(65)),)}, 1),
+    "another model on one, with just the compute": ({"others": (pod(gpu_compute=Percent(60)),)}, 2),
+    "two that leave no compute together": ({"others": (pod(), pod(gpu_compute=Percent(25)))}, 1),
+    "a pod on one that declares none": ({"others": (pod(gpu_compute=Percent(0)),)}, 1),
+    "a whole GPU, one busy": ({"others": (pod(gpu_memory=MiB(1)),), "given": EXCLUSIVE}, 1),
+    "a whole GPU, one held whole": ({"others": (pod(gpu_memory=MiB(0), whole_gpu=True),), "given": EXCLUSIVE}, 1),
+    "memory alone, beside one that declares none": (
+        {"others": (pod(gpu_compute=Percent(0)),), "given": UNDECLARED},
+        2,
+    ),
+    "memory alone, beside one that declares": ({"others": (pod(),), "given": UNDECLARED}, 1),
     "a cordoned node": ({"nodes": (replace(GPU_NODE, usable=False),)}, 0),
     "a taint that is not tolerated": ({"nodes": (replace(GPU_NODE, taints=(TAINT,)),)}, 0),
     "a taint that only prefers": (
@@ -118,21 +139,21 @@ def remembered(*pods: PodFact) -> Capacity:
 def test_of_a_services_own_pods_only_those_just_read_count() -> None:
     own = pod(service="rm2", model="another", gpu_memory=MiB(12000))
     capacity = remembered(own)
-    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 2
-    assert capacity.facts(("default", "else"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 1
-    assert capacity.facts(("team", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 1
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 2
+    assert capacity.facts(("default", "else"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 1
+    assert capacity.facts(("team", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 1
     moved = replace(own, gpu="0,1")
-    assert capacity.facts(("default", "rm2"), "rm2", offers(), (moved,), ()).types[GPU_TYPE].room == 0
-    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), (moved,)).types[GPU_TYPE] == TypeFacts(0, 0)
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (moved,), ()).types[GPU_TYPE].room == 0
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), (moved,)).types[GPU_TYPE] == TypeFacts(0, 0)
 
 
 def test_a_node_that_was_made_anew_stays_when_the_deletion_of_the_old_one_arrives() -> None:
     capacity = remembered()
     capacity.put_node(replace(GPU_NODE, uid="new"))
     capacity.drop_node(GPU_NODE)
-    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 2
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 2
     capacity.drop_node(replace(GPU_NODE, uid="new"))
-    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 0
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 0
 
 
 def test_room_stays_right_while_thousands_of_nodes_come_and_go() -> None:
@@ -141,17 +162,16 @@ def test_room_stays_right_while_thousands_of_nodes_come_and_go() -> None:
         fleeting = replace(GPU_NODE, name=f"n{number}")
         capacity.put_node(fleeting)
         if number % 1000 == 0:
-            assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 4
+            assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 4
         capacity.drop_node(fleeting)
     capacity.put_pod(pod(gpu="0,1", gpu_memory=MiB(12000)))
-    assert capacity.facts(("default", "rm2"), "rm2", offers(), (), ()).types[GPU_TYPE].room == 0
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 0
 
 
 def test_room_stays_right_for_more_demands_than_are_remembered() -> None:
     capacity = remembered()
     asked = [
-        tuple(replace(o, demand=replace(o.demand, cpu=MilliCPU(n + 1))) for o in offers())
-        for n in range(2 * MOST_ROOMS)
+        tuple(replace(o, demand=replace(o.demand, cpu=MilliCPU(n + 1))) for o in SHARED) for n in range(2 * MOST_ROOMS)
     ]
     for gpus in (2, 0):
         for some in asked:

@@ -17,7 +17,7 @@ from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.observed import PodFact
-from hetserve.reconcile.plan_record import plan_record
+from hetserve.reconcile.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.status import Seen, build_status
 from hetserve.testing.builders import service
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 PLAN = Plan(True, "PlanFeasible", "fits", "kairos", (("a", 2),), MicroDollarsPerHour(1_500_000))
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "2xa")
 FEASIBLE = Finding("True", Reason.PLAN_FEASIBLE, "fits")
-FOLLOWED = PlanDecision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc"), follow=True)
+FOLLOWED = PlanDecision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc", RecordedGpus()), follow=True)
 READY = TypeState("a", desired=2, bound=2, ready=2, rolled=True)
 
 
@@ -129,7 +129,7 @@ TEXTS = st.sampled_from(["", "some words"])
 FINDINGS = st.builds(Finding, st.sampled_from(["True", "False", "Unknown"]), st.sampled_from(Reason), TEXTS)
 COUNTS = st.integers(0, 2)
 STATES = st.builds(TypeState, st.sampled_from("ab"), COUNTS, COUNTS, COUNTS, st.booleans())
-RECORDS = st.sampled_from([None, plan_record(PLAN, "abc")])
+RECORDS = st.sampled_from([None, plan_record(PLAN, "abc", RecordedGpus())])
 DECISIONS = st.builds(PlanDecision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
 WORKS = st.builds(NextWrite, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
 PODS = st.lists(st.builds(pod, node=st.sampled_from([None, "n"]), waiting=st.none() | TEXTS), max_size=2).map(tuple)

@@ -11,7 +11,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Plan, RankedConfiguration
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.plan_record import plan_record, read_record
+from hetserve.reconcile.plan_record import RecordedGpus, plan_record, read_record
 from hetserve.reconcile.status import Seen, build_status, status_changed
 
 PLAN = Plan(
@@ -34,7 +34,7 @@ def at(second: int) -> datetime:
 
 
 def test_a_plan_is_recorded_without_its_zeros_and_read_back() -> None:
-    record = plan_record(PLAN, "abc")
+    record = plan_record(PLAN, "abc", RecordedGpus())
     assert record.raw["summary"] == "2xa+1xc"
     assert record.raw["hourlyCost"] == "1.500"
     assert record.raw["runnerUp"] == "1xa at 0.700 $/h for 6.0 q/s: 6.3 q/s less"
@@ -42,7 +42,7 @@ def test_a_plan_is_recorded_without_its_zeros_and_read_back() -> None:
 
 
 def test_a_recorded_plan_that_somebody_has_spoilt_counts_as_none() -> None:
-    raw = plan_record(PLAN, "abc").raw
+    raw = plan_record(PLAN, "abc", RecordedGpus()).raw
     assert read_record({"status": {"plan": {**raw, "counts": [{"instanceType": "a", "count": 9}]}}}) is None
     assert read_record({"status": {"plan": {**raw, "counts": "x"}}}) is None
     assert read_record({}) is None

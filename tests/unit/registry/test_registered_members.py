@@ -77,15 +77,15 @@ def test_a_registered_search_method_is_offered_documented_and_run() -> None:
 
 
 def test_a_registered_placement_policy_is_offered_documented_and_run(tmp_path: Path) -> None:
-    assert helps("[WorstFit|BestFit|Spread|FewestFree]", "why")
-    assert helps("[WorstFit|BestFit|Spread|FewestFree]", "placement", "replay")
+    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|FewestFree]", "why")
+    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|FewestFree]", "placement", "replay")
     settings = tmp_path / "settings.yaml"
     settings.write_text("policy: FewestFree\n")
     with throwaway.registered():
         assert "| `FewestFree` | the least free memory | a test |" in table("placement-policies")
         schema = json.loads(with_choices((CHART / "values.schema.json").read_text()))
         extender = schema["properties"]["extender"]["properties"]
-        assert extender["policy"]["enum"] == ["WorstFit", "BestFit", "Spread", "FewestFree"]
+        assert extender["policy"]["enum"] == ["WorstFit", "DominantWorstFit", "BestFit", "Spread", "FewestFree"]
         assert load_settings(Settings, settings, {}).policy == "FewestFree"
 
         ledger = Ledger()
@@ -99,7 +99,9 @@ def test_a_registered_placement_policy_is_offered_documented_and_run(tmp_path: P
 
 
 def test_a_policy_that_is_not_registered_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'FewestFree' is no placement policy; there are: WorstFit, BestFit, Spread"):
+    with pytest.raises(
+        ValueError, match="'FewestFree' is no placement policy; there are: WorstFit, DominantWorstFit, BestFit, Spread"
+    ):
         policy_name("FewestFree")
 
 
@@ -127,7 +129,7 @@ def test_every_search_method_has_the_one_signature() -> None:
 
 def test_every_placement_policy_is_a_rank() -> None:
     for member in PLACEMENT_POLICIES:
-        inspect.signature(member.load()).bind("index")
+        inspect.signature(member.load()).bind("index", "request")
 
 
 def test_each_objective_has_one_default_planner_among_those_made_for_it() -> None:

@@ -20,7 +20,7 @@ FCFS = make_policy("fcfs")
 def _service(name: str, use: ComputeUse, *, expected: float = 1.0, slo: float = 1.0) -> SharedService:
     """0.2, 0.25, 0.4, 0.6 s at batches 1, 2, 5, 10, without spread."""
     system = System.of({"a": table((0.2, 0.25, 0.4, 0.6))}, BATCHES, slo)
-    return SharedService(name, system, FCFS, {"a": use}, expected)
+    return SharedService(name, system, FCFS, {"a": use}, {"a": expected})
 
 
 def _on_one_gpu(*uses: ComputeUse) -> JointRun:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from hetserve.base.units import format_money
+from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.effort import Effort, asked
 from hetserve.cli.capacity.serving import Held
 from hetserve.cli.output.terminal import Block, text_of
@@ -115,6 +116,7 @@ def _block(result: Compared) -> Block:
     budget = "" if result.problem.budget is None else f", at most {money_text(result.problem.budget)}"
     lines = [
         ("asked", f"{slo.percentile:.10g} % within {latency_text(slo.latency)}{budget}"),
+        *tenancy.lines(result.problem),
         ("best", "nothing: no plan is feasible" if best is None else _best(best)),
         ("simulated", result.effort.text),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -55,6 +55,8 @@ class Effort:
 
 
 def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
+    from hetserve.cli.capacity import tenancy  # noqa: PLC0415
+
     return {
         "sloSeconds": problem.slo.latency,
         "percentile": problem.slo.percentile,
@@ -62,6 +64,7 @@ def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
         "queries": effort.queries,
         "seed": effort.seeds[0],
         "seeds": list(effort.seeds),
+        **tenancy.document(problem),
     }
 
 
@@ -110,6 +113,8 @@ _jobs_option = click.option(
 )
 _output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
 
+_OVERRIDES: Final = ("budget", "slo", "percentile", "mix", "base", "max_slowdown")
+
 
 def effort_options(queries: int, seeds: str) -> Decorator:
     """`seeds`: the default number of seeds, in words."""
@@ -138,9 +143,7 @@ def effort_options(queries: int, seeds: str) -> Decorator:
 
 def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort]:
     """Removes overrides and effort from a command's options."""
-    overrides = Overrides(
-        **{name: options.pop(name) for name in ("budget", "slo", "percentile", "mix", "base") if name in options}
-    )
+    overrides = Overrides(**{name: options.pop(name) for name in _OVERRIDES if name in options})
     first, count = options.pop("seed"), options.pop("runs") or default_seeds
     effort = Effort(
         options.pop("queries"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetserve.base.files import shown_name
-from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
+from hetserve.base.units import QPS, MicroDollarsPerHour, Millionths, Seconds
 from hetserve.cli.output.messages import refuse
 
 if TYPE_CHECKING:
@@ -30,13 +30,19 @@ class Overrides:
     mix: BatchMix | None = None
     saturation_threshold: float | None = None
     launch_weight: float | None = None
+    max_slowdown: Millionths | None = None
     min_instances: dict[str, int] | None = None
 
     def settings(self) -> PlanSettings:
         from hetserve.planning import PlanSettings  # noqa: PLC0415
 
-        given = {"saturation_threshold": self.saturation_threshold, "launch_weight": self.launch_weight}
-        return PlanSettings(base=self.base, **{name: value for name, value in given.items() if value is not None})
+        given = {
+            "saturation_threshold": self.saturation_threshold,
+            "launch_weight": self.launch_weight,
+            "max_slowdown": self.max_slowdown,
+        }
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return PlanSettings(base=self.base, **chosen)
 
     def upon(self, problem: Problem) -> Problem:
         if self.budget is not None:
@@ -51,8 +57,12 @@ class Overrides:
             percentile=problem.slo.percentile if self.percentile is None else self.percentile,
         )
         least = self.min_instances or {}
-        types = (dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in problem.types)
-        return dataclasses.replace(problem, slo=slo, types=tuple(types), planner=self.planner or problem.planner)
+        types, unshared = (
+            tuple(dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in options)
+            for options in (problem.types, problem.unshared)
+        )
+        planner = self.planner or problem.planner
+        return dataclasses.replace(problem, slo=slo, types=types, unshared=unshared, planner=planner)
 
 
 def read(files: tuple[str, ...]) -> Manifests:

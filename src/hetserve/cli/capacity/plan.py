@@ -43,6 +43,9 @@ def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | N
       counts {type: instances}, cost ($/h, as text), boundQPS (capacityQPS for the least cost),
       scaledQPS (homogeneous: if the whole budget were spent),
       simulatedQPS, evaluated and seed (planners that simulate), runnerUp {counts, cost, boundQPS, why},
+      maxSlowdown (that service times allow for; null: no GPU is shared),
+      types {type on a GPU: {tenancy, gpuMemoryMiB, gpuCompute (percent), why}},
+      sharing {planner, exclusive, shared {counts, cost, qps}} or null,
       ranking [the ten best], refusals [subject, reason], verdict,
       nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
     \b
@@ -62,6 +65,7 @@ def plan(files: tuple[str, ...], service: str | None, output: str, plot: str | N
       hetserve plan manifests/samples/rm2.yaml --budget 5 --slo 400ms -o json
       hetserve plan manifests/samples/rm2.yaml --planner kairos-plus --policy hetserve
       hetserve plan manifests/samples/rm2.yaml --load 100
+      hetserve plan manifests/samples/hetsev.yaml --max-slowdown 1.4
       hetserve plan manifests/samples/rm2.yaml --min-instances g4dn.xlarge=2 --seed 7
       hetserve plan manifests/samples/hetsev.yaml --plot plans.png
       hetserve plan manifests/samples/rm2.yaml --frontier --plot frontier.png
@@ -134,7 +138,7 @@ def _decide(
         return ServicePlan.of_unplannable(service, problem)
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
-    _note_unused(service, problem, overrides)
+    _note_unused(problem, overrides)
     if policy is not None and not tries:
         made = _evaluated(problem, policy, _seed(planner, policy, seed))
     else:
@@ -145,10 +149,8 @@ def _decide(
     return ServicePlan(service, problem, made, _seed(planner, policy, seed) if made.evaluated else None)
 
 
-def _note_unused(service: InferenceService, problem: Problem, overrides: Overrides) -> None:
+def _note_unused(problem: Problem, overrides: Overrides) -> None:
     """Notes what was asked for and the planner does not use."""
-    if service.spec.sharing == "Exclusive":
-        messages.note(f"{service.metadata.name}: spec.sharing: Exclusive: nothing acts on it yet; planned as Shared")
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
     if tries and overrides.base is not None:

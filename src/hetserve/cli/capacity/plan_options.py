@@ -8,7 +8,14 @@ from typing import Any, Final
 import click
 
 from hetserve.cli import values
-from hetserve.cli.capacity.simulation_options import batches_option, numbers, percentile_option, rate, upon
+from hetserve.cli.capacity.simulation_options import (
+    batches_option,
+    max_slowdown_option,
+    numbers,
+    percentile_option,
+    rate,
+    upon,
+)
 from hetserve.cli.output.documents import FORMATS
 from hetserve.cli.output.plots import plot_option
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
@@ -52,6 +59,7 @@ _OPTIONS = (
     percentile_option,
     batches_option,
     click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
+    max_slowdown_option,
     click.option(
         "--min-instances",
         metavar="TYPE=N,...",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import format_money
-from hetserve.cli.capacity import frontier
+from hetserve.cli.capacity import frontier, tenancy
 from hetserve.cli.capacity.plan_flow import flow_document
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, Unplannable
 from hetserve.planning.plan import EvaluatedConfiguration
@@ -67,9 +67,9 @@ def document(result: ServicePlan) -> dict[str, Any]:
     plan = result.plan
     figure = "boundQPS" if result.objective == "MaxThroughput" else "capacityQPS"
     if isinstance(plan, Unplannable):
-        nothing: dict[str, Any] = {"runnerUp": None, "ranking": [], "refusals": []}
+        nothing: dict[str, Any] = {"sharing": None, "runnerUp": None, "ranking": [], "refusals": []}
         verdict = f"not planned: {result.message}"
-        head |= {"planner": None, "counts": {}, "cost": None, figure: None}
+        head |= {"planner": None, "counts": {}, "cost": None, figure: None, "maxSlowdown": None, "types": {}}
         return {**head, **nothing, "verdict": verdict, "nextStep": None}
     return {
         **head,
@@ -81,6 +81,8 @@ def document(result: ServicePlan) -> dict[str, Any]:
         **_evaluated(plan),
         **(flow_document(plan) if plan.tried is not None else {}),
         **({} if result.seed is None else {"seed": result.seed}),
+        **({"maxSlowdown": None, "types": {}} if result.problem is None else tenancy.document(result.problem)),
+        "sharing": tenancy.comparison_document(plan.sharing),
         "runnerUp": _runner_up(plan),
         "ranking": [_candidate(plan, entry) for entry in plan.ranking],
         "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],

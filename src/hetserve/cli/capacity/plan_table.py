@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from hetserve.base.units import format_money
-from hetserve.cli.capacity import frontier
+from hetserve.cli.capacity import frontier, tenancy
 from hetserve.cli.capacity.plan_flow import flow_lines, served_batches
 from hetserve.cli.capacity.plan_result import ServicePlan
 from hetserve.cli.output.terminal import drawn, line_of, styled
@@ -35,6 +35,8 @@ def table(results: Sequence[ServicePlan]) -> str:
 def _print_plan(console: Console, result: ServicePlan, problem: Problem, plan: Plan) -> None:
     console.print(styled(f"{result.service}: {summary(plan.counts)}", "bold"))
     _line(console, "asked", _asked(result, problem))
+    for label, text in tenancy.lines(problem):
+        _line(console, label, text)
     what = "upper bound" if plan.bound_qps is not None else "capacity"
     held = "" if plan.held_qps is None else f", holds {qps_text(plan.held_qps)}"
     rate = f"{what} {qps_text(plan.qps or 0.0)}"

@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from hetserve.base.units import format_money
+from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.effort import Effort, asked
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.planning import Counts, Problem, summary
@@ -88,6 +89,7 @@ def _block(result: Searched) -> Block:
     asked = f"{slo.percentile:.10g} % within {latency_text(slo.latency)}, at most {money_text(budget)}"
     lines = [
         ("asked", f"{asked}, policy {result.policy}"),
+        *tenancy.lines(result.problem),
         ("simulated", f"{result.effort.text}; search seed {result.seed}"),
     ]
     lines += [("found", _found(result, trace)) for trace in result.traces]

@@ -51,9 +51,11 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
     grow without end. Runs last at least 20 times the SLO; --queries is raised if necessary. Recorded arrivals are
     replayed as recorded, or stretched to --rate; for them only late queries count.
 
-    With --together, instances that share a GPU slow each other, by spec.computeShare and spec.interference of the
-    profiles; without them each is taken to use the whole GPU. Each service gets its declared load, or what its plan
-    states; --queries counts per service on average.
+    Types that share GPUs are simulated with every service time multiplied by the greatest slow-down (--max-slowdown):
+    what the plan promises beside any neighbours. With --together service times are those of an instance alone, and
+    instances that share a GPU slow each other, by spec.computeShare and spec.interference of the profiles. Instances of
+    a profile without them have a GPU of their own. Each service gets its declared load, or what its plan states;
+    --queries counts per service on average.
 
     \b
     Exit code: 0 the SLO holds (at the given load, or at some load), 3 it does not, 2 bad input.

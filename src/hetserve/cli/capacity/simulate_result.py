@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from hetserve.base.units import format_money
+from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.serving import Held
 from hetserve.cli.output.terminal import Block, text_of
@@ -128,6 +129,7 @@ def document(result: Simulated) -> dict[str, Any]:
         "arrivals": result.effort.arrivals_name,
         "seed": result.effort.seeds[0],
         "seeds": list(result.effort.seeds),
+        **tenancy.document(result.problem),
         "utilisation": result.utilisation(),
         "violationsByBatch": [
             {"smallestBatch": low, "largestBatch": high, "queries": queries, "violationRatio": late / queries}
@@ -146,6 +148,7 @@ def _block(result: Simulated) -> Block:
     title = f"{result.service}: {summary(tuple(result.counts.items()))} under {result.policy.name}"
     lines = [
         ("asked", f"{slo.percentile:.10g} % within {latency_text(slo.latency)}, {money_text(result.cost)}"),
+        *tenancy.lines(result.problem),
         ("answer", _answer(result)),
         ("late", _late(result)),
         ("simulated", result.effort.text),

@@ -90,6 +90,13 @@ batches_option = click.option(
     help="Overrides the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
     "optionally, weight.",
 )
+max_slowdown_option = click.option(
+    "--max-slowdown",
+    metavar="FACTOR",
+    callback=values.max_slowdown,
+    help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.25, as of the "
+    "chart (sharing.maxSlowdown).",
+)
 
 
 def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +110,7 @@ def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
             percentile_option,
             batches_option,
             click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
+            max_slowdown_option,
         ),
     )
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.capacity.together_places import PlacedInstance, WantedInstance
-from hetserve.planning import Problem, plan
-from hetserve.planning.offers import Offer, instance_gpu_memory, namespace_of, resolve_offers
+from hetserve.planning import Problem, TypeOption, plan
+from hetserve.planning.offers import Offer, namespace_of, resolve_offers
+from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.shared import (
@@ -34,11 +37,15 @@ if TYPE_CHECKING:
 FEWEST = 1_000
 """Queries of the service with the least load: a percentile of fewer says little."""
 MOST = 50_000_000
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedService:
-    """A service with its plan: counts by type, load [queries/s], offers by type, and the policy that serves."""
+    """A service with its plan: counts by type, load [queries/s], offers by type, and the policy that serves.
+
+    Service times of the problem are those that the plan counts with, slowed on types that share GPUs.
+    """
 
     service: InferenceService
     problem: Problem
@@ -56,19 +63,34 @@ class PlannedService:
         return [self._instance(kind, k) for kind, count in self.counts.items() for k in range(count)]
 
     def _instance(self, kind: str, number: int) -> WantedInstance:
-        offer = self.offers[kind]
-        gpu, model = offer.type.spec.gpu, self.service.spec.model.name
-        memory = instance_gpu_memory(offer.type, offer.profile)
+        spec = self.offers[kind].type.spec
         return WantedInstance(
             self.name,
             namespace_of(self.service),
-            model,
+            self.service.spec.model.name,
             kind,
             number,
-            memory,
-            None if gpu is None else gpu.product,
-            offer.type.spec.node_selector,
+            self.options[kind].gpu,
+            None if spec.gpu is None else spec.gpu.product,
+            spec.node_selector,
         )
+
+    @property
+    def options(self) -> Mapping[str, TypeOption]:
+        return {option.name: option for option in self.problem.types}
+
+    @property
+    def expected(self) -> Mapping[str, float]:
+        """Sigma on the types whose instances share GPUs: what the plan and its dispatch policy count with."""
+        sigma = self.problem.max_slowdown
+        return {o.name: sigma / ONE for o in self.problem.types if sigma is not None and o.shares}
+
+    @property
+    def alone(self) -> Problem:
+        """The problem with the service times of the profiles: those of a model alone on its GPU."""
+        profiles = {name: profile_from_spec(offer.profile.spec) for name, offer in self.offers.items()}
+        types = tuple(dataclasses.replace(o, profile=profiles[o.name]) for o in self.problem.types)
+        return dataclasses.replace(self.problem, types=types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +108,22 @@ class PlayedService:
         return all(one.reason is None for one in self.instances)
 
     @property
+    def promised(self) -> float | None:
+        """Sigma, if instances of the plan share GPUs."""
+        held = [name for name, count in self.planned.counts.items() if count]
+        return max((sigma for name, sigma in self.planned.expected.items() if name in held), default=None)
+
+    @property
+    def most_stretch(self) -> float:
+        """Greatest stretch of any query, over all seeds; nan without queries."""
+        return max((report.stretch.most for report in self.reports), default=math.nan)
+
+    @property
+    def within_promise(self) -> bool | None:
+        """Whether no query was served longer than sigma times its time alone; None: nothing shares."""
+        return None if self.promised is None else not self.most_stretch > self.promised * (1 + _ROUNDING)
+
+    @property
     def holds(self) -> bool:
         return self.placed and all(report.holds for report in self.reports)
 
@@ -101,8 +139,9 @@ def planned_service(service: InferenceService, problem: Problem, manifests: Mani
     declared = service.spec.load and service.spec.load.expected_qps
     offers = resolve_offers(service, manifests.types, manifests.profiles)
     by_name = {offer.name: offer for offer in getattr(offers, "usable", ())}
+    states = decided.qps if decided.held_qps is None else decided.held_qps
     return PlannedService(
-        service, problem, dict(decided.counts), float(problem.load or declared or decided.qps), by_name, policy
+        service, problem, dict(decided.counts), float(problem.load or declared or states), by_name, policy
     )
 
 
@@ -148,9 +187,8 @@ def _shared(one: PlannedService, services: Sequence[PlannedService]) -> SharedSe
         for kind, offer in one.offers.items()
         if kind in one.counts
     }
-    return SharedService(
-        one.name, serving.system_of(one.problem), serving.policy_for(one.policy, one.problem, one.counts), uses
-    )
+    policy = serving.policy_for(one.policy, one.problem, one.counts)
+    return SharedService(one.name, serving.system_of(one.alone), policy, uses, one.expected)
 
 
 def compute_use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse | None:

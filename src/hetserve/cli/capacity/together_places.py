@@ -15,6 +15,7 @@ from hetserve.base.yaml_loader import compose, content_of
 from hetserve.cli.output.messages import refuse
 from hetserve.placement import GpuRequest, GpuSelector, NodeEventHandler, Placer, decide
 from hetserve.placement.decision.wording import refusal_text
+from hetserve.planning.tenancy import GpuDemand, Tenancy
 
 _MOST_BYTES: Final = 64 << 20
 RawNode = dict[str, Any]
@@ -22,24 +23,27 @@ RawNode = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class WantedInstance:
-    """One instance of a plan. service: NAMESPACE/NAME. memory_mib: of one GPU; None: it needs no GPU."""
+    """One instance of a plan. service: NAMESPACE/NAME. gpu: what it takes of one; None: it needs no GPU."""
 
     service: str
     namespace: str
     model: str
     type: str
     number: int
-    memory_mib: int | None
+    gpu: GpuDemand | None
     product: str | None
     node_selector: Mapping[str, str]
 
     @property
     def request(self) -> GpuRequest:
+        gpu, whole = self.gpu, self.gpu is not None and self.gpu.tenancy is Tenancy.EXCLUSIVE
         return GpuRequest(
             uid=f"{self.service}/{self.type}/{self.number}",
             namespace=self.namespace,
             name=f"{self.type}-{self.number}",
-            memory_mib=MiB(self.memory_mib or 0),
+            memory_mib=MiB(0) if whole or gpu is None else gpu.memory,
+            whole=whole,
+            compute=None if whole or gpu is None else gpu.compute or None,
             model=self.model,
             selector=GpuSelector(products=() if self.product is None else (self.product,)),
         )
@@ -69,7 +73,7 @@ def place(wanted: Iterable[WantedInstance], nodes: Sequence[RawNode]) -> list[Pl
 
 
 def _place(one: WantedInstance, placer: Placer, labels: Mapping[str, Mapping[str, str]]) -> PlacedInstance:
-    if one.memory_mib is None:
+    if one.gpu is None:
         return PlacedInstance(one)
     selector = one.node_selector.items()
     offered = [name for name in sorted(labels) if all(labels[name].get(key) == value for key, value in selector)]

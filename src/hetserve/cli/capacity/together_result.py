@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.together import PlayedService
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.planning import summary
 from hetserve.planning.formatting import latency_text, qps_text
+from hetserve.planning.sharing import alone_notes
 
 
 def late_share(result: PlayedService) -> float:
@@ -43,9 +45,17 @@ def document(result: PlayedService) -> dict[str, Any]:
         "holds": result.holds,
         "violationRatio": late_share(result),
         "stretch": stretch(result),
+        **tenancy.document(planned.problem),
+        "withinMaxSlowdown": result.within_promise,
         "unmeasuredShares": list(result.unmeasured),
         "instances": [
-            {"type": one.wanted.type, "node": one.node, "gpu": one.gpu, "notPlaced": one.reason}
+            {
+                "type": one.wanted.type,
+                "tenancy": None if one.wanted.gpu is None else one.wanted.gpu.tenancy.value,
+                "node": one.node,
+                "gpu": one.gpu,
+                "notPlaced": one.reason,
+            }
             for one in result.instances
         ],
         "seeds": list(result.effort.seeds),
@@ -64,15 +74,21 @@ def _block(result: PlayedService) -> Block:
         ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)} at {qps_text(planned.rate)}"),
         ("answer", f"the SLO {'holds' if result.holds else 'does not hold'}{_why(result)}"),
         ("late", f"{late_share(result):.2%} of queries"),
-        ("stretch", f"{met['mean']} on average, {met['p99']} at 99 %, {met['most']} at most"),
+        ("stretch", f"{met['mean']} on average, {met['p99']} at 99 %, {met['most']} at most{_promise(result)}"),
     ]
-    if result.unmeasured:
-        kinds = ", ".join(result.unmeasured)
-        lines.append(("assumed", f"compute share unmeasured on {kinds}: 1, without interference"))
+    lines += [("alone", note) for note in alone_notes(planned.problem)]
     reasons = dict.fromkeys(one.reason for one in result.instances if one.reason is not None)
     lines += [("not placed", reason) for reason in reasons]
     title = f"{planned.service.metadata.name}: {summary(tuple(planned.counts.items()))} under {planned.policy}"
     return Block(title, tuple(lines))
+
+
+def _promise(result: PlayedService) -> str:
+    """What the stretch is beside sigma."""
+    if result.promised is None:
+        return "; no instance shares a GPU"
+    kept = "within" if result.within_promise else "beyond"
+    return f"; {kept} the greatest slow-down of {result.promised:g} that the plan counts with"
 
 
 def _why(result: PlayedService) -> str:
@@ -83,15 +99,18 @@ def _why(result: PlayedService) -> str:
 
 
 def _gpus(results: Sequence[PlayedService]) -> Table:
-    """Who is on which GPU."""
+    """Who is on which GPU, and what they book of it."""
     grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     grid.add_column("GPU")
+    grid.add_column("COMPUTE", justify="right")
     grid.add_column("INSTANCES OF")
     tenants: dict[str, list[str]] = {}
+    booked: dict[str, int] = {}
     for result in results:
         for one in result.instances:
             if one.gpu is not None:
                 tenants.setdefault(one.place, []).append(result.planned.service.metadata.name)
+                booked[one.place] = booked.get(one.place, 0) + (0 if one.wanted.gpu is None else one.wanted.gpu.compute)
     for gpu in sorted(tenants):
-        grid.add_row(gpu, ", ".join(tenants[gpu]))
+        grid.add_row(gpu, f"{booked[gpu]} %" if booked[gpu] else "-", ", ".join(tenants[gpu]))
     return grid

@@ -12,6 +12,7 @@ from rich.table import Table
 from hetserve.cli.output.terminal import Block, Styled, styled
 
 BAR: Final = 26
+COMPUTE_BAR: Final = 12
 COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 _LETTERS: Final = ascii_uppercase + ascii_lowercase
 NO_MODEL: Final = "(no model)"
@@ -75,6 +76,10 @@ def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> 
         table.add_column(heading, no_wrap=True)
     table.add_column("MEMORY", no_wrap=True)
     table.add_column("FREE MIB", justify="right", no_wrap=True)
+    compute = declares_compute(gpus)
+    if compute:
+        table.add_column("COMPUTE", no_wrap=True)
+        table.add_column("FREE %", justify="right", no_wrap=True)
     table.add_column("PODS" if wide else "HELD MIB", overflow="fold")
     largest = max(gpu["memoryMiB"] for gpu in gpus)
     shown = ""
@@ -84,8 +89,44 @@ def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> 
         product = gpu["product"] if gpu["healthy"] else styled(f"{gpu['product']} unhealthy", "bold red")
         free = styled(str(gpu["freeMiB"]), "bold red" if gpu["freeMiB"] < 0 else "")
         held = _pods(gpu) if wide else _held(gpu, legend)
-        table.add_row(node, gpu["gpu"], product, bar(gpu, largest, legend), free, held)
+        cells = [_compute_bar(gpu, legend), _free_compute(gpu)] if compute else []
+        table.add_row(node, gpu["gpu"], product, bar(gpu, largest, legend), free, *cells, held)
     return table
+
+
+def declares_compute(gpus: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a pod on one of the GPUs declares compute: else nothing is shown of it."""
+    return any(pod["computePercent"] is not None for gpu in gpus for pod in gpu["pods"])
+
+
+def free_compute(gpu: Mapping[str, Any]) -> str:
+    """Percent of compute that is free; - where pods declare none, since nobody knows."""
+    percent = gpu["freeComputePercent"]
+    return "-" if percent is None else str(percent)
+
+
+def compute_of(pod: Mapping[str, Any]) -> int:
+    """Percent of a GPU's compute that a pod on it holds; 0 if it declares none."""
+    return 100 if pod["wholeGpu"] else pod["computePercent"] or 0
+
+
+def _free_compute(gpu: Mapping[str, Any]) -> Styled:
+    percent = gpu["freeComputePercent"]
+    return styled(free_compute(gpu), "bold red" if percent is not None and percent < 0 else "")
+
+
+def _compute_bar(gpu: Mapping[str, Any], legend: Legend) -> Styled:
+    """A GPU's compute as characters: letters for what pods declare, dots for what is free, ! for more than there is."""
+    text, end = styled(""), 0
+    for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+        end += compute_of(pod)
+        until = min(round(COMPUTE_BAR * end / 100), COMPUTE_BAR)
+        text.append(legend.letter(pod["model"]) * (until - len(text)), legend.colour(pod["model"]))
+    if end > 100:
+        text.append("!", "bold red")
+    sign = "·" if gpu["freeComputePercent"] is not None else "?"
+    text.append(sign * (COMPUTE_BAR - len(text)), "dim")
+    return text
 
 
 def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
@@ -117,6 +158,7 @@ def _held(gpu: Mapping[str, Any], legend: Legend) -> Styled:
     parts = []
     for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
         amount = "whole" if pod["wholeGpu"] else str(pod["memoryMiB"])
+        amount += "" if pod["computePercent"] is None else f"/{pod['computePercent']}%"
         parts.append(styled(f"{legend.letter(pod['model'])}:{amount}", legend.colour(pod["model"])))
     return styled(" ").join(parts)
 

@@ -65,6 +65,7 @@ def pod_document(booking: Booking) -> dict[str, Any]:
     request = booking.request
     return request.identity() | {
         "memoryMiB": None if request.whole else request.memory_mib,
+        "computePercent": request.compute,
         "wholeGpu": request.whole,
         "gpus": [None if gpu == UNNAMED else gpu for gpu in booking.gpus],
     }

@@ -116,7 +116,13 @@ def _members(queue: Queue, pods: Iterable[Waiting]) -> list[Waiting]:
 def _shapes(queue: Queue, members: Iterable[Waiting]) -> list[Json]:
     counts = Counter(pod.shape for pod in members)
     return [
-        {"memoryMiB": shape.memory_mib or None, "model": shape.model or None, "gpus": shape.gpus, "pods": counts[shape]}
+        {
+            "memoryMiB": shape.memory_mib or None,
+            "computePercent": shape.compute or None,
+            "model": shape.model or None,
+            "gpus": shape.gpus,
+            "pods": counts[shape],
+        }
         for shape in queue.shapes
     ]
 
@@ -165,6 +171,7 @@ def _pods_table(document: Json) -> Table:
 
 def _shape(shape: Json) -> str:
     size = f"{shape['memoryMiB']} MiB" if shape["memoryMiB"] else "whole GPU" if shape["gpus"] else "no GPU"
+    size += f" and {shape['computePercent']} %" if shape["computePercent"] else ""
     many = f"{shape['gpus']} x " if shape["gpus"] > 1 else ""
     model = f" of {shape['model']}" if shape["model"] else ""
     return f"{shape['pods']}: {many}{size}{model}"

@@ -61,6 +61,7 @@ def _request(request: GpuRequest) -> Json:
         "gpus": request.gpus,
         "wholeGpus": request.whole,
         "memoryMiB": None if request.whole else request.memory_mib,
+        "computePercent": request.compute,
         "model": request.model,
         "antiAffinity": request.anti_affinity.value,
         "policy": request.policy,
@@ -96,7 +97,7 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
     others = {b.request.uid: b for use in shared for b in use.bookings if b.request.uid != held.request.uid}
     scheduled = Pod(raw).condition("PodScheduled")
     ending = "; it is ending, and holds them until it is gone" if pod.terminating else ""
-    amount = "whole" if held.request.whole else f"{held.request.memory_mib} MiB"
+    amount = "whole" if held.request.whole else held.request.share
     each = " each" if held.request.gpus > 1 and not held.request.whole else ""
     since = scheduled.get("lastTransitionTime")
     return {
@@ -133,6 +134,7 @@ def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
                 "product": use.gpu.product,
                 "memoryMiB": use.gpu.memory_mib,
                 "freeMiB": use.free_mib,
+                "freeComputePercent": use.free_compute,
                 "healthy": use.gpu.healthy,
             }
     return {
@@ -140,6 +142,7 @@ def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
         "product": None,
         "memoryMiB": None,
         "freeMiB": None,
+        "freeComputePercent": None,
         "healthy": None,
     }
 
@@ -206,6 +209,7 @@ def _gpu(verdict: GpuVerdict, closed: Sequence[NodeRule], decision: PlacementDec
         "product": verdict.gpu.product,
         "memoryMiB": verdict.gpu.memory_mib,
         "freeMiB": verdict.free_mib,
+        "freeComputePercent": verdict.free_compute,
         "pods": verdict.pods,
         "fits": not reasons,
         "chosen": taken,

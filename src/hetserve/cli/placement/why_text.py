@@ -9,6 +9,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from hetserve.cli.output.terminal import Block, styled
+from hetserve.cli.placement.gpus_picture import free_compute
 
 MOST: Final = 24
 """GPUs listed; others are counted."""
@@ -21,12 +22,17 @@ def blocks(answer: Json, *, every: bool) -> list[Block]:
     lines.append(("state", answer["message"]))
     lines += [("decided", text) for text in answer.get("decided", ())]
     if answer.get("holds"):
-        lines += _holds(answer["holds"])
+        lines += _holds(answer["holds"], compute=_declares(answer))
     if "decision" in answer:
         lines += _waiting(answer)
     lines += [("problem", problem) for problem in answer.get("problems", ())]
-    table = _table(answer["gpus"], every=every) if answer.get("gpus") else None
+    table = _table(answer["gpus"], every=every, compute=_declares(answer)) if answer.get("gpus") else None
     return [Block(f"pod {pod['namespace']}/{pod['name']}", tuple(lines), () if table is None else (table,))]
+
+
+def _declares(answer: Json) -> bool:
+    """Whether the pod declares compute: else nothing is shown of it, but for what is in its way."""
+    return answer.get("request", {}).get("computePercent") is not None
 
 
 def _asks(answer: Json) -> str:
@@ -39,7 +45,7 @@ def _asks(answer: Json) -> str:
     return ", ".join(parts)
 
 
-def _holds(holds: Json) -> list[tuple[str, str]]:
+def _holds(holds: Json, *, compute: bool) -> list[tuple[str, str]]:
     lines = []
     for gpu in holds["gpus"]:
         if gpu["gpu"] is None:
@@ -49,6 +55,7 @@ def _holds(holds: Json) -> list[tuple[str, str]]:
             lines.append(("gpu", f"{gpu['gpu']}: not in the inventory of the node"))
             continue
         free = f"{gpu['freeMiB']} of {gpu['memoryMiB']} MiB free"
+        free += f", {free_compute(gpu)} percent of compute free" if compute else ""
         lines.append(("gpu", f"{gpu['gpu']}: {gpu['product']}, {free}{'' if gpu['healthy'] else ', unhealthy'}"))
     beside = [f"{pod['namespace']}/{pod['name']} ({pod['model'] or 'no model'})" for pod in holds["beside"]]
     unknown = [] if holds["allNamed"] else ["whoever else is on a GPU that it does not name"]
@@ -94,21 +101,25 @@ def _nodes(count: int) -> str:
     return f"{count} node{'' if count == 1 else 's'}"
 
 
-def _table(gpus: Sequence[Json], *, every: bool) -> Table:
+def _table(gpus: Sequence[Json], *, every: bool, compute: bool) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     for heading in ("NODE", "GPU", "PRODUCT"):
         table.add_column(heading, overflow="fold")
     table.add_column("FREE MIB", justify="right")
+    if compute:
+        table.add_column("FREE %", justify="right")
     table.add_column("WHY NOT", overflow="fold")
     ranked = sorted(gpus, key=lambda gpu: (not gpu["chosen"], len(gpu["reasons"])))
     shown = ranked if every else ranked[:MOST]
     for gpu in shown:
         fits = styled("fits, would be taken" if gpu["chosen"] else "fits", "bold green" if gpu["chosen"] else "green")
         why = fits if gpu["fits"] else "; ".join(reason["text"] for reason in gpu["reasons"])
-        table.add_row(gpu["node"], gpu["gpu"], gpu["product"], str(gpu["freeMiB"]), why)
+        table.add_row(
+            gpu["node"], gpu["gpu"], gpu["product"], str(gpu["freeMiB"]), *([free_compute(gpu)] if compute else []), why
+        )
     left = ranked[len(shown) :]
     if left:
         kinds = Counter(gpu["reasons"][0]["kind"] if gpu["reasons"] else "fits" for gpu in left)
         counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        table.add_row(f"{len(left)} more", "", "", "", styled(f"{counted}; --all lists them", "dim"))
+        table.add_row(f"{len(left)} more", *[""] * (4 if compute else 3), styled(f"{counted}; --all lists them", "dim"))
     return table

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.base.units import MiB
+from hetserve.base.units import MiB, Percent
 from hetserve.placement.decision.choose import Rows, best_two, node_order
 from hetserve.placement.decision.refusals import Masks, NodeRefusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
@@ -27,6 +27,8 @@ class FreeGpu:
     product: str
     free_mib: MiB
     idle: bool
+    free_compute: Percent | None = None
+    """Percent; None: the request declares none."""
 
 
 @value(frozen=True, slots=True)
@@ -64,13 +66,14 @@ def decide(
     """
     policy = request.policy or policy
     index = index.narrowed_to(offered)
-    ranks = rank_of(policy)(index)
+    ranks = rank_of(policy)(index, request)
     if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
         return PlacementDecision(request, *found, (), policy)
     masks = Masks.of(index, request, offered)
     best, second = best_two(index, masks.fits, ranks, request.gpus)
     refused = refusals(index, request, offered, masks) if best is None or explain else ()
-    return PlacementDecision(request, _offer(index, best), _offer(index, second), refused, policy)
+    chosen, runner_up = _offer(index, best, request), _offer(index, second, request)
+    return PlacementDecision(request, chosen, runner_up, refused, policy)
 
 
 def feasible(
@@ -105,7 +108,7 @@ def scores(
     Equal ranks score the same. With more than ten ranks, neighbours below the best share a score.
     """
     index = index.narrowed_to(offered)
-    ranks = rank_of(request.policy or policy)(index)
+    ranks = rank_of(request.policy or policy)(index, request)
     nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)
@@ -121,19 +124,20 @@ def _best_anywhere(
     if 2 * len(offered) < len(index.nodes):
         return None
     rows = best_two(index, Masks.of(index, request, None).fits, ranks, request.gpus)
-    best, second = (_offer(index, found) for found in rows)
+    best, second = (_offer(index, found, request) for found in rows)
     if best is None or best.node not in offered or (second is not None and second.node not in offered):
         return None
     return best, second
 
 
-def _offer(index: GpuIndex, rows: Rows | None) -> GpuOffer | None:
+def _offer(index: GpuIndex, rows: Rows | None, request: GpuRequest) -> GpuOffer | None:
     if rows is None:
         return None
     node = index.nodes[index.node_of[rows[0]]]
-    return GpuOffer(node.name, tuple(_free_gpu(index, node.uid, row) for row in rows))
+    return GpuOffer(node.name, tuple(_free_gpu(index, node.uid, row, request) for row in rows))
 
 
-def _free_gpu(index: GpuIndex, node_uid: str, row: int) -> FreeGpu:
+def _free_gpu(index: GpuIndex, node_uid: str, row: int, request: GpuRequest) -> FreeGpu:
     gpu = index.gpus[row]
-    return FreeGpu(GpuKey(node_uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]))
+    compute = None if request.compute is None else Percent(int(index.free_compute[row]))
+    return FreeGpu(GpuKey(node_uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]), compute)

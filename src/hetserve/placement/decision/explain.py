@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from hetserve.base.units import MiB
-from hetserve.placement.ledger.bookings import Booking, Cause, GpuUse, pod_name
+from hetserve.base.units import MiB, Percent
+from hetserve.objects.resources import WHOLE_COMPUTE
+from hetserve.placement.ledger.bookings import Booking, Cause, GpuUse, booked_compute, free_compute, pod_name
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
@@ -24,6 +25,8 @@ class GpuReasonKind(Enum):
     IDLE = "idle"
     MODEL = "model"
     MEMORY = "memory"
+    UNDECLARED = "undeclared"
+    COMPUTE = "compute"
 
 
 _OF_CAUSE: Mapping[Cause, GpuReasonKind] = {cause: GpuReasonKind(cause.value) for cause in Cause}
@@ -34,7 +37,9 @@ class GpuReason:
     """One condition that a GPU does not meet.
 
     `accepted`: accepted products or ids; empty: the GPU is excluded. `pods`: those in the way; of kind UNLISTED one for
-    each of `gpus`. `free_mib`, `wanted_mib`: of kind MEMORY. `names`: resources or pods that close the node.
+    each of `gpus`. `free_mib`, `wanted_mib`: of kind MEMORY. `free_compute`: percent, of kind COMPUTE.
+    `wanted_compute`: of kinds COMPUTE and UNDECLARED, 0 if none is declared. `names`: resources or pods that close the
+    node.
     """
 
     kind: GpuReasonKind
@@ -46,6 +51,8 @@ class GpuReason:
     names: tuple[str, ...] = ()
     free_mib: MiB = MiB(0)
     wanted_mib: MiB = MiB(0)
+    free_compute: Percent = Percent(0)
+    wanted_compute: Percent = Percent(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class GpuVerdict:
     node: str
     gpu: Gpu
     free_mib: MiB
+    free_compute: Percent | None
     pods: int
     reasons: tuple[GpuReason, ...]
 
@@ -78,7 +86,7 @@ def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[GpuReason]) -> G
         *_unhealthy(use.gpu),
         *(_not_idle(others) if request.whole else _not_shared(others, free, request)),
     ]
-    return GpuVerdict(use.node, use.gpu, free, len(others), tuple(reasons))
+    return GpuVerdict(use.node, use.gpu, free, free_compute(others), len(others), tuple(reasons))
 
 
 def _held(use: GpuUse, uid: str) -> int:
@@ -115,8 +123,21 @@ def _not_shared(others: Sequence[Booking], free: MiB, request: GpuRequest) -> It
     whole = [booking for booking in others if booking.request.whole]
     if whole:
         yield GpuReason(GpuReasonKind.MEMORY, pods=_names(whole))
-    elif free < request.memory_mib:
+        return
+    if free < request.memory_mib:
         yield GpuReason(GpuReasonKind.MEMORY, free_mib=free, wanted_mib=request.memory_mib)
+    yield from _compute(others, request)
+
+
+def _compute(others: Sequence[Booking], request: GpuRequest) -> Iterator[GpuReason]:
+    """Why the compute that others on a GPU declare, or do not declare, is in the way."""
+    wanted = request.compute or Percent(0)
+    apart = [other for other in others if (other.request.compute is None) != (request.compute is None)]
+    if apart:
+        yield GpuReason(GpuReasonKind.UNDECLARED, pods=_names(apart), wanted_compute=wanted)
+    free = Percent(WHOLE_COMPUTE - booked_compute(others))
+    if free < wanted:
+        yield GpuReason(GpuReasonKind.COMPUTE, free_compute=free, wanted_compute=wanted)
 
 
 def _names(bookings: Iterable[Booking]) -> tuple[str, ...]:

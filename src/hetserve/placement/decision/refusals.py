@@ -24,6 +24,8 @@ class RefusalKind(Enum):
     UNHEALTHY = "unhealthy"
     SAME_MODEL = "same-model"
     NO_ROOM = "no-room"
+    UNDECLARED = "undeclared"
+    NO_COMPUTE = "no-compute"
     NO_GPU = "no-gpu"
     UNREADABLE_INVENTORY = "unreadable-inventory"
 
@@ -40,8 +42,8 @@ _NAMED: Final = 3
 class NodeRefusal:
     """Nodes that cannot take a request, all for one reason.
 
-    `most`: of kind NO_ROOM, MiB free on one GPU for a request of one shared GPU, else GPUs of one node. `cause`,
-    `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
+    `most`: of kinds NO_ROOM and NO_COMPUTE, MiB or percent free on one GPU for a request of one shared GPU, else GPUs
+    of one node. `cause`, `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
     """
 
     kind: RefusalKind
@@ -61,8 +63,12 @@ class Masks:
     """Healthy, on an open node."""
     eligible: Mask
     """Without the model."""
-    fits: Mask
+    roomy: Mask
     """With the memory, or idle."""
+    alike: Mask
+    """With pods that declare compute if the request does, else with none such."""
+    fits: Mask
+    """With the compute."""
 
     @classmethod
     def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
@@ -71,9 +77,12 @@ class Masks:
             selected = selected & index.selected(request.selector)
         usable = selected & index.usable
         if request.whole:
-            return cls(selected, usable, usable, usable & index.idle)
+            idle = usable & index.idle
+            return cls(selected, usable, usable, idle, idle, idle)
         eligible = index.without_model(usable, request)
-        return cls(selected, usable, eligible, eligible & (index.free >= request.memory_mib))
+        roomy = eligible & (index.free >= request.memory_mib)
+        alike = index.of_its_kind(roomy, request)
+        return cls(selected, usable, eligible, roomy, alike, index.with_compute(alike, request))
 
 
 def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[NodeRefusal, ...]:
@@ -98,19 +107,25 @@ def _refusal(
         first = tuple(names[:_NAMED])
         return NodeRefusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=len(names) - len(first))
     kind = _KINDS[at]
-    return NodeRefusal(kind, request, nodes, _most_room(index, request, masks) if kind is RefusalKind.NO_ROOM else 0)
+    return NodeRefusal(kind, request, nodes, _most(index, request, masks, kind))
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
     """Per node, the place of the first condition that too few GPUs meet."""
     open_ = masks.selected & index.open
-    conditions = (index.all, masks.selected, open_, masks.usable, masks.eligible, masks.fits)
+    of_gpus = masks.selected, open_, masks.usable, masks.eligible, masks.roomy, masks.alike, masks.fits
+    conditions = (index.all, *of_gpus)
     enough = np.stack([index.on_node(mask) >= request.gpus for mask in conditions])
     places: list[int] = np.where(enough[-1], _NOTHING, enough.argmin(axis=0)).tolist()
     return places
 
 
-def _most_room(index: GpuIndex, request: GpuRequest, masks: Masks) -> int:
+def _most(index: GpuIndex, request: GpuRequest, masks: Masks, kind: RefusalKind) -> int:
+    """The most that there is of what too few GPUs have; 0 of kinds that have no amount."""
+    if kind not in (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE):
+        return 0
+    memory = kind is RefusalKind.NO_ROOM
     if request.whole or request.gpus > 1:
-        return int(index.on_node(masks.fits).max(initial=0))
-    return max(int(index.free[masks.eligible].max(initial=0)), 0)
+        return int(index.on_node(masks.roomy if memory else masks.fits).max(initial=0))
+    free = index.free[masks.eligible] if memory else index.free_compute[masks.alike]
+    return max(int(free.max(initial=0)), 0)

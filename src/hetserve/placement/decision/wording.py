@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from hetserve.api import names
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision
 from hetserve.placement.decision.explain import GpuReason, GpuReasonKind
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
@@ -73,11 +74,27 @@ def _no_room(refusal: NodeRefusal) -> str:
     return f"{_no(request, 'GPU')} with {request.memory_mib} MiB free"
 
 
+def _undeclared(refusal: NodeRefusal) -> str:
+    request = refusal.request
+    with_room = f"GPU with {request.memory_mib} MiB free"
+    declare = "declare" if request.compute is None else "declare no"
+    if request.gpus == 1:
+        return f"pods that {declare} {names.RESOURCE_GPU_COMPUTE} are on every {with_room}"
+    return f"fewer than {request.gpus} {with_room.replace('GPU', 'GPUs')} without pods that {declare} compute"
+
+
+def _no_compute(refusal: NodeRefusal) -> str:
+    request = refusal.request
+    return f"{_no(request, 'GPU')} with {request.share} free"
+
+
 def _most(refusal: NodeRefusal) -> str:
-    if refusal.kind is not RefusalKind.NO_ROOM:
+    if refusal.kind not in (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE):
         return ""
     if refusal.request.whole or refusal.request.gpus > 1:
         return f"the most on any node is {refusal.most}"
+    if refusal.kind is RefusalKind.NO_COMPUTE:
+        return f"the most compute free on any GPU with the memory is {refusal.most} percent"
     return f"the most free on any eligible GPU is {refusal.most} MiB"
 
 
@@ -88,6 +105,8 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
     RefusalKind.UNHEALTHY: lambda one: f"{_no(one.request, 'healthy GPU')} on the node",
     RefusalKind.SAME_MODEL: _same_model,
     RefusalKind.NO_ROOM: _no_room,
+    RefusalKind.UNDECLARED: _undeclared,
+    RefusalKind.NO_COMPUTE: _no_compute,
     RefusalKind.NO_GPU: lambda _one: "no GPU on the node",
     RefusalKind.UNREADABLE_INVENTORY: lambda _one: "the GPU inventory of the node cannot be read",
 }
@@ -117,7 +136,8 @@ def offer_text(offer: GpuOffer) -> str:
 
 
 def _state(gpu: FreeGpu) -> str:
-    return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB free"
+    compute = "" if gpu.free_compute is None else f" and {gpu.free_compute} percent of compute"
+    return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB{compute} free"
 
 
 def gpu_reason_text(reason: GpuReason) -> str:
@@ -143,6 +163,19 @@ def _memory(reason: GpuReason) -> str:
     return f"{wanted - free} MiB short: {there}, {wanted} wanted"
 
 
+def _compute(reason: GpuReason) -> str:
+    free, wanted = reason.free_compute, reason.wanted_compute
+    there = f"{free} percent free" if free >= 0 else f"over-booked by {-free} percent"
+    return f"{wanted - free} percent of compute short: {there}, {wanted} percent wanted"
+
+
+def _other_kind(reason: GpuReason) -> str:
+    held = f"{few(reason.pods)} there"
+    if reason.wanted_compute:
+        return f"{held} declares no compute, and shares only with pods that declare none"
+    return f"{held} declares compute, and this pod declares none: name {names.RESOURCE_GPU_COMPUTE}"
+
+
 def _node_closed(reason: GpuReason) -> str:
     cause = Cause(reason.kind.value)
     text = _closed_by(cause, few(reason.names))
@@ -160,6 +193,8 @@ _GPU_REASONS: Final[Mapping[GpuReasonKind, Callable[[GpuReason], str]]] = {
     GpuReasonKind.IDLE: lambda one: f"is not idle, as a whole GPU must be: holds {few(one.pods)}",
     GpuReasonKind.MODEL: lambda one: f"model {one.model} is held there by {few(one.pods)}",
     GpuReasonKind.MEMORY: _memory,
+    GpuReasonKind.UNDECLARED: _other_kind,
+    GpuReasonKind.COMPUTE: _compute,
 }
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from hetserve.base.units import MiB, Seconds
+from hetserve.base.units import MiB, Percent, Seconds
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 from hetserve.placement.pods.view import PodView
@@ -27,6 +28,8 @@ class LedgerErrorKind(Enum):
     UNKNOWN_GPU = "unknown-gpu"
     NOT_IDLE = "not-idle"
     NO_MEMORY = "no-memory"
+    UNDECLARED = "undeclared"
+    NO_COMPUTE = "no-compute"
 
 
 class LedgerError(Exception):
@@ -127,6 +130,21 @@ class GpuUse:
     bookings: tuple[Booking, ...]
     open: bool = True
 
+    @property
+    def booked_compute(self) -> Percent:
+        """Percent of compute that its pods hold: all of it if one holds it whole, 0 of those that declare none."""
+        return booked_compute(self.bookings)
+
+    @property
+    def undeclared(self) -> tuple[Booking, ...]:
+        """Pods that share it and declare no compute."""
+        return tuple(booking for booking in self.bookings if booking.request.shares_undeclared)
+
+    @property
+    def free_compute(self) -> Percent | None:
+        """Percent of compute that is free, negative if more is booked; None: pods on it declare none."""
+        return free_compute(self.bookings)
+
     def document(self) -> dict[str, Any]:
         return {
             "node": self.node,
@@ -134,9 +152,22 @@ class GpuUse:
             "product": self.gpu.product,
             "memoryMiB": self.gpu.memory_mib,
             "freeMiB": self.free_mib,
+            "freeComputePercent": self.free_compute,
             "healthy": self.gpu.healthy,
             "open": self.open,
         }
+
+
+def booked_compute(bookings: Collection[Booking]) -> Percent:
+    """Percent of a GPU's compute that bookings on it hold."""
+    return Percent(sum(booking.request.booked_compute for booking in bookings))
+
+
+def free_compute(bookings: Collection[Booking]) -> Percent | None:
+    """Percent of a GPU's compute that bookings on it leave; None if one of them shares it and declares none."""
+    if any(booking.request.shares_undeclared for booking in bookings):
+        return None
+    return Percent(WHOLE_COMPUTE - booked_compute(bookings))
 
 
 def booking_order(booking: Booking) -> tuple[str, str, str]:

@@ -6,7 +6,7 @@ Reservations and binds under way are none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,6 +18,7 @@ from hetserve.placement.ledger.index import Numbers
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest
 
+_ALL_COMPUTE: Final = 100
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
@@ -26,10 +27,12 @@ class Kind(Enum):
     NOT_BOOKED = "in the cluster, not booked"
     OTHER_GPU = "on another GPU"
     OTHER_MEMORY = "with another memory"
+    OTHER_COMPUTE = "with another compute"
     OTHER_MODEL = "of another model"
     NO_GPU = "bound without saying to which GPUs"
     OTHER_INVENTORY = "GPU known to one only"
     OTHER_FREE = "free memory differs"
+    OTHER_FREE_COMPUTE = "free compute differs"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,10 +90,12 @@ class Account:
     bookings: Mapping[str, Booking]
     rows: Mapping[Place, int]
     free: Numbers
+    free_compute: Numbers
 
     @classmethod
     def of(cls, ledger: Ledger) -> Account:
-        return cls(dict(ledger.bookings()), ledger.index.row, ledger.index.free.copy())
+        index = ledger.index
+        return cls(dict(ledger.bookings()), index.row, index.free.copy(), index.free_compute.copy())
 
 
 def compare(ledger: Ledger | Account, cluster: ClusterHoldings) -> tuple[Difference, ...]:
@@ -118,6 +123,7 @@ def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Di
     known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
     if held is not None and not booking.unread:
         yield from _pod(booking, {entry.place: entry.mib for entry in held})
+        yield from _compute(booking.request, {entry.compute for entry in held})
         yield from _model(booking.request, held[0].model)
     elif booking.state is State.BOUND and not known:
         text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
@@ -138,6 +144,14 @@ def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
         yield Difference(request.uid, Kind.OTHER_MEMORY, text)
 
 
+def _compute(request: GpuRequest, held: Collection[int | None]) -> Iterator[Difference]:
+    if set(held) - {request.compute} and not request.whole:
+        said = ", ".join(sorted("none" if percent is None else f"{percent} percent" for percent in held))
+        booked = "none" if request.compute is None else f"{request.compute} percent"
+        text = f"{_who(request)} is booked with {booked} of compute and holds {said}"
+        yield Difference(request.uid, Kind.OTHER_COMPUTE, text)
+
+
 def _model(request: GpuRequest, labelled: str | None) -> Iterator[Difference]:
     if request.model != (labelled or None):
         text = f"{_who(request)} was bound as model {request.model} and is labelled {labelled or None}"
@@ -149,12 +163,17 @@ def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[Difference]:
     for place in free.keys() ^ cluster.capacity.keys():
         owner, other = ("ledger", "cluster") if place in free else ("cluster", "ledger")
         yield Difference(_gpu(place), Kind.OTHER_INVENTORY, f"{_gpu(place)} is in the {owner}, not in the {other}")
-    held = _held(account.bookings, cluster)
+    held, booked = _held(account.bookings, cluster), _held_compute(account.bookings, cluster)
+    compute = dict(zip(account.rows, account.free_compute.tolist(), strict=True))
     for place in free.keys() & cluster.capacity.keys():
-        left = cluster.capacity[place] - held[place]
+        left, percent = cluster.capacity[place] - held[place], _ALL_COMPUTE - booked[place]
         if left != free[place]:
             text = f"{_gpu(place)} has {free[place]} MiB free in the ledger, {left} by the cluster's pods"
             yield Difference(_gpu(place), Kind.OTHER_FREE, text)
+        if percent != compute[place]:
+            there = f"{compute[place]} percent of compute free in the ledger"
+            text = f"{_gpu(place)} has {there}, {percent} by the cluster's pods"
+            yield Difference(_gpu(place), Kind.OTHER_FREE_COMPUTE, text)
 
 
 def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
@@ -166,6 +185,18 @@ def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[
         if booking.state is not State.BOUND and uid not in cluster.pods:
             for place, mib in zip(booking.places, booking.mib, strict=True):
                 held[place] += mib
+    return held
+
+
+def _held_compute(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
+    """Percent per GPU held in the cluster, and by bookings that it does not show yet."""
+    held: dict[Place, int] = defaultdict(int)
+    for entry in (entry for entries in cluster.pods.values() for entry in entries):
+        held[entry.place] += _ALL_COMPUTE if entry.whole else entry.compute or 0
+    for uid, booking in bookings.items():
+        if booking.state is not State.BOUND and uid not in cluster.pods:
+            for place in booking.places:
+                held[place] += booking.request.booked_compute
     return held
 
 

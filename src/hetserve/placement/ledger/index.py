@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.bookings import Booking, Unattributed
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
@@ -33,6 +34,9 @@ class Occupancy(NamedTuple):
     idle: Mask
     open: Mask
     usable: Mask
+    free_compute: Numbers
+    accounted: Numbers
+    accounts: int
     content: int
     unattributed: dict[str, dict[Unattributed, int]]
     holders: dict[tuple[str, bool], dict[int, int]]
@@ -54,6 +58,12 @@ class GpuIndex:
         self.first: Numbers = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
         self.free: Numbers = np.array([gpu.memory_mib for gpu in self.gpus], dtype=np.int64)
         self.memory = self.free.copy()
+        self.free_compute: Numbers = np.full(len(self.gpus), WHOLE_COMPUTE, dtype=np.int64)
+        """Percent; what pods declare is taken, and all by a whole one."""
+        self.accounted: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
+        """Pods that declare compute or hold the GPU whole."""
+        self.accounts = 0
+        """Sum of these: while it is 0 nobody's compute need be looked at."""
         self.pods: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
@@ -79,26 +89,36 @@ class GpuIndex:
             return
         request = booking.request
         self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
+        if request.whole or request.compute is not None:
+            self.free_compute[row] -= sign * request.booked_compute
+            self.accounted[row] += sign
+            self.accounts += sign
         self.pods[row] += sign
         self.idle[row] = self.pods[row] == 0
         hard = request.anti_affinity is AntiAffinity.HARD
-        self.content += sign * hash((row, request.memory_mib, request.whole, request.model, hard))
+        self.content += sign * hash((row, request.memory_mib, request.compute, request.whole, request.model, hard))
         if request.model is not None:
             self._book_model(request.model, row, sign, hard=hard)
         for model in booking.other_models:
             self.content += sign * hash((row, model))
             self._book_model(model, row, sign, hard=True)
 
+    @property
+    def undeclared(self) -> Numbers:
+        """Pods that share each GPU and declare no compute."""
+        return self.pods - self.accounted
+
     def occupancy(self) -> Occupancy:
         """What bookings have changed; the index's own arrays."""
-        own = self.free, self.pods, self.idle, self.open, self.usable
-        return Occupancy(*own, self.content, self._unattributed, self._holders)
+        own = self.free, self.pods, self.idle, self.open, self.usable, self.free_compute, self.accounted
+        return Occupancy(*own, self.accounts, self.content, self._unattributed, self._holders)
 
     def occupied(self, occupancy: Occupancy) -> GpuIndex:
         """An index over the same GPUs with other bookings, which it does not copy."""
         made = copy(self)
         made.free, made.pods, made.idle, made.open, made.usable = occupancy[:5]
-        made.content, made._unattributed, made._holders = occupancy[5:]
+        made.free_compute, made.accounted, made.accounts = occupancy[5:8]
+        made.content, made._unattributed, made._holders = occupancy[8:]
         return made
 
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
@@ -186,6 +206,27 @@ class GpuIndex:
             self._keep_off(left, request.model, hard=hard)
         return left
 
+    def of_its_kind(self, mask: Mask, request: GpuRequest) -> Mask:
+        """The mask without GPUs whose pods declare compute where the request does not, or the reverse."""
+        if request.compute is None:
+            return mask & (self.free_compute == WHOLE_COMPUTE) if self.accounts else mask
+        left: Mask = mask & (self.accounted == self.pods)
+        return left
+
+    def with_compute(self, mask: Mask, request: GpuRequest) -> Mask:
+        """The mask without GPUs that have too little free compute for what the request declares."""
+        return mask if request.compute is None else mask & (self.free_compute >= request.compute)
+
+    def over_booked(self, row: int, request: GpuRequest) -> bool:
+        """Whether a GPU on which the request is counted holds more than it has, or what must not share it."""
+        if self.free[row] < 0:
+            return True
+        if not self.accounts:
+            return False
+        declared, undeclared = self.free_compute[row] < WHOLE_COMPUTE, self.pods[row] > self.accounted[row]
+        mixed = declared if request.compute is None else undeclared
+        return bool(self.free_compute[row] < 0 or (mixed and not request.whole))
+
     def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
         if holders := self.holders(model, hard=hard):
             mask[list(holders)] = False
@@ -240,6 +281,8 @@ class _OneNode(GpuIndex):
         self.free, self.memory, self.pods = whole.free[here], whole.memory[here], whole.pods[here]
         self.idle, self.healthy, self.open = whole.idle[here], whole.healthy[here], whole.open[here]
         self.usable, self.all = whole.usable[here], whole.all[here]
+        self.free_compute, self.accounted = whole.free_compute[here], whole.accounted[here]
+        self.accounts = whole.accounts
         self._rows_of = (), _FIRST[:0]
         self._unattributed = whole._unattributed
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hetserve.base.units import MiB, Seconds
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.allocations import Allocations
 from hetserve.placement.ledger.bookings import (
     UNNAMED,
@@ -20,6 +21,7 @@ from hetserve.placement.ledger.bookings import (
     LedgerErrorKind,
     State,
     models_since,
+    pod_name,
     unreadable_booking,
 )
 from hetserve.placement.ledger.index import GpuIndex
@@ -210,7 +212,24 @@ class Ledger:
         if free + own < request.memory_mib:
             text = f"GPU {gpu} of node {node} has {free} MiB free, not {request.memory_mib}"
             raise LedgerError(LedgerErrorKind.NO_MEMORY, text)
+        if request.compute is not None or self.index.accounts:
+            self._check_compute(request, place)
         return request.memory_mib
+
+    def _check_compute(self, request: GpuRequest, place: Place) -> None:
+        """Raises LedgerError unless the GPU's other pods leave the request its compute and are of its kind."""
+        where, free = f"GPU {place[1]} of node {place[0]}", int(WHOLE_COMPUTE)
+        for uid, one in self._allocations.pods_on(place).items():
+            other = one.request
+            if uid == request.uid:
+                continue
+            if (other.compute is None) != (request.compute is None):
+                declares = "declares no" if other.compute is None else "declares"
+                raise LedgerError(LedgerErrorKind.UNDECLARED, f"pod {pod_name(other)} on {where} {declares} compute")
+            free -= other.booked_compute
+        if request.compute is not None and free < request.compute:
+            text = f"{where} has {free} percent of its compute free, not {request.compute}"
+            raise LedgerError(LedgerErrorKind.NO_COMPUTE, text)
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:
         held = self.booking(pod.uid)

@@ -8,8 +8,9 @@ from enum import Enum
 from typing import Final
 
 from hetserve.api import names
-from hetserve.base.units import MiB
+from hetserve.base.units import MiB, Percent
 from hetserve.objects.fields import short
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.bookings import Booking, GpuUse, models_since, pod_name
 from hetserve.placement.pods.requests import LONGEST_LIST, AntiAffinity, GpuRequest
 from hetserve.placement.pods.view import PodView, id_order
@@ -22,6 +23,8 @@ class GpuProblemKind(Enum):
     OVER_USED = "over-used"
     UNHEALTHY_IN_USE = "unhealthy-in-use"
     MODEL_TWICE = "model-twice"
+    COMPUTE_OVER_USED = "compute-over-used"
+    UNDECLARED_BESIDE_DECLARED = "undeclared-beside-declared"
 
 
 class PodProblemKind(Enum):
@@ -32,6 +35,7 @@ class PodProblemKind(Enum):
     GPU_NOT_NAMED = "gpu-not-named"
     OTHER_GPU_COUNT = "other-gpu-count"
     OTHER_MEMORY = "other-memory"
+    OTHER_COMPUTE = "other-compute"
     GPUS_EDITED = "gpus-edited"
     MODEL_EDITED = "model-edited"
     SHARES_NO_MORE = "shares-no-more"
@@ -48,7 +52,11 @@ class NodeProblem:
 
 @dataclass(frozen=True, slots=True)
 class GpuProblem:
-    """A GPU that holds what it must not. `count`: pods on it, or those of `model`; `pod`: its whole holder."""
+    """A GPU that holds what it must not.
+
+    `count`: pods on it, those of `model`, or those that declare no compute; `pod`: its whole holder, or the first of
+    these; `held_compute`: percent.
+    """
 
     kind: GpuProblemKind
     node: str
@@ -58,6 +66,7 @@ class GpuProblem:
     memory_mib: MiB = MiB(0)
     model: str = ""
     pod: str = ""
+    held_compute: Percent = Percent(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +104,20 @@ def gpu_problems(use: GpuUse) -> Iterator[GpuProblem]:
         yield GpuProblem(GpuProblemKind.OVER_USED, node, gpu, count, MiB(memory - use.free_mib), memory)
     if not use.gpu.healthy and use.bookings:
         yield GpuProblem(GpuProblemKind.UNHEALTHY_IN_USE, node, gpu, count)
+    if not whole:
+        yield from _compute_problems(use)
     for model, pods in _models_twice(use):
         yield GpuProblem(GpuProblemKind.MODEL_TWICE, node, gpu, pods, model=model)
+
+
+def _compute_problems(use: GpuUse) -> Iterator[GpuProblem]:
+    """Of a GPU that nobody holds whole: more compute booked than there is, and pods that declare none beside others."""
+    node, gpu, booked, undeclared = use.node, use.gpu.id, use.booked_compute, use.undeclared
+    if booked > WHOLE_COMPUTE:
+        yield GpuProblem(GpuProblemKind.COMPUTE_OVER_USED, node, gpu, len(use.bookings), held_compute=booked)
+    if undeclared and booked:
+        first, kind = pod_name(undeclared[0].request), GpuProblemKind.UNDECLARED_BESIDE_DECLARED
+        yield GpuProblem(kind, node, gpu, len(undeclared), pod=first, held_compute=booked)
 
 
 def _models_twice(use: GpuUse) -> Iterator[tuple[str, int]]:
@@ -127,9 +148,16 @@ def annotation_problem(pod: PodView) -> PodProblem | None:
         return PodProblem(PodProblemKind.GPU_NOT_NAMED, who, node, request, text=pod.misnamed or "")
     if len(pod.gpus) != request.gpus:
         return PodProblem(PodProblemKind.OTHER_GPU_COUNT, who, node, request, pod.gpus)
-    if _says_mib(request, str(pod.annotated_mib)):
+    if not _says_mib(request, str(pod.annotated_mib)):
+        return PodProblem(PodProblemKind.OTHER_MEMORY, who, node, request, text=short(pod.annotated_mib))
+    if pod.annotated_compute == compute_note(request):
         return None
-    return PodProblem(PodProblemKind.OTHER_MEMORY, who, node, request, text=short(pod.annotated_mib))
+    return PodProblem(PodProblemKind.OTHER_COMPUTE, who, node, request, text=short(pod.annotated_compute))
+
+
+def compute_note(request: GpuRequest) -> str | None:
+    """What the binding writes of compute: percent on each GPU; None: nothing, as none is declared."""
+    return None if request.compute is None else ",".join([str(request.compute)] * request.gpus)
 
 
 def edit_problem(held: Booking, pod: PodView) -> PodProblem | None:
@@ -201,6 +229,17 @@ def _other_memory(problem: PodProblem) -> str:
     return f" asks for {_request(problem).amount}, its annotation says {problem.text}"
 
 
+def _other_compute(problem: PodProblem) -> str:
+    request = _request(problem)
+    asks = "declares no compute" if request.compute is None else f"asks for {request.amount}"
+    return f" {asks}, its annotation {names.ANNOTATION_GPU_COMPUTE} says {problem.text}"
+
+
+def _undeclared(problem: GpuProblem) -> str:
+    pods = problem.pod if problem.count == 1 else f"{problem.pod} and {problem.count - 1} more"
+    return f": {problem.held_compute} percent of its compute is booked beside pods that declare none: {pods}"
+
+
 def _gpus_edited(problem: PodProblem) -> str:
     bound = _few(problem.bound_gpus)
     if problem.text:
@@ -236,6 +275,8 @@ _GPU_TEXTS: Final[Mapping[GpuProblemKind, Callable[[GpuProblem], str]]] = {
     GpuProblemKind.HELD_WHOLE_AND_SHARED: lambda one: f" is held whole by pod {one.pod} and holds {one.count} pods",
     GpuProblemKind.OVER_USED: lambda one: f": {one.held_mib} MiB are held of {one.memory_mib}",
     GpuProblemKind.UNHEALTHY_IN_USE: lambda one: f" is unhealthy and holds {one.count} pods",
+    GpuProblemKind.COMPUTE_OVER_USED: lambda one: f": {one.held_compute} percent of its compute is booked",
+    GpuProblemKind.UNDECLARED_BESIDE_DECLARED: _undeclared,
     GpuProblemKind.MODEL_TWICE: lambda one: f" holds model {one.model} {one.count} times",
 }
 _POD_TEXTS: Final[Mapping[PodProblemKind, Callable[[PodProblem], str]]] = {
@@ -246,6 +287,7 @@ _POD_TEXTS: Final[Mapping[PodProblemKind, Callable[[PodProblem], str]]] = {
     PodProblemKind.GPU_NOT_NAMED: _not_named,
     PodProblemKind.OTHER_GPU_COUNT: _other_count,
     PodProblemKind.OTHER_MEMORY: _other_memory,
+    PodProblemKind.OTHER_COMPUTE: _other_compute,
     PodProblemKind.GPUS_EDITED: _gpus_edited,
     PodProblemKind.MODEL_EDITED: _model_edited,
     PodProblemKind.SHARES_NO_MORE: _shares_no_more,

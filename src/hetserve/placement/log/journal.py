@@ -29,7 +29,9 @@ from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 
 Record = dict[str, Any]
-VERSION: Final = 2
+VERSION: Final = 3
+READABLE: Final = frozenset({2, VERSION})
+"""Versions that a replay reads; 2 has no compute."""
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")
@@ -91,8 +93,12 @@ def outcome_value(outcome: FilterOutcome, known: frozenset[str]) -> dict[str, An
 def _offer_value(offer: GpuOffer | None) -> dict[str, Any] | None:
     if offer is None:
         return None
-    gpus = [{"id": gpu.key.gpu, "idle": gpu.idle, "freeMiB": gpu.free_mib} for gpu in offer.gpus]
-    return {"node": offer.node, "gpus": gpus}
+    return {"node": offer.node, "gpus": [_free_gpu_value(gpu) for gpu in offer.gpus]}
+
+
+def _free_gpu_value(gpu: FreeGpu) -> dict[str, Any]:
+    compute = {} if gpu.free_compute is None else {"freeComputePercent": gpu.free_compute}
+    return {"id": gpu.key.gpu, "idle": gpu.idle, "freeMiB": gpu.free_mib} | compute
 
 
 def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
@@ -105,8 +111,12 @@ def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
 def offer_of(written: Record | None) -> GpuOffer | None:
     if written is None:
         return None
-    gpus = tuple(FreeGpu(GpuKey("", gpu["id"]), "", MiB(gpu["freeMiB"]), gpu["idle"]) for gpu in written["gpus"])
-    return GpuOffer(written["node"], gpus)
+    return GpuOffer(written["node"], tuple(map(_free_gpu_of, written["gpus"])))
+
+
+def _free_gpu_of(written: Record) -> FreeGpu:
+    compute = written.get("freeComputePercent")
+    return FreeGpu(GpuKey("", written["id"]), "", MiB(written["freeMiB"]), written["idle"], compute)
 
 
 def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, NodeRefusal]]:
@@ -138,7 +148,9 @@ def names_value(names: Collection[str]) -> Any:
 
 
 def booking_value(booking: Booking) -> dict[str, Any]:
-    return {"node": booking.node, "gpus": list(booking.gpus), "mib": list(booking.mib), "state": booking.state.value}
+    made = {"node": booking.node, "gpus": list(booking.gpus), "mib": list(booking.mib), "state": booking.state.value}
+    compute = booking.request.compute
+    return made if compute is None else made | {"computePercent": compute}
 
 
 def plain(value: Any) -> Any:

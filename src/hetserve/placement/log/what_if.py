@@ -20,6 +20,7 @@ from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.ledger.fragmentation import free_memory
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record, offered_names
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
@@ -180,4 +181,13 @@ def _bound(booking: Booking) -> PodView:
     gpus = tuple(gpu for _, gpu in booking.named)
     mib = ",".join([str(booking.request.memory_mib)] * len(gpus))
     through, unread = booking.through, booking.unread
-    return PodView(booking.request, node=booking.node, gpus=gpus, annotated_mib=mib, through=through, unread=unread)
+    compute = compute_note(booking.request)
+    return PodView(
+        booking.request,
+        node=booking.node,
+        gpus=gpus,
+        annotated_mib=mib,
+        annotated_compute=compute,
+        through=through,
+        unread=unread,
+    )

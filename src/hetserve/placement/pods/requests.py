@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NewType
 
-from hetserve.base.units import MiB
-from hetserve.objects.resources import MAX_GPUS_PER_NODE
+from hetserve.base.units import MiB, Percent
+from hetserve.objects.resources import MAX_GPUS_PER_NODE, WHOLE_COMPUTE
 from hetserve.placement.values import value
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 from hetserve.sanitize import sanitize
@@ -79,7 +79,8 @@ ANY_GPU: Final = GpuSelector()
 class GpuRequest:
     """`gpus` GPUs of one node, with `memory_mib` on each, or `whole` and idle ones (memory_mib 0).
 
-    `model` None: no anti-affinity. `policy` None: the installation's.
+    `compute`: percent of the compute of each GPU, 1 to 100; None: not declared. `model` None: no anti-affinity.
+    `policy` None: the installation's.
     """
 
     uid: str
@@ -93,6 +94,7 @@ class GpuRequest:
     policy: PolicyName | None = None
     selector: GpuSelector = ANY_GPU
     priority: int = 0
+    compute: Percent | None = None
 
     def identity(self) -> dict[str, str | None]:
         return {"namespace": self.namespace, "name": self.name, "uid": self.uid, "model": self.model}
@@ -103,11 +105,27 @@ class GpuRequest:
 
     @property
     def claim(self) -> tuple[object, ...]:
-        return self.memory_mib, self.gpus, self.whole, self.model, self.anti_affinity, self.selector
+        return self.memory_mib, self.compute, self.gpus, self.whole, self.model, self.anti_affinity, self.selector
+
+    @property
+    def booked_compute(self) -> Percent:
+        """Percent that counts on each of its GPUs: all of a whole one, 0 if none is declared."""
+        return WHOLE_COMPUTE if self.whole else self.compute or Percent(0)
+
+    @property
+    def shares_undeclared(self) -> bool:
+        """Whether it shares GPUs and declares no compute: then only with others of its kind."""
+        return self.compute is None and not self.whole
 
     @property
     def amount(self) -> str:
-        """In words: "4096 MiB", "4096 MiB on each of 2 GPUs", "2 whole GPUs"."""
+        """In words: "4096 MiB", "4096 MiB and 40 percent of compute on each of 2 GPUs", "2 whole GPUs"."""
         if self.whole:
             return f"{self.gpus} whole {'GPU' if self.gpus == 1 else 'GPUs'}"
-        return f"{self.memory_mib} MiB" + (f" on each of {self.gpus} GPUs" if self.gpus > 1 else "")
+        return self.share + (f" on each of {self.gpus} GPUs" if self.gpus > 1 else "")
+
+    @property
+    def share(self) -> str:
+        """What it shares of each GPU: "4096 MiB", "4096 MiB and 40 percent of compute"."""
+        memory = f"{self.memory_mib} MiB"
+        return memory if self.compute is None else f"{memory} and {self.compute} percent of compute"

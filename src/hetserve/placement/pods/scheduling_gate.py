@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetserve.api import names
+from hetserve.base.units import Percent
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.pod import PodOutline
 from hetserve.placement.pods.view import PodView
@@ -47,4 +48,5 @@ def waiting(pod: PodView) -> Waiting:
         since=pod.created_at,
         priority=request.priority,
         gpus=request.gpus if request.needs_gpu else 0,
+        compute=request.compute or Percent(0),
     )

@@ -28,9 +28,9 @@ _LONGEST_GATE: Final = 63
 class PodView:
     """The part of a pod that placement reads; its fields are part of the placement log's format.
 
-    `gpus`, `annotated_mib`: as the binding wrote them. `misnamed`: why these cannot be GPUs of a node. `complaint`: the
-    unreadable wish. `gates`: a few, ours among them. `through`: resources of NVIDIA's device plugin. `unread`: bound,
-    may have GPUs and cannot be read. `revision`: resourceVersion.
+    `gpus`, `annotated_mib`, `annotated_compute`: as the binding wrote them. `misnamed`: why these cannot be GPUs of a
+    node. `complaint`: the unreadable wish. `gates`: a few, ours among them. `through`: resources of NVIDIA's device
+    plugin. `unread`: bound, may have GPUs and cannot be read. `revision`: resourceVersion.
     """
 
     request: GpuRequest
@@ -47,6 +47,7 @@ class PodView:
     misnamed: str | None = None
     through: tuple[str, ...] = ()
     unread: bool = False
+    annotated_compute: str | None = None
     revision: str | None = field(default=None, compare=False)
 
     @property
@@ -68,10 +69,14 @@ class PodView:
         return self.holds and (self.unread or bool(self.through) or len(self.gpus) < self.request.gpus)
 
     def placeable(self) -> GpuRequest:
-        """Request of a pod to be placed now. Raises InvalidObjectError if it needs GPUs and a wish cannot be read."""
-        if self.complaint is not None and self.request.needs_gpu:
+        """Request of a pod to be placed now.
+
+        Raises InvalidObjectError if it needs GPUs and a wish cannot be read, or names compute of no shared GPU.
+        """
+        request = self.request
+        if self.complaint is not None and (request.needs_gpu or request.compute is not None):
             raise InvalidObjectError(self.complaint)
-        return self.request
+        return request
 
 
 def parse_pod(raw: RawObject) -> PodView:
@@ -88,13 +93,16 @@ def parse_pod(raw: RawObject) -> PodView:
         node=node,
         gpus=gpus,
         annotated_mib=_kept(annotations.get(names.ANNOTATION_GPU_MEMORY)) if node else None,
+        annotated_compute=_kept(annotations.get(names.ANNOTATION_GPU_COMPUTE)) if node else None,
         finished=pod.finished,
         terminating=pod.terminating,
         unschedulable=node is None and _unschedulable(pod),
         gates=_gates(pod.gates),
         scheduler=pod.scheduler,
         created_at=pod.created_at,
-        complaint=complaint or _two_givers(request, wanted.through),
+        complaint=complaint
+        or _two_givers(request, wanted.through)
+        or (_lone_compute(wanted) if wanted.compute else None),
         misnamed=misnamed,
         through=wanted.through,
         revision=pod.revision,
@@ -128,7 +136,7 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
 
 def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) -> tuple[GpuRequest, str | None]:
     labels = pod.labels
-    wishes = preferences(annotations)
+    wishes, whole = preferences(annotations), wanted.gpus > 0 and wanted.memory == 0
     request = GpuRequest(
         uid=pod.uid,
         namespace=pod.namespace,
@@ -136,11 +144,12 @@ def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) ->
         memory_mib=wanted.memory,
         model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
         gpus=max(wanted.gpus, 1),
-        whole=wanted.gpus > 0 and wanted.memory == 0,
+        whole=whole,
         anti_affinity=wishes.anti_affinity,
         policy=wishes.policy,
         selector=wishes.selector,
         priority=pod.priority,
+        compute=None if whole else wanted.compute or None,
     )
     return request, wishes.complaint
 
@@ -151,6 +160,19 @@ def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:
         return None
     ours = names.RESOURCE_GPU if request.whole else names.RESOURCE_GPU_MEMORY
     return f"{through[0]} beside {ours}: NVIDIA's device plugin would choose a GPU of its own; ask for one of the two"
+
+
+def _lone_compute(wanted: GpusRequested) -> str | None:
+    """Why a pod that names compute without memory, or beside whole GPUs, cannot be placed."""
+    if wanted.memory:
+        return None
+    compute, memory, gpu = names.RESOURCE_GPU_COMPUTE, names.RESOURCE_GPU_MEMORY, names.RESOURCE_GPU
+    if wanted.gpus:
+        return (
+            f"{compute}: {wanted.compute} beside {gpu}: {wanted.gpus}: a whole GPU has all its compute; "
+            f"leave {compute} away, or name {memory} to share"
+        )
+    return f"{compute}: {wanted.compute} without {memory}: name the MiB that the pod needs on the same GPU beside it"
 
 
 def _unschedulable(pod: Pod) -> bool:

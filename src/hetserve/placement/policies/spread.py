@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.placement.ledger.index import GpuIndex, Numbers
+from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.policies.interface import MEMORY_BITS
 
 _NODE_BITS: Final = 18
@@ -15,7 +16,7 @@ _GPU_MOST: Final = (1 << 16) - 1
 """Counts above are equal; a kubelet runs some hundred pods."""
 
 
-def rank(index: GpuIndex, /) -> Numbers:
+def rank(index: GpuIndex, _request: GpuRequest, /) -> Numbers:
     on_gpu = _GPU_MOST - np.minimum(index.pods, _GPU_MOST)
     on_node = _NODE_MOST - np.minimum(index.node_pods, _NODE_MOST)
     ranks: Numbers = (((on_gpu << _NODE_BITS) + on_node) << MEMORY_BITS) + index.free

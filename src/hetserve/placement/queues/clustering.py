@@ -1,6 +1,7 @@
 """k-means of pod shapes by L1 distance: which shapes share a queue (HetSev section 4.2, step 1).
 
-Features: GPUs x MiB / largest GPU, and 0.5 x one-hot of the model: two models are 1 apart. A centre is the
+Features: GPUs x share of a GPU, and 0.5 x one-hot of the model: two models are 1 apart. The share is MiB / largest GPU
+as published, or the declared share of compute where that is larger. A centre is the
 component-wise median. Pods of one shape are one weighted point. k is given, or chosen by the silhouette (Rousseeuw
 1987).
 """
@@ -14,7 +15,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.base.units import MiB
+from hetserve.base.units import MiB, Percent
+from hetserve.objects.resources import WHOLE_COMPUTE
 
 AUTO: Final = "auto"
 MOST_AUTO_QUEUES: Final = 8
@@ -28,14 +30,16 @@ Queues = int | Literal["auto"]
 
 
 class Shape(NamedTuple):
-    """MiB per GPU (0: whole GPUs), model ("": none), GPUs."""
+    """MiB per GPU (0: whole GPUs), model ("": none), GPUs, percent of compute per GPU (0: none declared)."""
 
     memory_mib: MiB
     model: str
     gpus: int = 1
+    compute: Percent = Percent(0)
 
     def size(self, largest_gpu: MiB) -> float:
-        return self.gpus * (self.memory_mib / max(largest_gpu, 1) if self.memory_mib else 1.0)
+        memory = self.memory_mib / max(largest_gpu, 1) if self.memory_mib else 1.0
+        return self.gpus * max(memory, self.compute / WHOLE_COMPUTE)
 
 
 Groups = tuple[tuple[Shape, ...], ...]

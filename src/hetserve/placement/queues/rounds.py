@@ -13,7 +13,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Final
 
-from hetserve.base.units import MiB, Seconds
+from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.placement.queues.clustering import Queues, Shape
 from hetserve.placement.queues.partition import Clustering, Partition, carried, renewed
 from hetserve.placement.queues.reasons import LongestWait, Overdue, QueueTurn, ReleaseReason
@@ -25,7 +25,7 @@ OLDEST_EVERY: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A gated pod: MiB on each of its GPUs (0: whole ones), creation time [s]."""
+    """A gated pod: MiB on each of its GPUs (0: whole ones), creation time [s], percent of compute (0: undeclared)."""
 
     uid: str
     namespace: str
@@ -35,10 +35,11 @@ class Waiting:
     since: Seconds
     priority: int = 0
     gpus: int = 1
+    compute: Percent = Percent(0)
 
     @property
     def shape(self) -> Shape:
-        return Shape(self.memory_mib, self.model or "", self.gpus)
+        return Shape(self.memory_mib, self.model or "", self.gpus, self.compute)
 
 
 Entry = tuple[float, str, str, str, Waiting]

@@ -109,13 +109,9 @@ def _room(problem: Problem, option: TypeOption) -> int:
     most = option.most
     for pool in problem.pools:
         if pool.name == option.pool:
-            for need, free in (
-                (option.demand.cpu, pool.free.cpu),
-                (option.demand.memory, pool.free.memory),
-                (option.demand.gpu_memory, pool.free.gpu_memory),
-            ):
+            for need, free in zip(option.demand.all, pool.free.all, strict=True):
                 if need:
-                    most = min(most, option.running + max(int(free), 0) // int(need))
+                    most = min(most, option.running + max(free, 0) // need)
     return most
 
 

@@ -127,15 +127,14 @@ def _ordered(problem: Problem, latency: DenseLatency) -> list[int]:
     def figures(i: int) -> tuple[object, ...]:
         option, demand = problem.types[i], problem.types[i].demand
         limits = (option.most, option.min_instances, option.running, option.launch_time)
-        needs = (demand.cpu, demand.memory, demand.gpu_memory)
         times = latency.means[i].tolist(), slow[i].tolist()
-        return option.price, *times, limits, needs, latency.ratios[i].tobytes()
+        return option.price, *times, limits, demand.all, latency.ratios[i].tobytes()
 
     known = [figures(i) for i in range(len(problem.types))]
     pools: dict[str | None, tuple[object, ...]] = {}
     for pool in problem.pools:
         drawing = sorted(one for one, option in zip(known, problem.types, strict=True) if option.pool == pool.name)
-        pools[pool.name] = (pool.free.cpu, pool.free.memory, pool.free.gpu_memory), drawing, pool.name
+        pools[pool.name] = pool.free.all, drawing, pool.name
 
     def key(i: int) -> tuple[object, ...]:
         return known[i], pools.get(problem.types[i].pool, ()), problem.types[i].name

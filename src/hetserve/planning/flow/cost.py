@@ -170,7 +170,7 @@ def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple
     for values in sorted(others, key=run.key):
         # Fewer draws may have refused what just holds.
         cheaper = best is None or run.key(values) < run.key(best)
-        if cheaper and judge.can_try(values) and allowed(run.table, values, budget) and proof.holds(values, load):
+        if cheaper and judge.can_try(values) and allowed(run.table, values, budget) and proof.just_holds(values, load):
             run.tried[values], run.holding[values] = True, run.objective(values)
             return run, values
     return run, best

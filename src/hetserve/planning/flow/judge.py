@@ -46,7 +46,7 @@ _MOST_QUERIES: Final = 120_000
 @dataclass(frozen=True, slots=True)
 class Effort:
     """queries: of a run, at least. late: that a limit allows over all runs, at least. seeds: of the runs. reserve: see
-    `Pooled`; None: judged with confidence. few: times as many queries where one instance serves alone.
+    `Pooled`; None: judged with confidence. few: times as many queries where one instance serves alone. most: of a run.
     """
 
     queries: int
@@ -54,6 +54,7 @@ class Effort:
     seeds: tuple[int, ...]
     reserve: float | None = None
     few: float = 1.0
+    most: int = _MOST_QUERIES
 
 
 def choosing_rate(seed: int) -> Effort:
@@ -175,7 +176,7 @@ class Judge:
         rare = self.effort.late / self.table.allowed / len(self.effort.seeds)
         few = min(_FEW / instances, self.effort.few) * least
         long = self._shows_overload(values)
-        return min(math.ceil(max(least, few, rare, long, _PER_INSTANCE * instances)), _MOST_QUERIES)
+        return min(math.ceil(max(least, few, rare, long, _PER_INSTANCE * instances)), self.effort.most)
 
     def _shows_overload(self, values: Values) -> int:
         """Queries until overload shows (decision 0022), in steps of two: counts of about a size see equal queries."""

@@ -142,9 +142,9 @@ def fits(table: ClassTable, values: Values) -> bool:
             for option, count in zip(table.types, values, strict=True)
             if option.pool == pool.name
         ]
-        for resource in ("cpu", "memory", "gpu_memory"):
-            asked = sum(getattr(demand, resource) * count for demand, count in new)
-            if asked and asked > max(getattr(pool.free, resource), 0):
+        for resource, free in enumerate(pool.free.all):
+            asked = sum(demand.all[resource] * count for demand, count in new)
+            if asked and asked > max(free, 0):
                 return False
     return True
 

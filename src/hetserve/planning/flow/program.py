@@ -358,12 +358,12 @@ class _Builder:
         for i, new in columns.new.items():
             model.row([columns.counts[i], new], [1.0, -1.0], -INFINITY, types[i].running)
         for pool in problem.pools:
-            for resource in ("cpu", "memory", "gpu_memory"):
-                mine = [i for i in columns.new if types[i].pool == pool.name and getattr(types[i].demand, resource)]
+            for resource, free in enumerate(pool.free.all):
+                mine = [i for i in columns.new if types[i].pool == pool.name and types[i].demand.all[resource]]
                 if mine:
-                    asked = [float(getattr(types[i].demand, resource)) for i in mine]
-                    largest, free = max(asked), max(int(getattr(pool.free, resource)), 0)
-                    model.row([columns.new[i] for i in mine], [a / largest for a in asked], -INFINITY, free / largest)
+                    asked = [float(types[i].demand.all[resource]) for i in mine]
+                    shares, most = [a / max(asked) for a in asked], max(free, 0) / max(asked)
+                    model.row([columns.new[i] for i in mine], shares, -INFINITY, most)
 
     def _cut_rows(self, model: Model, columns: _Columns, cut: Cut, *, upwards: bool) -> None:
         """Some n_t is above (upwards) or below those of the cut."""

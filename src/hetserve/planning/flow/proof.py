@@ -11,6 +11,9 @@ _PRECISE: Final = 0.015
 _POWER: Final = 15.0
 """Of the rate by which the share of late queries rises near the highest one: 10 to 30 on most pools."""
 
+_NEAR: Final = 1.2
+"""Of the allowed share: the short trials of counts that just hold have no more late queries."""
+
 
 def proving(seed: int, few: float = 1.0) -> Effort:
     return Effort(8000, 200, tuple(range(seed + 10, seed + 18)), few=few)
@@ -20,22 +23,34 @@ def proving_longer(seed: int) -> Effort:
     return Effort(30_000, 600, tuple(range(seed + 20, seed + 28)))
 
 
+def proving_longest(seed: int) -> Effort:
+    return Effort(120_000, 2400, tuple(range(seed + 30, seed + 38)), few=4.0, most=480_000)
+
+
 class Proof:
     """Trials whose limit is a confidence limit; equal questions get equal answers."""
 
     def __init__(self, judge: Judge, seed: int) -> None:
         self._short = judge.with_effort(proving(seed, judge.effort.few))
         self._long = judge.with_effort(proving_longer(seed))
+        self._longest = judge.with_effort(proving_longest(seed))
 
     @property
     def tried(self) -> int:
-        return self._short.tried + self._long.tried
+        return self._short.tried + self._long.tried + self._longest.tried
 
     def holds(self, values: Values, rate: float) -> bool:
         """Whether counts hold a rate [queries/s]; longer trials decide where short ones are too few."""
         return self._short.holds(values, rate) or (
             self._short.undecided(values, rate) and self._long.holds(values, rate)
         )
+
+    def just_holds(self, values: Values, rate: float) -> bool:
+        """Whether counts hold a rate [queries/s] that may be their highest one: there only long trials tell."""
+        if self.holds(values, rate):
+            return True
+        near = self._short.late(values, rate) <= _NEAR * self._short.table.allowed
+        return near and self._longest.holds(values, rate)
 
     def broke(self, values: Values, rate: float) -> bool:
         """Whether counts failed at a rate [queries/s] when they were asked to hold it."""

@@ -9,21 +9,29 @@ import numpy as np
 
 from hetserve.planning.flow.classes import ClassTable
 from hetserve.planning.flow.cost import SATURATIONS
+from hetserve.planning.flow.judge import RAREST
 from hetserve.planning.flow.leading import UNTRIED
 from hetserve.planning.flow.program import CEILING, Margin, Mix, least_cost, most_load
 
 _WAIT, _LATE = 0.1, 0.3
 _LEAST, _OFTEN_LATE = 0.3, 0.1
+_LONG = 50
+"""Times the longest service: an SLO from which the bound on waits counts, too rough below."""
 
 
 def saturation_for(table: ClassTable, counts: Sequence[int]) -> float:
-    """Share of the instances' time that can be planned for: the square-root rule of staffing.
+    """Share of the instances' time that can be planned for: the square-root rule of staffing, or more for a long SLO.
 
-    It counts the instances that serve the class with the fewest.
+    It counts the instances that serve the class with the fewest, n. Of M/M/n's queries at most exp(-n (1 - rho) t / s)
+    wait longer than t: where the SLO is many times the longest service s, almost all the time can be used.
     """
-    usable = table.misses(table.problem.slo.latency) <= _OFTEN_LATE
-    fewest = int((usable & np.isfinite(table.means)).astype(np.int64).T.dot(np.array(counts)).min())
-    return min(max(1 - 1 / math.sqrt(max(fewest, 1)), _LEAST), 0.95)
+    slo, allowed = table.problem.slo.latency, table.allowed
+    usable = table.misses(slo) <= _OFTEN_LATE
+    held = np.array(counts)
+    fewest = max(int((usable & np.isfinite(table.means)).astype(np.int64).T.dot(held).min()), 1)
+    longest = float(np.where(np.isfinite(table.means), table.means, 0.0)[held > 0].max(initial=0.0))
+    waits = 1 - math.log(1 / max(allowed, RAREST)) * longest / (fewest * (slo - longest)) if slo > longest else 0.0
+    return min(max(1 - 1 / math.sqrt(fewest), waits if slo > _LONG * longest else 0.0, _LEAST), 0.95)
 
 
 def untried_throughput(table: ClassTable, budget: int) -> Mix | None:

@@ -96,7 +96,8 @@ def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
         return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message)
     message = (
         f"no configuration fits what is free in the cluster: not even one {base.name}, which takes "
-        f"{base.demand.cpu} millicores, {base.demand.memory} MiB and {base.demand.gpu_memory} MiB of GPU memory"
+        f"{base.demand.cpu} millicores, {base.demand.memory} MiB, {base.demand.gpu_memory} MiB of GPU memory and "
+        f"{base.demand.gpu_compute} % of a GPU's compute"
     )
     return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message)
 

@@ -16,8 +16,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_RESOURCES = ("cpu", "memory", "gpu_memory")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
@@ -93,9 +91,9 @@ def _shared(columns: Sequence[TypeOption], pools: Sequence[Pool], most: Ints) ->
     rows: list[list[int]] = []
     free: list[int] = []
     for pool in pools:
-        for resource in _RESOURCES:
-            row = [int(getattr(o.demand, resource)) if o.pool == pool.name else 0 for o in columns]
-            left = max(int(getattr(pool.free, resource)), 0)
+        for resource, amount in enumerate(pool.free.all):
+            row = [o.demand.all[resource] if o.pool == pool.name else 0 for o in columns]
+            left = max(amount, 0)
             users = [i for i, need in enumerate(row) if need]
             if len(users) == 1:
                 i = users[0]

@@ -179,10 +179,10 @@ def _limits(model: CostModel, within_budget: bool) -> tuple[Constraint, ...]:
 def _pool_rows(model: CostModel) -> Iterator[tuple[tuple[int, ...], int]]:
     """Per pool and resource: demand of one new instance of each type, and what is free."""
     for pool in model.pools:
-        for resource in ("cpu", "memory", "gpu_memory"):
-            row = tuple(int(getattr(o.demand, resource)) if o.pool == pool.name else 0 for o in model.types)
+        for resource, free in enumerate(pool.free.all):
+            row = tuple(o.demand.all[resource] if o.pool == pool.name else 0 for o in model.types)
             if any(row):
-                yield row, int(getattr(pool.free, resource))
+                yield row, free
 
 
 def _both(on_counts: tuple[float, ...], on_new: tuple[float, ...] = ()) -> tuple[float, ...]:

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
-from hetserve.base.units import MiB
-from hetserve.planning.offers import Offer, instance_gpu_memory
+from hetserve.planning.offers import Offer
+from hetserve.planning.tenancy import GpuDemand, Tenancy
 from hetserve.reconcile.deployments.template import TemplateError, model_container, user_template
 
 Json = dict[str, Any]
@@ -109,8 +109,7 @@ def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, 
     template["metadata"]["labels"] |= labels
     _place(spec, instance_type)
     container = model_container(template)
-    gpu_memory = instance_gpu_memory(instance_type, offer.profile)
-    _add_resources(container, instance_type, gpu_memory)
+    _add_resources(container, instance_type, offer.gpu)
     if instance_type.spec.gpu is not None:
         template["metadata"]["annotations"][names.ANNOTATION_GPU_PRODUCT] = instance_type.spec.gpu.product
         _schedule_on_gpu(spec)
@@ -135,12 +134,11 @@ def _place(spec: Json, instance_type: InstanceType) -> None:
         spec["tolerations"] = [*spec.get("tolerations", []), *copy.deepcopy(instance_type.spec.tolerations)]
 
 
-def _add_resources(container: Json, instance_type: InstanceType, gpu_memory: MiB | None) -> None:
+def _add_resources(container: Json, instance_type: InstanceType, gpu: GpuDemand | None) -> None:
     host = instance_type.spec.resources
     wanted = {} if host is None else {"cpu": host.cpu, "memory": host.memory}
     ours = {key: value for key, value in wanted.items() if value is not None}
-    if gpu_memory is not None:
-        ours[names.RESOURCE_GPU_MEMORY] = str(gpu_memory)
+    ours |= {} if gpu is None else gpu_resources(gpu)
     if not ours:
         return
     resources = container.setdefault("resources", {})
@@ -153,6 +151,14 @@ def _add_resources(container: Json, instance_type: InstanceType, gpu_memory: MiB
                     f"InstanceType {instance_type.metadata.name} sets to {value}; take it out of the template"
                 )
             section[key] = value
+
+
+def gpu_resources(gpu: GpuDemand) -> Mapping[str, str]:
+    """Extended resources that an instance requests."""
+    if gpu.tenancy is Tenancy.EXCLUSIVE:
+        return {names.RESOURCE_GPU: "1"}
+    memory = {names.RESOURCE_GPU_MEMORY: str(gpu.memory)}
+    return memory | {names.RESOURCE_GPU_COMPUTE: str(gpu.compute)} if gpu.compute else memory
 
 
 def _schedule_on_gpu(spec: Json) -> None:

@@ -31,6 +31,12 @@ _MOUNTED_DEVICES: Final = "/var/run/nvidia-container-devices"
 _PLUGIN_GPUS: Final = re.compile(r"nvidia\.com/(gpu(\.|$)|mig-)")
 """Resources of NVIDIA's device plugin."""
 
+_OUR_RESOURCES: Final[Mapping[str, str]] = {
+    names.RESOURCE_GPU_MEMORY: "is set by hetserve from the ModelProfile or the InstanceType; take it out",
+    names.RESOURCE_GPU_COMPUTE: "is set by hetserve from the computeShare of the ModelProfile; take it out",
+    names.RESOURCE_GPU: "must not be set: an instance is planned on one GPU; for a whole one set spec.sharing to "
+    "Exclusive",
+}
 
 _QUANTITIES: Final = ("sizeLimit", "divisor")
 _MAPS_OF_QUANTITIES: Final = ("limits", "requests", "overhead")
@@ -169,15 +175,9 @@ def _check_container(path: str, container: Json) -> None:
 
 def _check_resources(path: str, resources: Json) -> None:
     for kind in ("limits", "requests"):
-        if names.RESOURCE_GPU_MEMORY in (resources.get(kind) or {}):
-            raise TemplateError(
-                f"{path}.resources.{kind}: {names.RESOURCE_GPU_MEMORY} is set by hetserve from the ModelProfile "
-                "or the InstanceType; take it out"
-            )
-        if names.RESOURCE_GPU in (resources.get(kind) or {}):
-            raise TemplateError(
-                f"{path}.resources.{kind}: {names.RESOURCE_GPU} must not be set: an instance is planned on one GPU"
-            )
+        for key, why in _OUR_RESOURCES.items():
+            if key in (resources.get(kind) or {}):
+                raise TemplateError(f"{path}.resources.{kind}: {key} {why}")
         for key in filter(_PLUGIN_GPUS.match, sorted(resources.get(kind) or {})):
             raise TemplateError(
                 f"{path}.resources.{kind}: {key} asks NVIDIA's device plugin for one more GPU; take it out"

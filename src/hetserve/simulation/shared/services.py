@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.simulation.system import System
 
@@ -50,21 +52,23 @@ UNMEASURED = ComputeUse()
 class SharedService:
     """One service: instance types that serve its model, its dispatch policy, and what its instances take by type.
 
-    uses: types that are left out are UNMEASURED. expected: factor on the service times that the policy predicts, for
-    example the greatest slow-down that sharing may cause; the policy sees no neighbours.
+    uses: types that are left out are UNMEASURED. expected: {type: factor} on the service times that the policy
+    predicts, for example the greatest slow-down that sharing may cause, 1 for types that are left out; the policy sees
+    no neighbours, and queries take their own times.
     """
 
     name: str
     system: System
     policy: Policy
     uses: Mapping[str, ComputeUse] = field(default_factory=dict)
-    expected: float = 1.0
+    expected: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for unknown in sorted(self.uses.keys() - set(self.system.types)):
+        for unknown in sorted((self.uses.keys() | self.expected.keys()) - set(self.system.types)):
             raise ValueError(f"{self.name}: no instance type {unknown}; there are: {', '.join(self.system.types)}")
-        if not (math.isfinite(self.expected) and self.expected >= 1):
-            raise ValueError(f"{self.name}: expected slow-down {self.expected}: must be at least 1")
+        for name, factor in self.expected.items():
+            if not (math.isfinite(factor) and factor >= 1):
+                raise ValueError(f"{self.name}: expected slow-down {factor} on {name}: must be at least 1")
 
     def use(self, type_name: str) -> ComputeUse:
         return self.uses.get(type_name, UNMEASURED)
@@ -73,9 +77,10 @@ class SharedService:
     def predicted(self) -> LatencyModel:
         """Service times as the policy sees them."""
         given = self.system.predicted
-        if self.expected == 1:
+        if not self.expected:
             return given
-        mean, safe = given.arrays.mean * self.expected, given.arrays.safe * self.expected
+        factors = np.array([self.expected.get(name, 1.0) for name in given.types])[:, None]
+        mean, safe = given.arrays.mean * factors, given.arrays.safe * factors
         return LatencyModel.of(given.types, given.batches.tolist(), mean, self.system.slo, safe, given.base)
 
 

@@ -1,0 +1,132 @@
+"""Few instances on few GPUs: how many placement needs, the fewest under the booking rule, and the fewest that hold."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from benchmarks.reporting import Json
+from benchmarks.sharing.bookings import SIGMA, Booked, booked, fewest, members, tenants
+from benchmarks.sharing.tenants import PERCENTILE, SEED, Tenant, met
+
+from hetserve.base.units import MiB, Percent, Seconds
+from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
+
+POLICIES: Final = tuple(map(PolicyName, PLACEMENT_POLICIES.names))
+GPUS: Final = 4
+MOST: Final = 8
+_MIB: Final = 15_360
+_BATCHES: Final = (1, 2, 4, 8, 16)
+_LOADS: Final = (0.05, 0.75)
+_MARGIN: Final = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An instance: its model, what it books, its memory [MiB], and its load as a share of what it serves alone."""
+
+    model: str
+    booked: Booked
+    mib: int
+    load: float
+
+    @property
+    def request(self) -> GpuRequest:
+        compute = Percent(self.booked.percent)
+        return GpuRequest("", "default", "", MiB(self.mib), self.model, compute=compute)
+
+
+def packed(number: int) -> Json:
+    """GPUs for the set of this number, in every sense."""
+    pieces = drawn_pieces(number)
+    count = len(pieces)
+    apart = [len({pieces[k].model for k in members(gpu)}) == gpu.bit_count() for gpu in range(1 << count)]
+    by_rule = [apart[gpu] and _fits([pieces[k] for k in members(gpu)]) for gpu in range(1 << count)]
+    return {
+        "instances": count,
+        "rule": len(fewest(count, by_rule)),
+        "play": len(fewest(count, _by_play(pieces, apart))),
+        "needs": {policy: needs(pieces, policy) for policy in POLICIES},
+        "used": {policy: used(pieces, policy, GPUS) for policy in POLICIES},
+    }
+
+
+def drawn_pieces(number: int) -> list[Piece]:
+    """3 to 8 instances that the rule fits on 4 GPUs; equal numbers give equal sets."""
+    rng = random.Random(f"packing {number}")  # noqa: S311
+    while True:
+        pieces = _drawn(rng)
+        ways = [_fits([pieces[k] for k in members(gpu)]) for gpu in range(1 << len(pieces))]
+        if len(fewest(len(pieces), ways)) <= GPUS:
+            return pieces
+
+
+def _drawn(rng: random.Random) -> list[Piece]:
+    """One in four is a second instance of a model that is there."""
+    pieces: list[Piece] = []
+    for k in range(rng.randint(3, MOST)):
+        if pieces and rng.random() < 1 / 4:
+            pieces.append(replace(rng.choice(pieces), load=rng.uniform(*_LOADS)))
+            continue
+        share, factor = round(0.15 ** rng.random(), 3), round(1 + (SIGMA - 1) * rng.random() ** 2, 3)
+        given = booked(share, factor, rng.choice(_BATCHES))
+        pieces.append(Piece(f"m{k}", given, 1024 * rng.randint(1, 6), rng.uniform(*_LOADS)))
+    return pieces
+
+
+def _fits(pieces: Sequence[Piece]) -> bool:
+    """Whether one GPU takes them: memory, bookings, and no model twice."""
+    return (
+        sum(piece.mib for piece in pieces) <= _MIB
+        and sum(piece.booked.percent for piece in pieces) <= 100
+        and len({piece.model for piece in pieces}) == len(pieces)
+    )
+
+
+def needs(pieces: Sequence[Piece], policy: PolicyName) -> int:
+    """GPUs of the smallest cluster on which placement finds room for all, as they come."""
+    return next(gpus for gpus in range(1, len(pieces) + 1) if used(pieces, policy, gpus) is not None)
+
+
+def used(pieces: Sequence[Piece], policy: PolicyName, gpus: int) -> int | None:
+    """GPUs in use once all are placed on a cluster of so many; None if one finds no room."""
+    ledger = Ledger()
+    ledger.relist_nodes([NodeInventory("n", "n", tuple(Gpu(str(k), "T4", MiB(_MIB)) for k in range(gpus)))])
+    for k, piece in enumerate(pieces):
+        request = replace(piece.request, uid=f"u{k}", name=f"p{k}")
+        chosen = decide(ledger.index, request, ["n"], policy=policy).chosen
+        if chosen is None:
+            return None
+        ledger.reserve(request, chosen.places, Seconds(math.inf))
+    return int((~ledger.index.idle).sum())
+
+
+def _by_play(pieces: Sequence[Piece], apart: Sequence[bool]) -> list[bool]:
+    """By set of instances on one GPU: whether memory suffices and all hold their SLOs beside each other.
+
+    A set with a part that breaks is not tried: another neighbour speeds nobody up.
+    """
+    loads = [piece.load for piece in pieces]
+    given = [_with_slo(t, load) for t, load in zip(tenants([p.booked for p in pieces]), loads, strict=True)]
+    good = [True] * len(apart)
+    for gpu in range(1, len(good)):
+        who = members(gpu)
+        if len(who) > 1:
+            parts = all(good[gpu & ~(1 << k)] for k in who)
+            fits = apart[gpu] and sum(pieces[k].mib for k in who) <= _MIB
+            good[gpu] = parts and fits and _holds([given[k] for k in who], [loads[k] for k in who])
+    return good
+
+
+def _with_slo(tenant: Tenant, load: float) -> Tenant:
+    """What it would hold alone with service times x sigma, and a tenth more."""
+    alone = met([tenant], [load], 20_000, SEED, slowed=SIGMA)[0]
+    return replace(tenant, slo=_MARGIN * alone.latencies[PERCENTILE])
+
+
+def _holds(some: list[Tenant], loads: list[float]) -> bool:
+    return all(report.holds for seed in (1, 2) for report in met(some, loads, 2_000, seed))

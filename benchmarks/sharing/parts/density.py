@@ -1,0 +1,76 @@
+"""GPUs that placement needs for a few instances, beside the fewest: under the booking rule, and in the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from benchmarks.reporting import Json, table
+from benchmarks.sharing.bookings import SIGMA
+from benchmarks.sharing.packing import GPUS, MOST, POLICIES, packed
+from benchmarks.sharing.results import goals
+from benchmarks.sharing.rows import rows_of
+
+from hetserve.registry.placement_policies import default_placement_policy
+
+TITLE: Final = "Density"
+SETS: Final = 60
+GOAL: Final = 1.25
+_WORDS: Final = """{sets} sets of 3 to {most} instances that the rule fits on {gpus} T4s, shares and factors drawn as
+above, 1 to 6 GiB, one in four a second instance of a model that is there; every way to share them out is tried.
+Fewest by the rule: bookings at sigma {sigma} sum to at most 100, memory suffices, no model twice on a GPU. Fewest that
+hold: each instance, with Poisson arrivals at .05 to .75 of what it serves alone, keeps an SLO of 1.1 x the p98 that it
+has alone at service times x sigma. Needs: the smallest cluster on which placement finds room for all, one after the
+other. In use: GPUs with an instance when there are {gpus}; worst fit leaves none idle, so that each has room to grow.
+"""
+
+
+def measure(quick: bool) -> Json:
+    return {"sigma": SIGMA, "rows": rows_of("density", packed, range(4 if quick else SETS), keep=not quick)}
+
+
+def describe(data: Json) -> str:
+    rows, default = data["rows"], default_placement_policy()
+    rule, play = (sum(row[way] for row in rows) for way in ("rule", "play"))
+    policies = [name for name in POLICIES if name in rows[0]["needs"]]
+    head = ("policy", "needs", "over the fewest", f"in use of {GPUS}", "over the fewest", "sets placed on as many")
+    ratio = _needed(rows, default) / rule
+    return "\n".join(
+        [
+            _WORDS.format(sets=len(rows), most=MOST, gpus=GPUS, sigma=data["sigma"]),
+            table(head, [_line(policy, rows, rule) for policy in policies]),
+            goals(
+                [
+                    (
+                        f"GPUs that placement needs (`{default}`, the default) over the fewest by the rule",
+                        f"<= {GOAL}",
+                        f"{ratio:.2f}",
+                        ratio <= GOAL,
+                    ),
+                    (
+                        "fewest by the rule over the fewest that hold: the price of the promise",
+                        "",
+                        f"{rule / play:.2f}",
+                        None,
+                    ),
+                    (
+                        "GPUs: needed; fewest by the rule; fewest that hold",
+                        "",
+                        f"{_needed(rows, default)}; {rule}; {play}",
+                        None,
+                    ),
+                ]
+            ),
+        ]
+    )
+
+
+def _needed(rows: Sequence[Json], policy: str) -> int:
+    return sum(row["needs"][policy] for row in rows)
+
+
+def _line(policy: str, rows: Sequence[Json], rule: int) -> tuple[object, ...]:
+    whole = [row for row in rows if row["used"][policy] is not None]
+    used, least = (sum(figures) for figures in ([row["used"][policy] for row in whole], [row["rule"] for row in whole]))
+    needed, of = _needed(rows, policy), f"{len(whole)} of {len(rows)}"
+    return (f"`{policy}`", needed, f"{needed / rule:.2f}", used, f"{used / max(least, 1):.2f}", of)

@@ -1,0 +1,108 @@
+"""Services planned in two ways: by booked compute and sigma, and as before, by memory and times of a model alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from benchmarks.reporting import Json
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.manifests import Manifests
+from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import Seconds
+from hetserve.cli.capacity.not_planned import NotPlannedError, planned
+from hetserve.cli.capacity.together import PlannedService
+from hetserve.cli.capacity.together_places import PlacedInstance, WantedInstance
+from hetserve.placement import NodeEventHandler, Placer, decide
+from hetserve.placement.decision.refusals import Masks
+from hetserve.planning import ClusterFacts, Problem, Unplannable, build_problem, plan
+from hetserve.planning.inputs import TypeFacts
+from hetserve.planning.offers import Offer, resolve_offers
+from hetserve.planning.tenancy import SharingRule
+from hetserve.registry.dispatch_policies import default_dispatch_policy
+
+_POLICY: Final = default_dispatch_policy()
+
+
+class Room:
+    """GPUs as placement sees them: how many are left for an instance, and its place."""
+
+    def __init__(self, nodes: Sequence[Json]) -> None:
+        self._placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(math.inf))
+        NodeEventHandler(self._placer).replace(nodes)
+        self._labels: Mapping[str, Mapping[str, str]] = {
+            node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes
+        }
+
+    def left(self, wanted: WantedInstance) -> int:
+        """GPUs that could take such an instance now; each takes one."""
+        return int(Masks.of(self._placer.ledger.index, wanted.request, self._offered(wanted)).fits.sum())
+
+    def take(self, wanted: WantedInstance) -> PlacedInstance:
+        """Its place by the extender's decision. Raises RuntimeError if there is none."""
+        decision = decide(self._placer.ledger.index, wanted.request, self._offered(wanted))
+        if decision.chosen is None:
+            raise RuntimeError(f"no place for {wanted.request.uid}")
+        self._placer.ledger.reserve(wanted.request, decision.chosen.places, Seconds(math.inf))
+        return PlacedInstance(wanted, *decision.chosen.places[0])
+
+    def _offered(self, wanted: WantedInstance) -> list[str]:
+        chosen = wanted.node_selector.items()
+        return sorted(name for name, labels in self._labels.items() if chosen <= labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How services are planned. booked: by the product as it is; else by memory alone, as before compute was booked."""
+
+    booked: bool = True
+
+    def planned(self, service: InferenceService, manifests: Manifests, room: Room | None = None) -> PlannedService:
+        """The service with its plan. room: what others have left; None: no cluster. Raises NotPlannedError.
+
+        Its profiles keep their shares in either way: they say what is met, whatever was planned.
+        """
+        offers = self._offers(service, manifests)
+        facts = None if room is None else self._facts(service, manifests, offers, room)
+        problem = self._problem(service, manifests, facts)
+        decided = plan(problem)
+        if not decided.feasible or problem.load is None:
+            raise NotPlannedError(str(decided.reason), decided.message)
+        return PlannedService(service, problem, dict(decided.counts), float(problem.load), offers, _POLICY)
+
+    def _problem(self, service: InferenceService, manifests: Manifests, facts: ClusterFacts | None = None) -> Problem:
+        profiles = self._profiles(manifests)
+        return planned(build_problem(service, manifests.types, profiles, facts, undeclared=self._undeclared(manifests)))
+
+    def _offers(self, service: InferenceService, manifests: Manifests) -> dict[str, Offer]:
+        rule = SharingRule(undeclared=self._undeclared(manifests))
+        found = resolve_offers(service, manifests.types, self._profiles(manifests), rule)
+        if isinstance(found, Unplannable):
+            raise NotPlannedError(str(found.reason), found.message)
+        shares = {(p.spec.model, p.spec.instance_type): p for p in manifests.profiles}
+        return {o.name: replace(o, profile=shares[service.spec.model.name, o.name]) for o in found.usable}
+
+    def _facts(
+        self, service: InferenceService, manifests: Manifests, offers: Mapping[str, Offer], room: Room
+    ) -> ClusterFacts:
+        anywhere = self._problem(service, manifests)
+        singles = [PlannedService(service, anywhere, {kind: 1}, 1.0, offers, _POLICY) for kind in offers]
+        return ClusterFacts({one.instances[0].type: TypeFacts(room=room.left(one.instances[0])) for one in singles})
+
+    def _profiles(self, manifests: Manifests) -> Sequence[ModelProfile]:
+        return manifests.profiles if self.booked else [without_share(profile) for profile in manifests.profiles]
+
+    def _undeclared(self, manifests: Manifests) -> Sequence[str]:
+        return () if self.booked else [each.metadata.name for each in manifests.types]
+
+
+BEFORE: Final = Way(booked=False)
+NOW: Final = Way()
+
+
+def without_share(profile: ModelProfile) -> ModelProfile:
+    bare = profile.spec.model_copy(update={"compute_share": None, "sharing_mode": None, "interference": None})
+    return profile.model_copy(update={"spec": bare})

@@ -1,0 +1,243 @@
+"""Promise: instances share GPUs as their profiles were measured; what runs unmeasured is left alone until it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.kube import Manifest
+from harness.sandbox import Sandbox
+from harness.waiting import Unmet, wait_until
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
+from hetserve.api.names import (
+    ANNOTATION_BOOKS_COMPUTE,
+    ANNOTATION_GPU,
+    ANNOTATION_GPU_COMPUTE,
+    RESOURCE_GPU,
+    RESOURCE_GPU_COMPUTE,
+    RESOURCE_GPU_MEMORY,
+    SYSTEM_NAMESPACE,
+)
+from hetserve.planning.offers import Offers, resolve_offers
+from hetserve.planning.tenancy import SharingRule
+from hetserve.reconcile.deployments.build import desired_deployment, with_replicas
+from hetserve.testing.builders import MEASURED
+
+EXTENDER_LEASE = "hetserve-extender"
+
+
+def scene(sandbox: Sandbox, *models: str, share: str | None = "0.5", gpus: int = 2) -> str:
+    """Nodes with one GPU each, priced per GiB, and a profile of 4 GiB of each model; returns the type."""
+    sandbox.nodes("gpu", count=gpus, gpus=1)
+    kind = sandbox.instance_type("gpu", overrides={"spec.price": {"hourly": "0.1", "per": "GiB"}})
+    measured = {} if share is None else {**MEASURED, "spec.computeShare": share}
+    for model in models:
+        sandbox.profile(model, kind, overrides={"spec.gpuMemory": "4Gi", **measured})
+    return kind
+
+
+def serve(sandbox: Sandbox, model: str, kind: str, qps: float, **spec: Any) -> Manifest:
+    overrides = {"spec.load": {"expectedQPS": qps}, **{f"spec.{field}": value for field, value in spec.items()}}
+    return sandbox.service(model, model, [kind], overrides)
+
+
+def measure(sandbox: Sandbox, model: str, kind: str, share: str) -> None:
+    name = f"{model}-{kind}"[:63].rstrip("-.")
+    patch = {"spec": {"computeShare": share, "sharingMode": "TimeSlicing"}}
+    sandbox.kube.patch("modelprofiles", name, patch, sandbox.namespace)
+
+
+def asked(pod: Manifest) -> dict[str, str]:
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    return {name: amount for name, amount in limits.items() if name.startswith("hetserve.io")}
+
+
+def instances(sandbox: Sandbox, model: str) -> dict[str, dict[str, str]]:
+    """GPU resources of each instance, by UID of its pod."""
+    return {p["metadata"]["uid"]: asked(p) for p in sandbox.cluster.service_pods(model, sandbox.namespace)}
+
+
+def wait_for_instances(sandbox: Sandbox, model: str, wanted: list[dict[str, str]]) -> None:
+    def all_there() -> bool | Unmet:
+        found = list(instances(sandbox, model).values())
+        return found == wanted or Unmet(found)
+
+    wait_until(all_there, 60, f"the instances of {model} to ask for {wanted}")
+    sandbox.ready(model)
+
+
+def condition(sandbox: Sandbox, model: str, kind: str, status: str, reason: str) -> str:
+    found = sandbox.cluster.wait_for_condition("hisvc", model, sandbox.namespace, kind, status=status, reason=reason)
+    return found.message
+
+
+def shared(compute: int) -> dict[str, str]:
+    return {RESOURCE_GPU_MEMORY: "4096", RESOURCE_GPU_COMPUTE: str(compute)}
+
+
+def test_measured_services_share_a_gpu_as_far_as_their_bookings_allow(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = scene(sandbox, "one", "two", "three", gpus=1)
+        for model in ("one", "two"):
+            serve(sandbox, model, kind, 6)
+            sandbox.ready(model)
+            assert list(instances(sandbox, model).values()) == [shared(40)]
+        pods = sandbox.bound()
+        assert len({(p["spec"]["nodeName"], p["metadata"]["annotations"][ANNOTATION_GPU]) for p in pods}) == 1
+        assert [p["metadata"]["annotations"][ANNOTATION_GPU_COMPUTE] for p in pods] == ["40", "40"]
+
+        serve(sandbox, "three", kind, 6)
+        condition(sandbox, "three", "Feasible", "False", "CapacityTooLow")
+        sandbox.kube.delete("inferenceservices", "one", namespace)
+        wait_for_instances(sandbox, "three", [shared(40)])
+
+
+def test_an_exclusive_service_has_a_gpu_to_itself_and_pays_it_whole(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = scene(sandbox, "one", "two")
+        serve(sandbox, "one", kind, 6, sharing="Exclusive")
+        status = sandbox.ready("one")["status"]
+        assert list(instances(sandbox, "one").values()) == [{RESOURCE_GPU: "1"}]
+        assert status["plan"]["hourlyCost"] == "1.600", "16 GiB"
+        assert status["plan"]["counts"] == [{"instanceType": kind, "count": 1, "sharing": "Exclusive"}]
+        serve(sandbox, "two", kind, 6)
+        sandbox.ready("two")
+        gpus = {(p["spec"]["nodeName"], p["metadata"]["annotations"][ANNOTATION_GPU]) for p in sandbox.bound()}
+        assert len(gpus) == 2
+
+
+def test_a_new_service_on_an_unmeasured_profile_is_exclusive_until_it_is_measured(
+    cluster: Cluster, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = scene(sandbox, "one", share=None)
+        serve(sandbox, "one", kind, 6)
+        sandbox.ready("one")
+        assert list(instances(sandbox, "one").values()) == [{RESOURCE_GPU: "1"}]
+        message = condition(sandbox, "one", "SharingUnmeasured", "True", "PlannedExclusive")
+        assert "docs/how-to-measure-sharing.md" in message
+
+        measure(sandbox, "one", kind, "0.5")
+        wait_for_instances(sandbox, "one", [shared(40)])
+        condition(sandbox, "one", "SharingUnmeasured", "False", "SharingMeasured")
+
+
+def test_a_refit_restarts_instances_only_where_the_booking_grows(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = scene(sandbox, "one", gpus=3)
+        serve(sandbox, "one", kind, 12)
+        sandbox.ready("one")
+        before = instances(sandbox, "one")
+        inputs = sandbox.kube.get("hisvc", "one", namespace)["status"]["plan"]["inputs"]
+
+        measure(sandbox, "one", kind, "0.2")
+
+        def recorded() -> bool | Unmet:
+            plan = sandbox.kube.get("hisvc", "one", namespace)["status"]["plan"]
+            return plan["inputs"] != inputs or Unmet(plan)
+
+        wait_until(recorded, 30, "the plan of the new measurement")
+        sandbox.ready("one")
+        assert instances(sandbox, "one") == before == dict.fromkeys(before, shared(40))
+
+        measure(sandbox, "one", kind, "0.8")
+        wait_for_instances(sandbox, "one", [shared(65), shared(65)])
+        assert not instances(sandbox, "one").keys() & before.keys()
+
+        measure(sandbox, "one", kind, "0.2")
+        serve(sandbox, "one", kind, 18)
+        wait_for_instances(sandbox, "one", [shared(20)] * 3)
+
+
+def undeclared_deployment(sandbox: Sandbox, model: str, kind: str) -> Manifest:
+    """One instance of a service as the version before bookings of compute wrote it."""
+    kube = sandbox.kube
+    service = InferenceService.model_validate(
+        {key: value for key, value in kube.get("hisvc", model, sandbox.namespace).items() if key != "status"}
+    )
+    types = [InstanceType.model_validate(kube.get("instancetypes", kind))]
+    profiles = [ModelProfile.model_validate(raw) for raw in kube.list("modelprofiles", sandbox.namespace)]
+    offers = resolve_offers(service, types, profiles, SharingRule(undeclared=[kind]))
+    assert isinstance(offers, Offers)
+    return with_replicas(desired_deployment(service, offers.usable[0]), 1)
+
+
+@pytest.mark.usefixtures("components_running")
+def test_an_upgrade_leaves_pods_alone_that_declare_no_compute(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        cluster.stop_component("operator")
+        kind = scene(sandbox, "one", "two", share=None)
+        serve(sandbox, "one", kind, 6)
+        manifest = undeclared_deployment(sandbox, "one", kind)
+        (made,) = cluster.apply(manifest, namespace)
+        sandbox.wait_for_bound(1)
+        before = instances(sandbox, "one")
+        template = cluster.get("deployments", made["metadata"]["name"], namespace)["spec"]["template"]
+
+        cluster.start_component("operator")
+
+        sandbox.ready("one")
+        message = condition(sandbox, "one", "SharingUnmeasured", "True", "InstancesUndeclared")
+        assert f"one-{kind}"[:40] in message
+        assert instances(sandbox, "one") == before
+        assert list(before.values()) == [{RESOURCE_GPU_MEMORY: "4096"}]
+        assert cluster.get("deployments", made["metadata"]["name"], namespace)["spec"]["template"] == template
+
+        # One that declares does not share with one that does not.
+        measure(sandbox, "two", kind, "0.5")
+        serve(sandbox, "two", kind, 6)
+        sandbox.ready("two")
+        assert len({p["spec"]["nodeName"] for p in sandbox.bound()}) == 2
+        measure(sandbox, "one", kind, "0.5")
+        wait_for_instances(sandbox, "one", [shared(40)])
+
+
+def test_a_pod_of_before_beside_an_instance_withdraws_the_promise_until_it_is_gone(
+    cluster: Cluster, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = scene(sandbox, "one", gpus=1)
+        serve(sandbox, "one", kind, 6)
+        sandbox.ready("one")
+        (pod,) = sandbox.bound()
+        node, gpu = pod["spec"]["nodeName"], pod["metadata"]["annotations"][ANNOTATION_GPU]
+        limits = {"limits": {RESOURCE_GPU_MEMORY: "1024"}}
+        spec = {"nodeName": node, "containers": [{"name": "model", "image": "none", "resources": limits}]}
+        annotations = {ANNOTATION_GPU: gpu, RESOURCE_GPU_MEMORY: "1024"}
+        old = {"metadata": {"name": "old", "namespace": namespace, "annotations": annotations}, "spec": spec}
+        cluster.apply({"apiVersion": "v1", "kind": "Pod", **old})
+
+        message = condition(sandbox, "one", "SharingKept", "False", "UndeclaredNeighbour")
+        assert f"GPU {gpu} of node {node}" in message
+        assert f"{namespace}/old" in message
+        assert "not promised" in sandbox.ready("one")["status"]["conditions"][0]["message"]
+
+        cluster.kubectl("delete", "pod", "old", "--namespace", namespace, "--grace-period=0", "--force")
+        condition(sandbox, "one", "SharingKept", "True", "WithinBookings")
+
+
+@pytest.mark.usefixtures("components_running")
+def test_no_pod_declares_compute_before_the_extender_that_leads_books_it(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        for component in ("operator", "extender"):
+            cluster.stop_component(component)
+        # The Lease as an older extender holds it: what a newer one wrote there stays, under another holder.
+        lease = cluster.get("leases", EXTENDER_LEASE, SYSTEM_NAMESPACE)
+        assert lease["metadata"]["annotations"][ANNOTATION_BOOKS_COMPUTE]
+        held = {"spec": {"holderIdentity": "older"}}
+        sandbox.kube.patch("leases", EXTENDER_LEASE, held, SYSTEM_NAMESPACE)
+        cluster.start_component("operator")
+        kind = scene(sandbox, "one")
+        serve(sandbox, "one", kind, 6)
+
+        message = condition(sandbox, "one", "Planned", "False", "ComputeNotBooked")
+        assert "extender" in message
+        assert sandbox.kube.list("deployments", namespace) == []
+
+        cluster.start_component("extender")
+        sandbox.ready("one")
+        assert list(instances(sandbox, "one").values()) == [shared(40)]

@@ -1,0 +1,112 @@
+"""Bugs of the operator's side of sharing: bookings in templates and records, room, and what runs undeclared."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.changes import Replace, always
+from mutants.mutant import Mutant
+
+SHARES: Final = "tests/unit/operator/test_operator_shares.py"
+ROOM: Final = "tests/properties/test_room_is_what_the_ledger_takes.py"
+LEDGER: Final = "test_room_is_counted_where_the_ledger_takes_an_instance"
+BOOKINGS: Final = "hetserve.reconcile.bookings"
+
+SHARING: Final = (
+    Mutant(
+        "sharing: the template drops the booking of compute",
+        "hetserve.reconcile.deployments.build",
+        "gpu_resources",
+        Replace("memory | {names.RESOURCE_GPU_COMPUTE: str(gpu.compute)}", "memory"),
+        SHARES,
+        "test_a_measured_service_books_memory_and_compute_and_the_plan_says_so",
+    ),
+    Mutant(
+        "sharing: a smaller measurement shrinks what runs",
+        BOOKINGS,
+        "recorded_gpus",
+        Replace("max(o.gpu.compute, $rest)", "o.gpu.compute"),
+        SHARES,
+        "test_a_smaller_booking_changes_no_template_while_the_counts_stay",
+    ),
+    Mutant(
+        "sharing: the recorded booking outlives its counts",
+        BOOKINGS,
+        "recorded_gpus",
+        always("recorded.nonzero == wanted"),
+        SHARES,
+        "test_a_changed_plan_books_what_is_measured_now",
+    ),
+    Mutant(
+        "sharing: the template follows the profile, not the record",
+        BOOKINGS,
+        "as_recorded",
+        Replace("_booked(offer, $booking)", "offer"),
+        SHARES,
+        "test_a_smaller_booking_changes_no_template_while_the_counts_stay",
+    ),
+    Mutant(
+        "sharing: an upgrade rolls what declares no compute",
+        BOOKINGS,
+        "undeclared_types",
+        Replace("frozenset(filter(None, found))", "frozenset()"),
+        SHARES,
+        "test_an_upgrade_rolls_nothing_that_declares_no_compute",
+    ),
+    Mutant(
+        "sharing: an upgrade plans everything anew",
+        "hetserve.reconcile.decision",
+        "inputs_digest",
+        Replace("_ABSENT_BEFORE", "()"),
+        SHARES,
+        "test_an_upgrade_rolls_nothing_that_declares_no_compute",
+    ),
+    Mutant(
+        "sharing: a plan with bookings before the extender books",
+        "hetserve.reconcile.decision",
+        "_choose",
+        Replace("not case.books_compute", "False"),
+        SHARES,
+        "test_no_plan_with_bookings_is_made_before_the_extender_books_compute",
+    ),
+    Mutant(
+        "sharing: the word of an earlier leader counts",
+        "hetserve_shell.leader.lease",
+        "signed",
+        Replace("annotations.get(sign) == holder", "sign in annotations"),
+        "tests/unit/operator/test_extender_lease.py",
+        "test_a_leader_that_books_compute_says_so_and_one_of_before_does_not",
+    ),
+    Mutant(
+        "sharing: room ignores compute",
+        "hetserve.reconcile.capacity",
+        "FreeGpu.takes",
+        always("self.compute >= instance.compute"),
+        ROOM,
+        LEDGER,
+    ),
+    Mutant(
+        "sharing: room for an instance that declares beside one that does not",
+        "hetserve.reconcile.capacity",
+        "FreeGpu.takes",
+        always("not self.undeclared"),
+        ROOM,
+        LEDGER,
+    ),
+    Mutant(
+        "sharing: room for an exclusive instance on a busy GPU",
+        "hetserve.reconcile.capacity",
+        "FreeGpu.takes",
+        Replace("self.idle", "True"),
+        ROOM,
+        LEDGER,
+    ),
+    Mutant(
+        "sharing: a whole GPU costs nothing",
+        "hetserve.reconcile.progress",
+        "_held",
+        Replace("_whole(known) if pod.whole_gpu else pod.gpu_memory", "pod.gpu_memory"),
+        SHARES,
+        "test_exclusive_instances_are_paid_whole_until_they_are_gone",
+    ),
+)

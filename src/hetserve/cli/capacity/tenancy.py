@@ -1,0 +1,64 @@
+"""How a service's types have their GPUs, as every answer says it; keys are part of the interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hetserve.base.units import Millionths, format_money, format_ratio
+from hetserve.planning.plan import RankedConfiguration, SharingComparison
+from hetserve.planning.problem import Problem, TypeOption
+from hetserve.planning.tenancy import Tenancy
+
+
+def document(problem: Problem) -> dict[str, Any]:
+    """maxSlowdown: null where no type shares a GPU. types: on GPUs; gpuCompute in percent, 0: none is booked."""
+    return {
+        "maxSlowdown": _ratio(problem.max_slowdown),
+        "types": {
+            option.name: {
+                "tenancy": option.gpu.tenancy.value,
+                "gpuMemoryMiB": option.gpu.memory,
+                "gpuCompute": option.gpu.compute,
+                **({"why": option.gpu.why} if option.gpu.why else {}),
+            }
+            for option in problem.types
+            if option.gpu is not None
+        },
+    }
+
+
+def comparison_document(found: SharingComparison | None) -> dict[str, Any] | None:
+    """`sharing` of a plan: what it takes with each GPU for one instance, and shared; null: no such plan."""
+    if found is None:
+        return None
+    return {"planner": found.planner, "exclusive": _side(found.exclusive), "shared": _side(found.shared)}
+
+
+def _side(one: RankedConfiguration | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {"counts": dict(one.counts), "cost": format_money(one.cost), "qps": round(one.qps, 6)}
+
+
+def lines(problem: Problem) -> list[tuple[str, str]]:
+    """Label and text for a table: bookings, and what the service times allow for; none where GPUs are not shared."""
+    told = [_text(option) for option in problem.types]
+    if all(option.gpu is None or option.gpu.tenancy is Tenancy.WHOLE for option in problem.types):
+        return []
+    slowed = "" if problem.max_slowdown is None else f"; service times x {_ratio(problem.max_slowdown)} where shared"
+    return [("gpus", "; ".join(text for text in told if text) + slowed)]
+
+
+def _text(option: TypeOption) -> str:
+    gpu = option.gpu
+    if gpu is None:
+        return ""
+    if gpu.tenancy is Tenancy.SHARED:
+        return f"{option.name}: shared, {gpu.memory} MiB and {gpu.compute} % of one"
+    if gpu.tenancy is Tenancy.UNDECLARED:
+        return f"{option.name}: shared without a booking, {gpu.memory} MiB of one"
+    return f"{option.name}: one for each instance"
+
+
+def _ratio(value: Millionths | None) -> str | None:
+    return None if value is None else format_ratio(value)

@@ -1,0 +1,73 @@
+"""Bookings of compute that running instances have, beside those that their profiles ask for now.
+
+- Instances that hold GPU memory and declare no compute keep their templates until their profile is measured.
+- A plan records the booking of each type. While its counts stay, a recorded booking only grows: a smaller one would
+  restart instances to free room that nobody promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from hetserve.base.units import Percent
+from hetserve.objects.resources import gpus_requested
+from hetserve.planning.offers import Offer
+from hetserve.planning.plan import Counts
+from hetserve.planning.tenancy import Tenancy
+from hetserve.reconcile.deployments.ownership import belongs, is_deleting, type_of
+from hetserve.reconcile.plan_record import PlanRecord, RecordedGpus
+from hetserve.reconcile.world import RawObject, World
+
+
+def undeclared_types(world: World, recorded: PlanRecord | None) -> frozenset[str]:
+    """Types on which the service has instances that hold GPU memory and declare no compute.
+
+    By its Deployments, by its pods, and by the recorded plan: a Deployment that somebody deletes comes back as it was.
+    """
+    assert world.service is not None  # noqa: S101  the caller has checked
+    name, uid = str(world.service["metadata"]["name"]), str(world.service["metadata"]["uid"])
+    found = {pod.instance_type for pod in world.pods if pod.is_undeclared and not pod.terminating}
+    ours = (d for d in world.deployments if belongs(d, name, uid) and not is_deleting(d))
+    found |= {type_of(d) for d in ours if int(d["spec"].get("replicas") or 0) and _asks_undeclared(d)}
+    if recorded is not None:
+        found |= recorded.nonzero.keys() - recorded.gpus.booked.keys() - recorded.gpus.exclusive
+    return frozenset(filter(None, found))
+
+
+def _asks_undeclared(deployment: RawObject) -> bool:
+    try:
+        asked = gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
+    except ValueError:
+        return False
+    return asked.memory > 0 and not asked.compute
+
+
+def recorded_gpus(counts: Counts, offers: Iterable[Offer], recorded: PlanRecord | None) -> RecordedGpus:
+    """How a plan with these counts has its GPUs. recorded: the plan before, whose bookings shrink only with counts."""
+    wanted = {name: n for name, n in counts if n > 0}
+    before = recorded.gpus.booked if recorded is not None and recorded.nonzero == wanted else {}
+    planned = [offer for offer in offers if offer.name in wanted]
+    return RecordedGpus(
+        {o.name: max(o.gpu.compute, before.get(o.name, Percent(0))) for o in planned if o.shares and o.gpu is not None},
+        frozenset(o.name for o in planned if o.gpu is not None and o.gpu.tenancy is Tenancy.EXCLUSIVE),
+    )
+
+
+def is_booked_right(record: PlanRecord, offers: Iterable[Offer]) -> bool:
+    """Whether a record of these inputs says what a plan of them would, or larger bookings."""
+    asked, has = recorded_gpus(record.counts, offers, None), record.gpus
+    alike = (asked.booked.keys(), asked.exclusive) == (has.booked.keys(), has.exclusive)
+    return alike and all(has.booked[name] >= compute for name, compute in asked.booked.items())
+
+
+def as_recorded(offers: Mapping[str, Offer], record: PlanRecord) -> dict[str, Offer]:
+    """Offers with the bookings of a plan in force."""
+    return {name: _booked(offer, record.gpus.booked.get(name)) for name, offer in offers.items()}
+
+
+def _booked(offer: Offer, compute: Percent | None) -> Offer:
+    if compute is None or not offer.shares or offer.gpu is None:
+        return offer
+    demand = replace(offer.demand, gpu_compute=compute)
+    return replace(offer, demand=demand, gpu=replace(offer.gpu, compute=compute))

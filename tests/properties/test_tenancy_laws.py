@@ -1,0 +1,68 @@
+"""What sigma does to bookings and service times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetserve.base.units import Millionths, Percent, format_ratio
+from hetserve.planning import PlanSettings, Problem, TypeOption, build_problem
+from hetserve.planning.tenancy import Tenancy
+from hetserve.testing.planning import inference_service, instance_type, model_profile
+
+ONE = 1_000_000
+sigmas = st.integers(ONE, 3 * ONE) | st.sampled_from([ONE, 1_050_000, 1_250_000])
+shares = st.integers(1, ONE) | st.sampled_from([ONE, 1])
+factors = st.integers(ONE, 2 * ONE) | st.sampled_from([ONE])
+
+
+@st.composite
+def measurements(draw: st.DrawFn) -> dict[str, Any]:
+    entries = [
+        {"model": f"n{k}", "batch": 4, "factor": format_ratio(factor)}
+        for k, factor in enumerate(draw(st.lists(factors, max_size=3)))
+    ]
+    mode = draw(st.sampled_from(["MPS", "TimeSlicing"]))
+    return {"computeShare": format_ratio(draw(shares)), "sharingMode": mode} | (
+        {"interference": entries} if entries else {}
+    )
+
+
+def planned(spec: dict[str, Any], sigma: int) -> TypeOption:
+    kind = instance_type("t", "0.024", per="GiB", gpu={"product": "T4", "memory": "15360Mi"})
+    profile = model_profile("m", "t", gpuMemory="3Gi", **spec)
+    settings = PlanSettings(max_slowdown=Millionths(sigma))
+    problem = build_problem(inference_service(), [kind], [profile], settings=settings)
+    assert isinstance(problem, Problem)
+    return problem.types[0]
+
+
+def booked(option: TypeOption) -> Percent:
+    return option.demand.gpu_compute
+
+
+@given(measurements(), sigmas, sigmas)
+def test_a_greater_sigma_never_books_more_and_never_serves_faster_where_it_shares(
+    spec: dict[str, Any], one: int, other: int
+) -> None:
+    tight, loose = (planned(spec, sigma) for sigma in sorted((one, other)))
+    assert booked(loose) <= booked(tight)
+    assert loose.price <= tight.price
+    assert loose.shares >= tight.shares
+    fast, slow = tight.profile.mean(1), loose.profile.mean(1)
+    assert fast is not None
+    assert slow is not None
+    assert fast <= slow
+
+
+@given(measurements(), sigmas)
+def test_a_booking_is_a_whole_percentage_of_one_gpu_and_service_takes_sigma_times_as_long(
+    spec: dict[str, Any], sigma: int
+) -> None:
+    option = planned(spec, sigma)
+    assert option.gpu is not None
+    assert option.gpu.tenancy in {Tenancy.SHARED, Tenancy.EXCLUSIVE}
+    assert 0 < booked(option) <= 100
+    assert option.profile.mean(1) == (0.010 * (sigma / ONE) if option.shares else 0.010)

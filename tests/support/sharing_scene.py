@@ -1,0 +1,69 @@
+"""A service on GPUs of a type priced per GiB, in a simulated cluster; and the cluster that an older version left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hetserve.reconcile.deployments.build import deployment_name
+from hetserve.testing.builders import instance_type, model_profile, service
+from hetserve.testing.scenes import GPU_TYPE, node
+from hetserve_operator.testing import SimulatedOperator, path_of
+
+Json = dict[str, Any]
+BEFORE = Path(__file__).resolve().parents[1] / "golden" / "operator" / "before_compute_was_booked.json"
+"""Two instances of rm2 on four GPUs at rest, as the version before bookings of compute left every object."""
+PROFILE = path_of(model_profile())
+SERVICE = path_of(service("rm2"))
+NAME = deployment_name("rm2", GPU_TYPE)
+DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{NAME}"
+MEMORY, COMPUTE, GPU = "hetserve.io/gpu-memory", "hetserve.io/gpu-compute", "hetserve.io/gpu"
+
+
+def per_gib(hourly: str = "0.024") -> Json:
+    return instance_type(GPU_TYPE, {"spec.price": {"hourly": hourly, "per": "GiB"}})
+
+
+def share_of(share: str) -> Json:
+    """Fields of a profile that was measured."""
+    return {"computeShare": share, "sharingMode": "TimeSlicing"}
+
+
+def sim_with(share: str | None, *, budget: str = "0.3", sharing: str = "Shared", gpus: int = 6) -> SimulatedOperator:
+    """rm2 with 6 GiB per instance, not reconciled yet. share: of its profile; None: not measured."""
+    sim = SimulatedOperator()
+    profile = model_profile(overrides={"spec.gpuMemory": "6Gi"})
+    profile["spec"] |= {} if share is None else share_of(share)
+    sim.add(*(node(f"g{i}", GPU_TYPE, gpus=1) for i in range(gpus)), per_gib(), profile)
+    sim.add(service("rm2", {"spec.budget.hourly": budget, "spec.sharing": sharing}))
+    return sim
+
+
+def left_by_the_version_before() -> SimulatedOperator:
+    """The cluster of BEFORE with an operator that has just been upgraded."""
+    sim = SimulatedOperator()
+    for path, raw in json.loads(BEFORE.read_text()).items():
+        sim.api.objects[path] = raw
+    sim.api.revision = 10_000
+    return sim
+
+
+def measure(sim: SimulatedOperator, share: str) -> None:
+    """Applies a profile with another share."""
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(share_of(share)))
+
+
+def asked(sim: SimulatedOperator) -> dict[str, str]:
+    """GPU resources that the Deployment's template requests."""
+    (container,) = sim.api.objects[DEPLOYMENT]["spec"]["template"]["spec"]["containers"]
+    return {key: amount for key, amount in container["resources"]["requests"].items() if key.startswith("hetserve.io")}
+
+
+def pods(sim: SimulatedOperator) -> set[str]:
+    return {pod["metadata"]["uid"] for _, pod in sim.cluster.pods()}
+
+
+def counts(sim: SimulatedOperator) -> list[Json]:
+    found: list[Json] = sim.service()["status"]["plan"]["counts"]
+    return found

@@ -1,0 +1,311 @@
+"""Services that share GPUs: bookings, whole GPUs, measurements that come and change, and upgrades in between."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from hetserve.base.units import parse_money
+from hetserve.testing.cluster import gpu_pod
+from hetserve.testing.scenes import GPU_TYPE
+from hetserve_operator.testing import SimulatedOperator
+from hetserve_operator.workqueue import Key
+from sharing_scene import (
+    COMPUTE,
+    DEPLOYMENT,
+    GPU,
+    MEMORY,
+    NAME,
+    PROFILE,
+    SERVICE,
+    asked,
+    counts,
+    left_by_the_version_before,
+    measure,
+    pods,
+    sim_with,
+)
+
+Json = dict[str, Any]
+KEY = Key("default", "rm2")
+SHARED_GPU = {MEMORY: "6144", COMPUTE: "40"}
+
+
+def asked_by(pod: Json) -> Json:
+    limits: Json = pod["spec"]["containers"][0]["resources"]["limits"]
+    return limits
+
+
+def booked(compute: int) -> Json:
+    return {"instanceType": GPU_TYPE, "count": 2, "sharing": "Shared", "gpuCompute": compute}
+
+
+async def converged(share: str | None, **scene: Any) -> SimulatedOperator:
+    sim = sim_with(share, **scene)
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
+    return sim
+
+
+async def test_a_measured_service_books_memory_and_compute_and_the_plan_says_so() -> None:
+    sim = await converged("0.5")
+    assert asked(sim) == SHARED_GPU
+    assert counts(sim) == [booked(40)]
+    assert sim.condition("SharingUnmeasured")["reason"] == "SharingMeasured"
+    assert sim.condition("SharingKept")["reason"] == "WithinBookings"
+
+
+async def test_a_new_service_on_an_unmeasured_profile_has_whole_gpus_until_it_is_measured() -> None:
+    sim = await converged(None, budget="0.8")
+    assert asked(sim) == {GPU: "1"}
+    assert counts(sim) == [{"instanceType": GPU_TYPE, "count": 2, "sharing": "Exclusive"}]
+    assert sim.service()["status"]["plan"]["hourlyCost"] == "0.720", "a whole GPU has 15 GiB"
+    condition = sim.condition("SharingUnmeasured")
+    assert (condition["status"], condition["reason"]) == ("True", "PlannedExclusive")
+    assert "rm2-g4dn-xlarge" in condition["message"]
+    assert "docs/how-to-measure-sharing.md" in condition["message"]
+    assert "has no computeShare" in sim.condition("ProfileReady")["message"]
+
+    measure(sim, "0.5")
+    await sim.converge()
+    assert asked(sim) == SHARED_GPU
+    assert counts(sim) == [{**booked(40), "count": 5}], "the same money buys shares of more GPUs"
+    assert sim.condition("SharingUnmeasured")["status"] == "False"
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_exclusive_instances_are_paid_whole_until_they_are_gone() -> None:
+    sim = await converged(None, budget="0.8")
+    sim.cluster.terminating_ticks = 3
+    measure(sim, "0.5")
+    before = sim.replicas()[NAME]
+    for _ in range(40):
+        there = [GPU in asked_by(pod) for _, pod in sim.cluster.pods()]
+        live = sum("deletionTimestamp" not in pod["metadata"] for _, pod in sim.cluster.pods())
+        await sim.look(KEY)
+        wanted = sim.replicas()[NAME]
+        paid = sum(360_000 if whole else 144_000 for whole in there) + max(0, wanted - live) * 144_000
+        assert wanted <= before or paid <= 800_000, "shares are bought with the money of whole GPUs that still run"
+        before = wanted
+        sim.cluster.tick()
+    assert len(pods(sim)) == 5
+
+
+async def test_an_exclusive_service_has_and_pays_whole_gpus_whatever_was_measured() -> None:
+    sim = await converged("0.5", budget="0.8", sharing="Exclusive")
+    assert asked(sim) == {GPU: "1"}
+    assert sim.service()["status"]["plan"]["hourlyCost"] == "0.720"
+    assert "costs 0.720 $/h" in sim.condition("WithinBudget")["message"]
+    assert sim.condition("SharingUnmeasured")["status"] == "False"
+    assert "spec.sharing is Exclusive" in sim.condition("ProfileReady")["message"]
+
+
+async def test_a_factor_that_no_booking_keeps_makes_instances_exclusive_and_the_status_says_why() -> None:
+    sim = sim_with("0.5", budget="0.8")
+    entry = {"model": "other", "batch": 8, "factor": "1.3"}
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(interference=[entry]))
+    await sim.converge()
+    assert asked(sim) == {GPU: "1"}
+    assert sim.condition("SharingUnmeasured")["status"] == "False", "it was measured"
+    assert "interference factor 1.3: is above the greatest slow-down 1.25" in sim.condition("ProfileReady")["message"]
+
+
+async def test_an_upgrade_rolls_nothing_that_declares_no_compute() -> None:
+    sim = left_by_the_version_before()
+    before, plan, there = copy.deepcopy(sim.api.objects[DEPLOYMENT]), sim.service()["status"]["plan"], pods(sim)
+    await sim.converge()
+    assert sim.api.objects[DEPLOYMENT] == before, "the upgrade has written a Deployment whose profile is unmeasured"
+    assert pods(sim) == there
+    assert sim.service()["status"]["plan"] == plan, "the plan of before is planned anew"
+    condition = sim.condition("SharingUnmeasured")
+    assert (condition["status"], condition["reason"]) == ("True", "InstancesUndeclared")
+    assert "rm2-g4dn-xlarge" in condition["message"]
+    assert "docs/how-to-measure-sharing.md" in condition["message"]
+    assert sim.condition("Ready")["status"] == "True"
+    assert {path.split("/")[-1] for _, path in sim.api.writes if "/events" not in path} == {"status"}
+
+
+async def test_instances_of_before_an_upgrade_are_rolled_when_they_are_measured() -> None:
+    sim = left_by_the_version_before()
+    await sim.converge()
+    measure(sim, "0.5")
+    await sim.converge()
+    assert asked(sim) == SHARED_GPU
+    assert counts(sim) == [booked(40)]
+    assert sim.condition("SharingUnmeasured")["status"] == "False"
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_an_undeclared_deployment_that_somebody_deletes_comes_back_as_it_was() -> None:
+    sim = left_by_the_version_before()
+    await sim.converge()
+    before = sim.api.objects[DEPLOYMENT]["spec"]["template"]
+    sim.api.remove(DEPLOYMENT)
+    sim.cluster.settle(5)
+    assert not pods(sim), "the Deployment is back before its pods are gone, so this shows nothing"
+    await sim.converge()
+    assert sim.api.objects[DEPLOYMENT]["spec"]["template"] == before
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_instances_without_a_record_keep_their_template_too() -> None:
+    sim = left_by_the_version_before()
+    before, there = sim.api.objects[DEPLOYMENT]["spec"]["template"], pods(sim)
+    sim.edit(SERVICE, lambda s: s.update(status={}))
+    await sim.converge()
+    assert (sim.api.objects[DEPLOYMENT]["spec"]["template"], pods(sim)) == (before, there)
+
+
+async def test_a_smaller_booking_changes_no_template_while_the_counts_stay() -> None:
+    sim = await converged("0.5")
+    there = pods(sim)
+    measure(sim, "0.2")
+    await sim.converge()
+    assert asked(sim) == SHARED_GPU
+    assert pods(sim) == there, "instances were restarted to free room that nobody promised"
+    assert counts(sim) == [booked(40)]
+    sim.restart()
+    await sim.converge()
+    assert pods(sim) == there
+
+
+async def test_a_larger_booking_is_rolled_out_one_instance_at_a_time_within_the_budget() -> None:
+    sim = await converged("0.5")
+    measure(sim, "0.8")
+    for _ in range(20):
+        await sim.round()
+        live = [p for _, p in sim.cluster.pods() if "deletionTimestamp" not in p["metadata"]]
+        assert len(live) <= 2, "a surge costs more than the budget"
+        paid = parse_money(sim.condition("WithinBudget")["message"].split()[3])
+        assert paid <= 300_000 + 144_000, "more than one pod terminates beside its successor"
+    await sim.converge()
+    assert asked(sim) == {MEMORY: "6144", COMPUTE: "65"}
+    assert counts(sim) == [booked(65)]
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_a_changed_plan_books_what_is_measured_now() -> None:
+    sim = await converged("0.5")
+    measure(sim, "0.2")
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
+    await sim.converge()
+    assert counts(sim) == [{**booked(20), "count": 3}]
+    assert asked(sim) == {MEMORY: "6144", COMPUTE: "20"}
+
+
+async def test_a_booking_that_somebody_made_smaller_in_the_record_is_made_right() -> None:
+    sim = await converged("0.5")
+    there = pods(sim)
+    sim.edit(SERVICE, lambda s: s["status"]["plan"]["counts"][0].update(gpuCompute=5))
+    await sim.converge()
+    assert (counts(sim), asked(sim), pods(sim)) == ([booked(40)], SHARED_GPU, there)
+
+
+async def test_the_greatest_slow_down_changes_the_booking() -> None:
+    sim = await converged("0.5")
+    sim.settings = sim.settings.__class__(max_slowdown=2_000_000)  # type: ignore[arg-type]
+    sim.restart()
+    await sim.converge()
+    assert counts(sim) == [booked(40)], "a smaller one is kept"
+    sim.settings = sim.settings.__class__(max_slowdown=1_000_000)  # type: ignore[arg-type]
+    sim.restart()
+    await sim.converge()
+    assert counts(sim) == [booked(100)]
+
+
+def neighbour(sim: SimulatedOperator, **given: Any) -> str:
+    """Binds a pod of another model beside the first instance; returns its path."""
+    first = next(pod for _, pod in sim.cluster.pods() if pod["metadata"]["labels"].get("hetserve.io/service"))
+    beside = {"node": first["spec"]["nodeName"], "gpu": first["metadata"]["annotations"]["hetserve.io/gpu"]}
+    raw = gpu_pod("old", model="other", phase="Running", **beside, **given)
+    sim.api.put("/api/v1/namespaces/default/pods/old", {"apiVersion": "v1", "kind": "Pod", **raw})
+    return "/api/v1/namespaces/default/pods/old"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "words"),
+    [({}, "UndeclaredNeighbour", "beside default/old"), ({"compute": 65}, "OverBooked", "booked by 105 %")],
+)
+async def test_a_gpu_shared_past_the_bookings_withdraws_the_promise_until_the_pod_is_gone(
+    given: Json, reason: str, words: str
+) -> None:
+    sim = await converged("0.5")
+    path = neighbour(sim, **given)
+    await sim.converge()
+    kept = sim.condition("SharingKept")
+    assert (kept["status"], kept["reason"]) == ("False", reason)
+    assert "GPU 0 of node g0" in kept["message"]
+    assert words in kept["message"]
+    ready = sim.condition("Ready")
+    assert ready["status"] == "True"
+    assert "the SLO is not promised" in ready["message"]
+    assert any(e["reason"] == reason for _, e in sim.api.items("events"))
+    sim.api.remove(path)
+    await sim.converge()
+    assert sim.condition("SharingKept")["status"] == "True"
+    assert sim.condition("Ready")["message"] == "all 2 instances are ready"
+
+
+async def test_a_neighbour_within_the_bookings_is_no_news() -> None:
+    sim = await converged("0.5")
+    neighbour(sim, compute=60)
+    await sim.converge()
+    assert sim.condition("SharingKept")["status"] == "True"
+
+
+async def test_no_plan_with_bookings_is_made_before_the_extender_books_compute() -> None:
+    sim = sim_with("0.5")
+    sim.cluster.books_compute = False
+    await sim.converge()
+    planned = sim.condition("Planned")
+    assert (planned["status"], planned["reason"]) == ("False", "ComputeNotBooked")
+    assert sim.replicas() == {}
+    sim.cluster.books_compute = True
+    await sim.converge()
+    assert (asked(sim), sim.condition("Ready")["status"]) == (SHARED_GPU, "True")
+
+
+async def test_what_runs_stays_while_an_upgraded_operator_waits_for_the_extender() -> None:
+    sim = left_by_the_version_before()
+    sim.cluster.books_compute = False
+    measure(sim, "0.5")
+    there, before = pods(sim), copy.deepcopy(sim.api.objects[DEPLOYMENT])
+    await sim.converge()
+    assert (pods(sim), sim.api.objects[DEPLOYMENT]) == (there, before)
+    assert sim.condition("Planned")["reason"] == "ComputeNotBooked"
+    sim.cluster.books_compute = True
+    await sim.converge()
+    assert (asked(sim), sim.condition("Ready")["status"]) == (SHARED_GPU, "True")
+
+
+async def test_a_plan_with_bookings_is_kept_up_while_an_older_extender_leads() -> None:
+    sim = await converged("0.5")
+    sim.cluster.books_compute = False
+    sim.api.remove(DEPLOYMENT)
+    await sim.converge()
+    assert (asked(sim), sim.replicas()) == (SHARED_GPU, {NAME: 2})
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_after_a_rollback_and_an_upgrade_instances_declare_compute_again() -> None:
+    """The version before renders templates without compute, and writes a plan without bookings."""
+    sim = left_by_the_version_before()
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(computeShare="0.5", sharingMode="TimeSlicing"))
+    await sim.converge()
+    assert asked(sim) == SHARED_GPU
+    old = left_by_the_version_before()
+    for path in (DEPLOYMENT, SERVICE):
+        spec = {**old.api.objects[path], "metadata": sim.api.objects[path]["metadata"]}
+        sim.api.put(path, spec)
+    sim.edit(
+        DEPLOYMENT, lambda d: d["metadata"].update(annotations=old.api.objects[DEPLOYMENT]["metadata"]["annotations"])
+    )
+    sim.cluster.settle(5)
+    assert asked(sim) == {MEMORY: "6144"}, "not rolled back, so this shows nothing"
+    sim.restart()
+    await sim.converge()
+    assert (asked(sim), counts(sim)) == (SHARED_GPU, [booked(40)])
+    assert sim.condition("Ready")["status"] == "True"

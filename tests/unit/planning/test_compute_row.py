@@ -1,0 +1,86 @@
+"""Where compute is what a pool is short of, no planner plans more instances than it has compute for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from hetserve.api.conditions import Reason
+from hetserve.base.units import MiB, Percent
+from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
+from hetserve.planning.flow.classes import class_table
+from hetserve.planning.flow.leading import fits
+from hetserve.testing.planning import line, min_cost, option, problem
+
+HALF = ResourceAmounts(gpu_memory=MiB(3072), gpu_compute=Percent(50))
+ROOM = ResourceAmounts(gpu_memory=MiB(100_000), gpu_compute=Percent(170))
+POOLS = (Pool("t4", ROOM),)
+
+
+def shared(running: int = 0, **fields: Any) -> TypeOption:
+    return dataclasses.replace(option("t4", "0.1", line(40), demand=HALF, pool="t4", running=running), **fields)
+
+
+def most(running: int = 0) -> Problem:
+    return problem([shared(running)], pools=POOLS, budget="1")
+
+
+def least(load: float, running: int = 0) -> Problem:
+    return min_cost([shared(running), option("v100", "5", line(40))], load, pools=POOLS)
+
+
+def answer(asked: Problem, planner: str) -> Plan:
+    if planner == "exhaustive":
+        return plan(asked, planner, lambda counts: float(sum(count for _, count in counts)))
+    return plan(asked, planner, quick=True)
+
+
+@pytest.mark.parametrize("planner", ["flow", "kairos", "homogeneous", "exhaustive"])
+@pytest.mark.parametrize("running", [0, 2])
+def test_most_throughput_takes_what_compute_is_free_beside_what_runs(planner: str, running: int) -> None:
+    made = answer(most(running), planner)
+    assert made.feasible, made.message
+    assert made.reason != Reason.PLANNER_FAILED
+    assert dict(made.counts)["t4"] == running + 3
+
+
+@pytest.mark.parametrize("planner", ["flow", "ilp", "greedy"])
+def test_least_cost_fills_the_compute_that_is_free_and_goes_to_another_type(planner: str) -> None:
+    made = answer(least(100), planner)
+    assert made.feasible, made.message
+    counts = dict(made.counts)
+    assert counts["t4"] <= 3
+    assert counts["v100"] >= 1
+
+
+@pytest.mark.parametrize("planner", ["flow", "ilp", "greedy"])
+def test_what_runs_takes_no_compute_anew(planner: str) -> None:
+    made = answer(least(50, running=4), planner)
+    assert made.feasible, made.message
+    assert dict(made.counts)["v100"] == 0
+
+
+def test_counts_beyond_the_compute_are_never_tried() -> None:
+    table = class_table(most(running=1))
+    assert [fits(table, (count,)) for count in (0, 1, 4, 5)] == [True, True, True, False]
+
+
+def test_an_instance_that_declares_no_compute_takes_none() -> None:
+    undeclared = dataclasses.replace(HALF, gpu_compute=Percent(0))
+    asked = problem([shared(demand=undeclared)], pools=POOLS, budget="1")
+    assert dict(answer(asked, "kairos").counts)["t4"] == 10
+
+
+def test_least_instances_that_compute_has_no_room_for_are_named() -> None:
+    made = plan(problem([shared(min_instances=4)], pools=POOLS), "kairos")
+    assert made.reason == Reason.CAPACITY_TOO_LOW
+    assert "(4xt4) take 200 percent of GPU compute more, 170 are free" in made.message
+
+
+def test_a_base_that_does_not_fit_is_named_with_its_compute() -> None:
+    none = (Pool("t4", ResourceAmounts(gpu_memory=MiB(100_000), gpu_compute=Percent(40))),)
+    made = plan(problem([shared()], pools=none), "kairos")
+    assert made.reason == Reason.CAPACITY_TOO_LOW
+    assert "not even one t4, which takes 0 millicores, 0 MiB, 3072 MiB of GPU memory and 50 % of a GPU" in made.message

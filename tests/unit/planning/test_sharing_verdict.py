@@ -1,0 +1,174 @@
+"""What a plan says of sharing: both sides, who has a GPU alone and why; none of it changes what is planned."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from hetserve.api.conditions import Reason
+from hetserve.planning import ClusterFacts, Plan, Pool, Problem, ResourceAmounts, TypeFacts, build_problem, plan
+from hetserve.planning.sharing import alone_notes
+from hetserve.testing.planning import inference_service, instance_type, model_profile
+
+GPUS = {"t4": ("0.024", "Tesla-T4", "15360Mi", "40ms"), "v100": ("0.191", "Tesla-V100", "32768Mi", "20ms")}
+MEASURED = {"computeShare": "0.5", "sharingMode": "TimeSlicing"}
+
+
+def asked(measured: tuple[str, ...] = ("t4", "v100"), facts: ClusterFacts | None = None, **spec: Any) -> Problem:
+    """Least cost of 60 q/s on T4s (25 q/s alone) and V100s (50 q/s alone), priced by memory, 3 GiB of it needed."""
+    types = [instance_type(name, hourly, per="GiB", gpu=_gpu(name)) for name, (hourly, *_) in GPUS.items()]
+    profiles = [
+        model_profile("m", name, gpuMemory="3Gi", latency=_latency(name), **(MEASURED if name in measured else {}))
+        for name in GPUS
+    ]
+    least = {"objective": "MinCost", "budget": None, "planner": "ilp"}
+    load = {"expectedQPS": 60, "batchSizes": [{"batch": 1, "weight": 1}]}
+    built = build_problem(inference_service(**{**least, "load": load, **spec}), types, profiles, facts)
+    assert isinstance(built, Problem), built
+    return built
+
+
+def _gpu(name: str) -> dict[str, str]:
+    return {"product": GPUS[name][1], "memory": GPUS[name][2]}
+
+
+def _latency(name: str) -> dict[str, Any]:
+    return {"linear": {"intercept": GPUS[name][3], "slope": "0ms"}}
+
+
+def most(planner: str = "kairos") -> Problem:
+    load = {"batchSizes": [{"batch": 1, "weight": 1}]}
+    return asked(objective="MaxThroughput", budget={"hourly": "1"}, load=load, planner=planner)
+
+
+@pytest.mark.parametrize("planner", ["ilp", "greedy", "homogeneous"])
+def test_the_verdict_says_what_sharing_saves(planner: str) -> None:
+    made = plan(asked(planner=planner))
+    # 60 q/s at 80 % need 75 q/s: 20 q/s of a shared T4, 25 q/s of one alone.
+    assert dict(made.counts) == {"t4": 4, "v100": 0}
+    assert "sharing saves 0.792 $/h: exclusive 3xt4, 1.08 $/h; shared 4xt4, 0.288 $/h" in made.verdict
+    assert made.sharing is not None
+    assert made.sharing.planner == planner
+
+
+def test_planner_flow_compares_what_its_program_says_of_both() -> None:
+    made = plan(asked(planner="flow"), quick=True)
+    assert (
+        "sharing saves 0.864 $/h: exclusive 3xt4, 1.08 $/h; shared 3xt4, 0.216 $/h (fluid, not tried)" in made.verdict
+    )
+
+
+def test_under_a_budget_it_says_what_the_money_carries_each_way() -> None:
+    each = "exclusive 2xt4, 50.0 q/s for 0.72 $/h; shared 13xt4, 260.0 q/s for 0.936 $/h"
+    assert f"sharing gains 210.0 q/s: {each}" in plan(most("homogeneous")).verdict
+    assert f"sharing gains 210.0 q/s: {each} (fluid, not tried)" in plan(most("flow"), quick=True).verdict
+
+
+def test_where_memory_is_the_whole_gpu_sharing_costs() -> None:
+    types = [instance_type("t4", "0.024", per="GiB", gpu=_gpu("t4"))]
+    profiles = [model_profile("m", "t4", gpuMemory="15Gi", latency=_latency("t4"), **MEASURED)]
+    service = inference_service(objective="MinCost", budget=None, planner="ilp", load={"expectedQPS": 60})
+    built = build_problem(service, types, profiles)
+    assert isinstance(built, Problem)
+    assert "sharing costs 0.36 $/h: exclusive 3xt4, 1.08 $/h; shared 4xt4, 1.44 $/h" in plan(built).verdict
+
+
+def test_nothing_is_said_where_nobody_could_share() -> None:
+    made = plan(asked(sharing="Exclusive"))
+    assert made.sharing is None
+    assert "sharing saves" not in made.verdict
+    assert made.verdict.endswith("t4, v100: planned with a GPU of its own: spec.sharing is Exclusive")
+
+
+def test_each_type_that_has_its_gpu_alone_is_named_with_the_reason() -> None:
+    made = plan(asked(measured=("v100",)))
+    assert made.verdict.endswith(
+        "t4: planned with a GPU of its own: ModelProfile m-t4 has no computeShare; "
+        "measure it: docs/how-to-measure-sharing.md"
+    )
+    assert made.sharing is not None
+
+
+def test_a_problem_with_many_reasons_names_some_and_counts_the_rest() -> None:
+    given = asked(measured=("v100",))
+    option = given.types[0]
+    assert option.gpu is not None
+    many = tuple(
+        dataclasses.replace(option, name=f"t{k}", gpu=dataclasses.replace(option.gpu, why=f"reason {k}"))
+        for k in range(9)
+    )
+    notes = alone_notes(dataclasses.replace(given, types=many))
+    assert len(notes) == 5
+    assert notes[-1] == "5 more share no GPU"
+
+
+def test_what_runs_without_a_booking_is_said_to_promise_nothing() -> None:
+    types = [instance_type("t4", "0.024", per="GiB", gpu=_gpu("t4"))]
+    profiles = [model_profile("m", "t4", gpuMemory="3Gi", latency=_latency("t4"))]
+    built = build_problem(inference_service(), types, profiles, undeclared=("t4",))
+    assert isinstance(built, Problem)
+    (note,) = alone_notes(built)
+    assert note.startswith("t4: its pods share GPUs without a booking, and nothing is promised beside others: ")
+
+
+def test_an_slo_that_only_gpus_of_their_own_keep_is_refused_with_that_plan() -> None:
+    made = plan(asked(slo={"latency": "22ms"}))
+    assert made.reason == Reason.NO_TYPE_MEETS_SLO
+    remedy = "with a GPU for each instance there is a plan (2xv100, 12.224 $/h): set spec.sharing to Exclusive"
+    assert made.message.endswith(remedy)
+    assert made.verdict.endswith(remedy)
+
+
+def test_a_plan_that_neither_side_has_says_no_more_of_sharing() -> None:
+    made = plan(asked(slo={"latency": "2ms"}))
+    assert made.reason == Reason.NO_TYPE_MEETS_SLO
+    assert "spec.sharing" not in made.message
+
+
+def test_a_load_that_unmeasured_types_cannot_carry_says_that_they_are_unmeasured() -> None:
+    made = plan(asked(measured=(), budget={"hourly": "0.3"}))
+    assert not made.feasible
+    assert "ModelProfile m-t4 has no computeShare; measure it" in made.message
+
+
+@pytest.mark.parametrize(
+    "given",
+    [asked(planner=name) for name in ("flow", "ilp", "greedy", "homogeneous")]
+    + [most(name) for name in ("flow", "kairos", "homogeneous")],
+    ids=lambda given: f"{given.planner}, {given.objective}",
+)
+def test_the_choice_is_what_it_is_without_the_comparison(given: Problem) -> None:
+    made, bare = (plan(one, quick=True) for one in (given, dataclasses.replace(given, unshared=())))
+    for field in dataclasses.fields(Plan):
+        if field.name not in {"verdict", "sharing"}:
+            assert getattr(made, field.name) == getattr(bare, field.name)
+
+
+def test_both_sides_are_those_of_a_cluster_with_room() -> None:
+    """Neither side knows what runs or what is free: the figure changes with prices and profiles alone."""
+    facts = ClusterFacts(
+        {"t4": TypeFacts(running=2, room=2, pool="p"), "v100": TypeFacts(room=5)}, (Pool("p", ResourceAmounts()),)
+    )
+    full, empty = plan(asked(facts=facts)), plan(asked())
+    assert full.counts != empty.counts
+    assert full.sharing == empty.sharing
+
+
+def test_the_order_of_the_types_turns_both_sides_too() -> None:
+    given = asked()
+    reverse = dataclasses.replace(given, types=given.types[::-1], unshared=given.unshared[::-1])
+    one, other = plan(given), plan(reverse)
+    assert one.sharing is not None
+    assert other.sharing is not None
+    for side in ("exclusive", "shared"):
+        assert dict(getattr(one.sharing, side).counts) == dict(getattr(other.sharing, side).counts)
+
+
+def test_a_status_holds_the_verdict_of_long_names() -> None:
+    from hetserve.reconcile.plan_record import RecordedGpus, plan_record
+
+    made: Plan = plan(asked())
+    assert "sharing saves" in plan_record(made, "x", RecordedGpus()).verdict
+    assert len(made.verdict) < 1000

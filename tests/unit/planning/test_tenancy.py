@@ -1,0 +1,169 @@
+"""How an instance has its GPU, what it books and pays, and how long its service is planned to take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import pytest
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import MiB, Millionths
+from hetserve.planning import Offer, PlanSettings, Problem, build_problem, resolve_offers
+from hetserve.planning.offers import Offers
+from hetserve.planning.tenancy import SharingRule, Tenancy
+from hetserve.testing.planning import inference_service, instance_type, model_profile
+
+T4 = {"product": "Tesla-T4", "memory": "15360Mi"}
+BY_MEMORY: dict[str, Any] = {"hourly": "0.024", "per": "GiB", "gpu": T4}
+WHOLE_GPU = 360_000
+"""Micro-dollars/h of all 15 GiB."""
+TABLE = {"table": [{"batch": 1, "mean": "10ms", "p99": "14ms"}, {"batch": 8, "mean": "40ms", "p99": "60ms"}]}
+MEASURED = {"gpuMemory": "3Gi", "computeShare": "0.5", "sharingMode": "TimeSlicing"}
+
+
+def measured(share: str, *factors: str, mode: str = "MPS") -> dict[str, Any]:
+    """Profile fields; factors: on other models."""
+    entries = [{"model": f"other-{k}", "batch": 8, "factor": factor} for k, factor in enumerate(factors)]
+    return {"gpuMemory": "3Gi", "computeShare": share, "sharingMode": mode} | (
+        {"interference": entries} if entries else {}
+    )
+
+
+class Case(NamedTuple):
+    """type, profile: fields of the InstanceType and the ModelProfile. price: micro-dollars/h."""
+
+    type: dict[str, Any]
+    profile: dict[str, Any]
+    tenancy: Tenancy | None
+    memory: int
+    compute: int
+    price: int
+    why: str = ""
+    slow: float = 1.0
+    sharing: str | None = None
+    undeclared: Collection[str] = ()
+    sigma: int = 1_250_000
+
+
+UNMEASURED = "ModelProfile m-t has no computeShare; measure it: docs/how-to-measure-sharing.md"
+CASES = {
+    "a CPU type": Case({"hourly": "0.2"}, {}, None, 0, 0, 200_000),
+    "a CPU type of an exclusive service": Case({"hourly": "0.2"}, {}, None, 0, 0, 200_000, sharing="Exclusive"),
+    "a type priced by the instance has its GPU whole": Case(
+        {"hourly": "0.5", "gpu": T4}, MEASURED, Tenancy.WHOLE, 15360, 0, 500_000
+    ),
+    "of a model whose memory nobody knows": Case(BY_MEMORY, {}, Tenancy.WHOLE, 15360, 0, WHOLE_GPU),
+    "measured: a part of memory and compute, slowed": Case(
+        BY_MEMORY, MEASURED, Tenancy.SHARED, 3072, 40, 72_000, slow=1.25
+    ),
+    "measured beside others": Case(
+        BY_MEMORY, measured("0.3", "1.05", "1.1"), Tenancy.SHARED, 3072, 40, 72_000, slow=1.25
+    ),
+    "measured under MPS without neighbours: the default factor": Case(
+        BY_MEMORY, measured("0.3"), Tenancy.SHARED, 3072, 75, 72_000, slow=1.25
+    ),
+    "measured in turns without neighbours: the share says all": Case(
+        BY_MEMORY, measured("0.3", mode="TimeSlicing"), Tenancy.SHARED, 3072, 25, 72_000, slow=1.25
+    ),
+    "a whole share books what sigma leaves": Case(
+        BY_MEMORY, measured("1", "1"), Tenancy.SHARED, 3072, 80, 72_000, slow=1.25
+    ),
+    "unmeasured and new": Case(
+        BY_MEMORY, {"gpuMemory": "3Gi"}, Tenancy.EXCLUSIVE, 15360, 100, WHOLE_GPU, why=UNMEASURED
+    ),
+    "unmeasured and running": Case(
+        BY_MEMORY, {"gpuMemory": "3Gi"}, Tenancy.UNDECLARED, 3072, 0, 72_000, why=UNMEASURED, undeclared=("t",)
+    ),
+    "unmeasured, and another type is running": Case(
+        BY_MEMORY, {"gpuMemory": "3Gi"}, Tenancy.EXCLUSIVE, 15360, 100, WHOLE_GPU, why=UNMEASURED, undeclared=("u",)
+    ),
+    "measured while it runs without a booking: booked": Case(
+        BY_MEMORY, MEASURED, Tenancy.SHARED, 3072, 40, 72_000, slow=1.25, undeclared=("t",)
+    ),
+    "slows others by more than sigma": Case(
+        BY_MEMORY,
+        measured("0.3", "1.3"),
+        Tenancy.EXCLUSIVE,
+        15360,
+        100,
+        WHOLE_GPU,
+        why="ModelProfile m-t: interference factor 1.3: is above the greatest slow-down 1.25; set spec.sharing of the "
+        "service to Exclusive, or raise sharing.maxSlowdown",
+    ),
+    "slows others by more than sigma, which is raised": Case(
+        BY_MEMORY, measured("0.3", "1.3"), Tenancy.SHARED, 3072, 75, 72_000, slow=1.4, sigma=1_400_000
+    ),
+    "nobody may be slowed": Case(BY_MEMORY, measured("0.3", "1"), Tenancy.SHARED, 3072, 100, 72_000, sigma=1_000_000),
+    "exclusive, though measured": Case(
+        BY_MEMORY, MEASURED, Tenancy.EXCLUSIVE, 15360, 100, WHOLE_GPU, "spec.sharing is Exclusive", sharing="Exclusive"
+    ),
+    "exclusive on a type priced by the instance": Case(
+        {"hourly": "0.5", "gpu": T4},
+        MEASURED,
+        Tenancy.EXCLUSIVE,
+        15360,
+        100,
+        500_000,
+        "spec.sharing is Exclusive",
+        sharing="Exclusive",
+    ),
+}
+
+
+def offer_of(case: Case) -> Offer:
+    service, types, profiles = _objects(case)
+    offers = resolve_offers(service, types, profiles, SharingRule(Millionths(case.sigma), case.undeclared))
+    assert isinstance(offers, Offers), offers
+    return offers.usable[0]
+
+
+def problem_of(case: Case) -> Problem:
+    service, types, profiles = _objects(case)
+    settings = PlanSettings(max_slowdown=Millionths(case.sigma))
+    built = build_problem(service, types, profiles, settings=settings, undeclared=case.undeclared)
+    assert isinstance(built, Problem), built
+    return built
+
+
+def _objects(case: Case) -> tuple[InferenceService, list[Any], list[Any]]:
+    profile = model_profile("m", "t", **{"latency": TABLE, **case.profile})
+    return inference_service(sharing=case.sharing), [instance_type("t", **case.type)], [profile]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it(name: str) -> None:
+    case = CASES[name]
+    offer = offer_of(case)
+    found = None if offer.gpu is None else offer.gpu.tenancy
+    assert (found, "" if offer.gpu is None else offer.gpu.why) == (case.tenancy, case.why)
+    assert (offer.demand.gpu_memory, offer.demand.gpu_compute) == (case.memory, case.compute)
+    assert offer.price == case.price
+    option = problem_of(case).types[0]
+    assert (option.price, option.demand, option.gpu) == (offer.price, offer.demand, offer.gpu)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_service_is_planned_as_slow_as_sharing_may_make_it(name: str) -> None:
+    case = CASES[name]
+    option, alone = problem_of(case).types[0], problem_of(case._replace(sharing="Exclusive")).types[0]
+    for batch, mean, p99 in ((1, 0.010, 0.014), (8, 0.040, 0.060)):
+        assert alone.profile.mean(batch) == mean
+        assert option.profile.mean(batch) == pytest.approx(mean * case.slow)
+        assert option.profile.quantile(batch, 99.0) == pytest.approx(p99 * case.slow, rel=1e-3)
+
+
+def test_a_problem_knows_sigma_and_both_sides_where_a_type_shares() -> None:
+    shared, alone = problem_of(CASES["measured: a part of memory and compute, slowed"]), problem_of(CASES["a CPU type"])
+    assert (shared.max_slowdown, alone.max_slowdown, alone.unshared) == (1_250_000, None, ())
+    (whole,) = shared.unshared
+    assert (whole.price, whole.demand.gpu_memory, whole.demand.gpu_compute) == (WHOLE_GPU, MiB(15360), 100)
+    assert whole.profile.mean(8) == 0.040
+
+
+def test_a_model_too_large_for_the_gpu_is_refused_however_it_would_have_it() -> None:
+    for sharing in ("Shared", "Exclusive"):
+        types = [instance_type("t", **BY_MEMORY)]
+        answer = resolve_offers(inference_service(sharing=sharing), types, [model_profile("m", "t", gpuMemory="20Gi")])
+        assert not isinstance(answer, Offers)
+        assert "an instance needs 20480 MiB of GPU memory, one Tesla-T4 has 15360 MiB" in answer.message
