@@ -157,6 +157,16 @@ def test_an_instance_without_room_is_named_with_the_reason(files: tuple[str, str
     assert "not placed" in table.stdout
 
 
+def test_where_nothing_is_placed_no_stretch_and_no_gpu_are_shown(files: tuple[str, str], tmp_path: Path) -> None:
+    bare = _written(tmp_path / "bare.yaml", [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}}])
+    table = run(files[0], "--together", "--nodes", bare, "--queries", "2000")
+    assert table.exit_code == 3
+    assert table.stdout.count("no query was served") == 2
+    assert "greatest slow-down" not in table.stdout
+    assert "INSTANCES OF" not in table.stdout
+    assert "INSTANCES OF" in run(files[0], "--together", "--nodes", files[1], "--queries", "2000").stdout
+
+
 def test_no_gpu_gets_more_than_its_compute_though_memory_is_there(files: tuple[str, str], tmp_path: Path) -> None:
     """Two instances of each service, 4 of 15 GiB each; 60 % of a GPU's compute is booked by each."""
     services = _measured(files[0], tmp_path / "measured.yaml", share="0.75")
