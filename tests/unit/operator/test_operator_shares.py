@@ -190,8 +190,15 @@ async def test_a_larger_booking_is_rolled_out_one_instance_at_a_time_within_the_
 async def test_what_runs_stays_where_its_successor_would_find_no_place(change: str) -> None:
     sim = await converged("0.5", budget="0.8", gpus=2)
     for number in range(2):
-        beside = {"node": f"g{number}", "gpu": "0", "compute": 60, "memory_mib": 1024}
-        raw = gpu_pod(f"other-{number}", model="other", phase="Running", **beside)
+        raw = gpu_pod(
+            f"other-{number}",
+            model="other",
+            phase="Running",
+            node=f"g{number}",
+            gpu="0",
+            compute=60,
+            memory_mib=1024,
+        )
         sim.api.put(f"/api/v1/namespaces/default/pods/other-{number}", {"apiVersion": "v1", "kind": "Pod", **raw})
     await sim.converge()
     there = pods(sim)
