@@ -22,13 +22,29 @@ def cluster_facts(
     for pod in (*own, *others):
         if pod.node is not None:
             by_node[pod.node].append(pod)
-    running: dict[str, int] = defaultdict(int)
-    for pod in own:
-        if pod.node is not None and pod.instance_type is not None:
-            running[pod.instance_type] += 1
-    return ClusterFacts(
-        {offer.name: TypeFacts(running[offer.name], _room(model, offer, nodes, by_node)) for offer in offers}
-    )
+    return ClusterFacts({offer.name: _facts(model, offer, nodes, own, by_node) for offer in offers})
+
+
+def _facts(
+    model: str, offer: Offer, nodes: Sequence[NodeFact], own: Sequence[PodFact], by_node: Mapping[str, list[PodFact]]
+) -> TypeFacts:
+    """Pods that a larger instance replaces make room for it, and run only as far as there is room without them."""
+    bound = [pod for pod in own if pod.node is not None and pod.instance_type == offer.name]
+    replaced = [id(pod) for pod in bound if _grows(pod, offer)]
+    left = {name: [pod for pod in pods if id(pod) not in replaced] for name, pods in by_node.items()}
+    room = _room(model, offer, nodes, left)
+    if not replaced or room is None:
+        return TypeFacts(len(bound), room)
+    most = len(bound) - len(replaced) + room
+    return TypeFacts(min(len(bound), most), max(0, most - len(bound)))
+
+
+def _grows(pod: PodFact, offer: Offer) -> bool:
+    if offer.gpu is None or pod.unread is not None:
+        return False
+    if offer.gpu.tenancy is Tenancy.EXCLUSIVE:
+        return not pod.whole_gpu
+    return offer.gpu.tenancy is Tenancy.SHARED and pod.gpu_compute in range(1, offer.gpu.compute)
 
 
 def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]) -> int | None:

@@ -23,8 +23,9 @@ from hetserve.profiles.sharing import ONE
 class TypeFacts:
     """Capacity of one instance type for one service.
 
-    running: its instances. room: further ones; on a GPU type, healthy GPUs with the memory and without this model; on a
-    CPU type, nodes on which one fits; None: unknown. pool: of new instances.
+    running: its instances, without those that larger ones are to replace and find no place for. room: further ones; on
+    a GPU type, healthy GPUs with the memory and without this model; on a CPU type, nodes on which one fits; None:
+    unknown. pool: of new instances.
     """
 
     running: int = 0

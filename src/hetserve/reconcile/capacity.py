@@ -1,7 +1,7 @@
 """Counts how many instances of each type run, and how many more fit, for one service, as nodes and pods change.
 
 - A service's own bound pods count as running even while they terminate, so that a rollout does not look like lost
-  capacity.
+  capacity. Those that a rollout would replace by instances that book more count only as far as these find a place.
 - Waiting pods reserve nothing: only the service that loses a place plans again.
 - A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
 - A GPU has room as the extender's ledger says: memory and compute for an instance that declares both, an idle GPU for
@@ -118,9 +118,17 @@ class Capacity:
         """
         running = Counter(pod.instance_type for pod in own if pod.node is not None)
         special = self._special(service, model, (*own, *strangers))
-        return ClusterFacts(
-            {offer.name: TypeFacts(running[offer.name], self._room(offer, special)) for offer in offers}
-        )
+        types: dict[str, TypeFacts] = {}
+        for offer in offers:
+            outgrown = {pod.uid for pod in own if pod.instance_type == offer.name and is_outgrown(pod, offer)}
+            if not outgrown:
+                types[offer.name] = TypeFacts(running[offer.name], self._room(offer, special))
+                continue
+            left = self._special(service, model, [pod for pod in (*own, *strangers) if pod.uid not in outgrown])
+            most = running[offer.name] - len(outgrown) + (self._room(offer, left) or 0)
+            bound = min(running[offer.name], most)
+            types[offer.name] = TypeFacts(bound, most - bound)
+        return ClusterFacts(types)
 
     def _special(self, service: Service, model: str, live: Sequence[PodFact]) -> dict[str, Free | None]:
         """What is free on each node whose room differs for this service."""
@@ -261,6 +269,18 @@ def room_in(free: Free | None, offer: Offer) -> int:
     if gpu is not None and offer.gpu is not None:
         limits.append(sum(one.product == gpu.product and one.takes(offer.gpu) for one in free.gpus))
     return max(0, min(limits, default=0))
+
+
+def is_outgrown(pod: PodFact, offer: Offer) -> bool:
+    """Whether a bound pod of the offer's type books less of its GPU than an instance of it would.
+
+    False for one that declares no compute and will: where all share so, each waits for the others to go.
+    """
+    if pod.node is None or pod.unread is not None or offer.gpu is None:
+        return False
+    if offer.gpu.tenancy is Tenancy.EXCLUSIVE:
+        return not pod.whole_gpu
+    return offer.shares and 0 < pod.gpu_compute < offer.demand.gpu_compute
 
 
 def takes_instances(node: NodeFact, instance_type: InstanceType) -> bool:

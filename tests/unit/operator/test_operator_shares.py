@@ -186,6 +186,37 @@ async def test_a_larger_booking_is_rolled_out_one_instance_at_a_time_within_the_
     assert sim.condition("Ready")["status"] == "True"
 
 
+@pytest.mark.parametrize("change", ["a larger share", "a whole GPU"])
+async def test_what_runs_stays_where_its_successor_would_find_no_place(change: str) -> None:
+    sim = await converged("0.5", budget="0.8", gpus=2)
+    for number in range(2):
+        raw = gpu_pod(
+            f"other-{number}",
+            model="other",
+            phase="Running",
+            node=f"g{number}",
+            gpu="0",
+            compute=60,
+            memory_mib=1024,
+        )
+        sim.api.put(f"/api/v1/namespaces/default/pods/other-{number}", {"apiVersion": "v1", "kind": "Pod", **raw})
+    await sim.converge()
+    there = pods(sim)
+    if change == "a larger share":
+        measure(sim, "0.8")
+    else:
+        sim.edit(SERVICE, lambda s: s["spec"].update(sharing="Exclusive"))
+    await sim.converge()
+    assert pods(sim) == there, "instances are gone for others that cannot be placed"
+    assert sim.condition("Feasible")["reason"] == "CapacityTooLow"
+    assert sim.condition("Ready")["status"] == "False"
+    for number in range(2):
+        sim.api.remove(f"/api/v1/namespaces/default/pods/other-{number}")
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
+    assert asked(sim) == ({MEMORY: "6144", COMPUTE: "65"} if change == "a larger share" else {GPU: "1"})
+
+
 async def test_a_changed_plan_books_what_is_measured_now() -> None:
     sim = await converged("0.5")
     measure(sim, "0.2")

@@ -110,6 +110,34 @@ def test_own_instances_are_running_and_not_room_even_while_they_terminate() -> N
     assert facts(own=(own,))[GPU_TYPE] == TypeFacts(running=1, room=1)
 
 
+OWN = {"model": "rm2", "instance_type": GPU_TYPE}
+REPLACED: dict[str, tuple[dict[str, Any], TypeFacts]] = {
+    "one with less compute, beside too much": ({"own": (pod(**OWN, gpu_compute=Percent(35)),)}, TypeFacts(1, 0)),
+    "one with as much": ({"own": (pod(**OWN),)}, TypeFacts(1, 1)),
+    "one with more, as a plan keeps it": ({"own": (pod(**OWN, gpu_compute=Percent(55)),)}, TypeFacts(1, 1)),
+    "one that shares, for a whole GPU": ({"own": (pod(**OWN),), "given": EXCLUSIVE}, TypeFacts(1, 0)),
+    "one that has a whole GPU": (
+        {"own": (pod(**OWN, gpu="1", gpu_memory=MiB(0), gpu_compute=Percent(0), whole_gpu=True),), "given": EXCLUSIVE},
+        TypeFacts(1, 0),
+    ),
+    "one that declares none, until it is measured": ({"own": (pod(**OWN, gpu_compute=Percent(0)),)}, TypeFacts(1, 1)),
+}
+"""Own instances on GPU 0 beside another with 65 % of it, and what runs and has room."""
+
+
+@pytest.mark.parametrize("what", REPLACED)
+def test_an_instance_that_a_larger_one_replaces_counts_only_where_that_one_finds_a_place(what: str) -> None:
+    given, expected = REPLACED[what]
+    assert facts(others=(pod(gpu_compute=Percent(65)),), **given)[GPU_TYPE] == expected
+
+
+def test_a_larger_instance_may_have_the_place_of_the_one_that_it_replaces() -> None:
+    own = (pod(**OWN, uid="a", gpu_compute=Percent(5)), pod(**OWN, uid="b", gpu="1", gpu_compute=Percent(5)))
+    assert facts(own=own)[GPU_TYPE] == TypeFacts(running=2, room=0)
+    crowd = (pod(gpu_compute=Percent(65)), pod(gpu="1", gpu_compute=Percent(65)))
+    assert facts(own=own, others=crowd)[GPU_TYPE] == TypeFacts(running=0, room=0)
+
+
 def test_own_instances_that_wait_reserve_nothing() -> None:
     own = pod(model="rm2", instance_type=GPU_TYPE, node=None, gpu=None)
     assert facts(own=(own,))[GPU_TYPE] == TypeFacts(running=0, room=2)
