@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import parse_money
+from hetserve.testing.builders import instance_type
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import GPU_TYPE
 from hetserve_operator.testing import SimulatedOperator
@@ -24,6 +25,7 @@ from sharing_scene import (
     counts,
     left_by_the_version_before,
     measure,
+    per_gib,
     pods,
     sim_with,
 )
@@ -184,6 +186,37 @@ async def test_a_larger_booking_is_rolled_out_one_instance_at_a_time_within_the_
     assert asked(sim) == {MEMORY: "6144", COMPUTE: "65"}
     assert counts(sim) == [booked(65)]
     assert sim.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("change", ["a part of the memory", "a price per GiB"])
+async def test_instances_with_whole_gpus_never_begin_to_share_without_a_booking(change: str) -> None:
+    sim = sim_with(None, budget="1.1")
+    if change == "a part of the memory":
+        sim.edit(PROFILE, lambda profile: profile["spec"].pop("gpuMemory"))
+    else:
+        sim.add(instance_type(GPU_TYPE))
+    await sim.converge()
+    assert asked(sim) == {MEMORY: "15360"}, "not whole by its type, so this shows nothing"
+    if change == "a part of the memory":
+        sim.edit(PROFILE, lambda profile: profile["spec"].update(gpuMemory="6Gi"))
+    else:
+        sim.add(per_gib())
+    await sim.converge()
+    assert asked(sim) == {GPU: "1"}
+    assert sim.condition("SharingUnmeasured")["reason"] == "PlannedExclusive"
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_instances_of_before_that_need_all_of_their_gpu_keep_their_templates() -> None:
+    sim = sim_with(None)
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(gpuMemory="15Gi"))
+    sim.add(instance_type(GPU_TYPE))
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.1"))
+    await sim.converge()
+    there = pods(sim)
+    sim.add(per_gib("0.0351"))
+    await sim.converge()
+    assert (asked(sim), pods(sim)) == ({MEMORY: "15360"}, there)
 
 
 @pytest.mark.parametrize("change", ["a larger share", "a whole GPU"])
