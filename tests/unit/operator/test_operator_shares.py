@@ -114,6 +114,27 @@ async def test_a_factor_that_no_booking_keeps_makes_instances_exclusive_and_the_
     assert "interference factor 1.3: is above the greatest slow-down 1.25" in sim.condition("ProfileReady")["message"]
 
 
+async def test_under_mps_a_factor_that_nobody_measured_is_said_to_be_a_default() -> None:
+    sim = sim_with("0.5", budget="0.8")
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(sharingMode="MPS"))
+    sim.settings = sim.settings.__class__(max_slowdown=1_100_000)  # type: ignore[arg-type]
+    sim.restart()
+    await sim.converge()
+    assert asked(sim) == {GPU: "1"}
+    why = sim.condition("ProfileReady")["message"]
+    assert "interference factor 1.18: is above the greatest slow-down 1.1" in why
+    assert "no interference is measured, and under MPS it then counts as 1.18: measure it" in why
+
+
+async def test_a_measurement_that_is_gone_is_not_said_to_have_given_whole_gpus() -> None:
+    sim = await converged("0.5")
+    there = pods(sim)
+    sim.edit(PROFILE, lambda profile: [profile["spec"].pop(key) for key in ("computeShare", "sharingMode")])
+    await sim.converge()
+    assert (pods(sim), asked(sim)) == (there, SHARED_GPU), "the budget buys no whole GPU"
+    assert "is planned with a whole GPU" in sim.condition("SharingUnmeasured")["message"]
+
+
 async def test_an_upgrade_rolls_nothing_that_declares_no_compute() -> None:
     sim = left_by_the_version_before()
     before, plan, there = copy.deepcopy(sim.api.objects[DEPLOYMENT]), sim.service()["status"]["plan"], pods(sim)
