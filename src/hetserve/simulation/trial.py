@@ -10,7 +10,7 @@ from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.criteria import Criterion
 from hetserve.simulation.run import count_violations, run_trace
-from hetserve.simulation.stability import Backlog, backlog_of, grows
+from hetserve.simulation.stability import Backlog, backlog_of, grows, looks_steady
 from hetserve.simulation.state import DROPPED
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
@@ -47,7 +47,7 @@ class Trial:
     ceiling: float = math.inf
 
     def at(self, rate: float, works: Sequence[Workload]) -> RateTrial:
-        """One rate over the seeds' workloads; ends once it cannot pass."""
+        """One rate over the seeds' workloads; ends once it cannot pass, or where the criterion has seen enough."""
         if self.criterion.steady and rate >= self.ceiling * (1 - 1e-9):
             return RateTrial(rate, (), math.inf, passed=False, unstable=True)
         ratios: list[float] = []
@@ -70,6 +70,10 @@ class Trial:
                 return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
             if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:
                 backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
+                if grows(backlogs, len(works)):
+                    return RateTrial(rate, tuple(ratios), max(ratios), passed=False, unstable=True)
+            if self.criterion.enough(allowed, ratios) and looks_steady(backlogs):
+                break
         limit = self.criterion.limit(ratios)
         within = limit <= allowed + 1e-12
         unstable = within and grows(backlogs)

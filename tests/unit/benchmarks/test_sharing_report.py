@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ def test_the_sample_states_the_shares_and_factors_of_the_four_models() -> None:
         assert {e.model for e in found.interference} == set(tenants.MODELS) - {model}, "one of a model is on a GPU"
         for entry in found.interference:
             assert entry.batch == tenants.LARGEST[entry.model]
-            exact = 1 + tenants.harm(model, entry.model) * sqrt(tenants.LARGEST[model] * entry.batch) / 8
+            exact = 1 + tenants.harm(model, entry.model) * math.sqrt(tenants.LARGEST[model] * entry.batch) / 8
             assert exact <= entry.factor / ONE + 1e-9 < exact + 1e-4 + 1e-9
 
 
@@ -269,6 +269,15 @@ def test_rows_that_are_kept_are_not_measured_again(tmp_path: Path, monkeypatch: 
     assert rows.rows_of("some", packing.packed, range(2)) == [first, other]
     kept[1].write_text(kept[0].read_text())
     assert rows.rows_of("some", packing.packed, range(2), keep=False) == [first, other]
+
+
+def test_a_run_that_is_cut_off_keeps_what_it_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "FOLDER", tmp_path)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    fails_below_0: Any = math.factorial
+    with pytest.raises(ValueError, match="negative"):
+        rows.rows_of("some", fails_below_0, [3, 4, -1])
+    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == ["3.json", "4.json"]
 
 
 def test_the_page_names_what_is_measured_elsewhere_and_what_never_was(

@@ -244,8 +244,15 @@ async def test_instances_of_before_that_need_all_of_their_gpu_keep_their_templat
 async def test_what_runs_stays_where_its_successor_would_find_no_place(change: str) -> None:
     sim = await converged("0.5", budget="0.8", gpus=2)
     for number in range(2):
-        beside = {"node": f"g{number}", "gpu": "0", "compute": 60, "memory_mib": 1024}
-        raw = gpu_pod(f"other-{number}", model="other", phase="Running", **beside)
+        raw = gpu_pod(
+            f"other-{number}",
+            model="other",
+            phase="Running",
+            node=f"g{number}",
+            gpu="0",
+            compute=60,
+            memory_mib=1024,
+        )
         sim.api.put(f"/api/v1/namespaces/default/pods/other-{number}", {"apiVersion": "v1", "kind": "Pod", **raw})
     await sim.converge()
     there = pods(sim)

@@ -112,6 +112,21 @@ class TestConfidence:
         assert judged.limit([*before, last * 1.001]) > 0.01
         assert judged.hopeless_above(0.01, 3) == pytest.approx(0.015 * (1 - reserve))
 
+    def test_pooled_runs_are_stopped_once_more_are_late_on_average_than_allowed(self) -> None:
+        judged = Pooled(0.1)
+        assert judged.hopeless_above(0.01, 3) == pytest.approx(0.0135)
+        assert judged.hopeless_above(0.01, 3, [0.011]) == pytest.approx(0.009)
+        assert judged.hopeless_above(0.01, 3, [0.011, 0.009]) == pytest.approx(0.007)
+
+    def test_few_enough_late_queries_need_no_other_seed_where_others_follow_that_prove(self) -> None:
+        judged = Pooled(0.1)
+        assert judged.enough(0.01, [0.0025])
+        assert not judged.enough(0.01, [0.0026])
+        assert judged.enough(0.01, [0.006, 0.005])
+        assert not judged.enough(0.01, [0.001, 0.0061])
+        assert not Confident().enough(0.01, [0.0, 0.0])
+        assert not PerSeed().enough(0.01, [0.0])
+
     @pytest.mark.parametrize("seeds", [3, 4, 6, 12])
     def test_a_run_is_stopped_only_where_no_other_seeds_could_save_the_rate(self, seeds: int) -> None:
         stop = Confident().hopeless_above(0.01, seeds)

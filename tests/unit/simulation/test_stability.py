@@ -17,7 +17,18 @@ from hetserve.simulation import (
     record_workload,
     simulate,
 )
-from hetserve.simulation.stability import PARTS, Backlog, backlog_of, ceiling, growth_text, parts_of, rises
+from hetserve.simulation.criteria import Confident, Criterion, Pooled
+from hetserve.simulation.stability import (
+    PARTS,
+    Backlog,
+    backlog_of,
+    ceiling,
+    growth_text,
+    looks_steady,
+    parts_of,
+    rises,
+)
+from hetserve.simulation.trial import Trial
 from hetserve.testing.dispatching import EVEN_MIX, system
 from hetserve.testing.planning import kairos_types
 
@@ -101,6 +112,52 @@ def test_one_extreme_does_not_make_a_trend() -> None:
     level = Backlog((5.0, 5.1, 4.9, 5.0, 5.2, 4.8, 5.0, 5.1, 4.9, 900.0), (1.0,) * PARTS)
     assert not grows([level])
     assert not grows([level] * 3)
+
+
+def _trending(steps: int) -> Backlog:
+    """A backlog that rises, but for the first parts, which fall: S is 45 less twice the pairs that fall."""
+    return Backlog((*range(PARTS, PARTS - steps, -1), *range(PARTS + 1, 2 * PARTS - steps + 1)), (1.0,) * PARTS)
+
+
+def test_growth_is_sure_once_only_falling_backlogs_could_hide_it() -> None:
+    rising = _trending(0)
+    assert rising.trend == 45
+    assert grows([rising])
+    assert not grows([rising], 3), "one run of three never shows it: the others may be level"
+    assert grows([rising] * 2, 3)
+    assert not grows([rising] * 2, 8)
+    assert grows([rising] * 3, 8)
+    assert not grows([], 3)
+
+
+def test_a_backlog_that_rises_at_all_does_not_look_steady() -> None:
+    assert looks_steady([_trending(10)])
+    assert looks_steady([Backlog((5.0,) * PARTS, (1.0,) * PARTS)])
+    assert not looks_steady([_trending(5)])
+    assert looks_steady([_trending(0), _trending(10)])
+
+
+@pytest.mark.parametrize("judge", [Confident(), Pooled()], ids=["proves", "chooses"])
+def test_a_trial_ends_with_the_runs_that_show_a_growing_backlog(judge: Criterion) -> None:
+    """However few queries are late: those that starve are few."""
+    works = [draw_workload(MIX, 20_000, seed) for seed in (5, 6, 7)]
+    above = 1.1 * ceiling(RM2, STARVED, MIX)
+    tried = Trial(RM2, STARVED, make_policy("hetserve"), 50.0, judge).at(above, works)
+    assert tried.ratios[0] < 0.25 * 0.5, "the case proves nothing where many are late"
+    assert not tried.passed
+    assert tried.unstable
+    assert len(tried.ratios) == 2, "the third run could not have saved it"
+
+
+def test_a_trial_that_chooses_ends_with_the_first_run_that_is_hardly_late_and_steady() -> None:
+    works = [draw_workload(MIX, 20_000, seed) for seed in (5, 6, 7)]
+    half = 0.5 * ceiling(RM2, STARVED, MIX)
+    chosen, proved = (
+        Trial(RM2, STARVED, make_policy("hetserve"), 50.0, judge).at(half, works) for judge in (Pooled(), Confident())
+    )
+    assert chosen.passed
+    assert proved.passed
+    assert (len(chosen.ratios), len(proved.ratios)) == (1, 3)
 
 
 def test_a_thousandth_of_trendless_runs_is_taken_for_growing() -> None:
