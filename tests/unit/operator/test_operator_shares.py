@@ -21,6 +21,7 @@ from sharing_scene import (
     NAME,
     PROFILE,
     SERVICE,
+    add_another_of_before,
     asked,
     counts,
     left_by_the_version_before,
@@ -238,6 +239,25 @@ async def test_instances_of_before_that_need_all_of_their_gpu_keep_their_templat
     sim.add(per_gib("0.0351"))
     await sim.converge()
     assert (asked(sim), pods(sim)) == ({MEMORY: "15360"}, there)
+
+
+async def test_a_service_measured_before_its_neighbours_keeps_what_runs_until_they_are_measured_too() -> None:
+    sim = left_by_the_version_before()
+    add_another_of_before(sim, "abc")
+    for number in (2, 3):
+        sim.api.remove(f"/api/v1/nodes/g{number}")
+    await sim.converge()
+    there = pods(sim)
+    assert len(there) == 4
+    measure(sim, "0.5")
+    await sim.converge()
+    assert pods(sim) == there, "instances are gone for others that wait for GPUs without undeclared pods"
+    assert sim.condition("Feasible")["reason"] == "CapacityTooLow"
+    sim.edit(PROFILE.replace("rm2", "abc"), lambda p: p["spec"].update(computeShare="0.5", sharingMode="TimeSlicing"))
+    await sim.converge()
+    for name in ("rm2", "abc"):
+        assert sim.condition("Ready", name)["status"] == "True"
+        assert sim.service(name)["status"]["plan"]["counts"] == [booked(40)]
 
 
 @pytest.mark.parametrize("change", ["a larger share", "a whole GPU"])
