@@ -54,7 +54,7 @@ _ABOUT = {
     ),
     ConditionType.SHARING_KEPT: (
         "What instances share their GPUs with stays within the bookings of compute, so that no query is slower than\n"
-        "`sharing.maxSlowdown` allows. While it is False, Ready may be True, and its message withdraws the SLO."
+        "`sharing.maxSlowdown` allows. While it is False, its message withdraws the SLO, though Ready may be True."
     ),
     ConditionType.SHARING_UNMEASURED: (
         "Something is missing to share GPUs as planned: the profile of a type in use has no computeShare. True is not\n"

@@ -63,6 +63,21 @@ def max_slowdown(ctx: click.Context, param: click.Parameter, value: str | None) 
         raise click.BadParameter(str(error), ctx, param) from None
 
 
+def quantity(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A Kubernetes quantity above 0, as it was written."""
+    if value is None:
+        return None
+    from hetserve.base.units import parse_quantity  # noqa: PLC0415
+
+    try:
+        above_zero = parse_quantity(value) > 0
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    if not above_zero:
+        raise click.BadParameter(f"{value!r} must be more than zero, for example 3Gi", ctx, param)
+    return value
+
+
 threshold = number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
 weight = number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
 

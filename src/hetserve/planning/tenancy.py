@@ -19,7 +19,7 @@ MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
 
 class Tenancy(StrEnum):
-    """WHOLE: the type is priced by the instance, so its memory is the GPU's. SHARED: a booking of memory and compute.
+    """WHOLE: all memory of a GPU: the type is priced by the instance, or the profile has no gpuMemory. SHARED: a booking.
 
     EXCLUSIVE: one whole GPU by count, paid whole. UNDECLARED: memory alone, as before compute was booked: only what
     already runs so, and nothing is promised beside it.
@@ -67,8 +67,11 @@ def gpu_demand(
         return None
     if service.spec.sharing == "Exclusive":
         return exclusive(instance_type, "spec.sharing is Exclusive")
-    if instance_type.spec.price.per == "Instance" or profile.spec.gpu_memory is None:
+    if instance_type.spec.price.per == "Instance":
         return GpuDemand(Tenancy.WHOLE, quantity_to_mib(gpu.memory))
+    if profile.spec.gpu_memory is None:
+        why = f"ModelProfile {profile.metadata.name} has no gpuMemory; set it to share GPUs"
+        return GpuDemand(Tenancy.WHOLE, quantity_to_mib(gpu.memory), why=why)
     return _shared(instance_type, profile, quantity_to_mib(profile.spec.gpu_memory), rule)
 
 

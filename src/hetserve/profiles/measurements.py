@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from hetserve.profiles.samples import (
 )
 
 MOST_COPIES: Final = 64
+_ALIKE: Final = 0.8
 COPIES: Final = "copies"
 NEIGHBOUR: Final = "neighbour"
 NEIGHBOUR_BATCH: Final = "neighbour_batch"
@@ -77,6 +79,7 @@ def read_measurements(text: str, name: str, model: str, instance_type: str) -> M
     without a value is 1. Raises CsvError with every error.
     """
     table = read_rows(text, name, ["batch"])
+    _refuse_misspelled(table)
     reader = _Reader(table, latency_column(table), model)
     rows = of_type(table, instance_type)
     own = rows
@@ -92,6 +95,19 @@ def read_measurements(text: str, name: str, model: str, instance_type: str) -> M
     for run, latency in queries:
         runs.setdefault(run, []).append(latency)
     return _sorted_out(name, model, {run: tuple(own) for run, own in sorted(runs.items())}, counters)
+
+
+def _refuse_misspelled(table: CsvRows) -> None:
+    """Raises CsvError for a column such as `neighbor`: what it says would be lost, and its lines count as alone."""
+    known = [column for column in (COPIES, NEIGHBOUR, NEIGHBOUR_BATCH) if column not in table.columns]
+    errors = [
+        f"{table.name}, line 1: column {column}: is it {near[0]}? Write it so, or rename the column"
+        for column in table.columns
+        if column not in {COPIES, NEIGHBOUR, NEIGHBOUR_BATCH}
+        and (near := difflib.get_close_matches(column.lower(), known, 1, _ALIKE))
+    ]
+    if errors:
+        raise CsvError(errors)
 
 
 def _sorted_out(

@@ -28,6 +28,7 @@ ENOUGH: Final = 20
 _PARTS: Final = 10
 _STUDENT: Final = 2.262
 _NOTABLE: Final = 1.05
+_FASTEST: Final = 0.8
 _DIGITS: Final = 10_000
 _COUNTER_TELLS: Final = (
     "a counter tells for how long a GPU had work, not how much of it a copy needs, and can be far below the share: "
@@ -64,7 +65,8 @@ class CopiesRun:
     @property
     def share(self) -> Estimate:
         """Greatest share with which this run is possible."""
-        return self.stretch.over(self.copies)
+        s = self.stretch
+        return Estimate(max(s.value, 1.0), max(s.low, 1.0), max(s.high, 1.0)).over(self.copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ def _from_copies(
     copies = [run for run in runs if run.batch == batch and run.model == model]
     _refuse_few(measured, {run: runs[run] for run in copies})
     fits = tuple(CopiesRun(run.copies, len(runs[run]), _stretch(runs[run], alone, run)) for run in copies)
+    _refuse_faster(measured, {run: fit.stretch for run, fit in zip(copies, fits, strict=True)})
     _note_trend(fits, notes)
     return ShareFit(batch, fits[-1].share, fits)
 
@@ -213,8 +216,9 @@ def _factors(measured: Measurements, runs: Mapping[Run, tuple[float, ...]]) -> t
     compared = {*beside, *(Run(run.model, run.batch) for run in beside)}
     _refuse_few(measured, {run: runs[run] for run in sorted(compared)})
     greatest: dict[tuple[str, int], FactorFit] = {}
-    for run in beside:
-        factor = ratio_of_means(runs[run], runs[Run(run.model, run.batch)])
+    ratios = {run: ratio_of_means(runs[run], runs[Run(run.model, run.batch)]) for run in beside}
+    _refuse_faster(measured, ratios)
+    for run, factor in ratios.items():
         fit = FactorFit(run.model, run.batch, run.neighbour_batch, len(runs[run]), factor)
         key = run.model, run.batch
         greatest[key] = max(greatest.get(key, fit), fit, key=lambda one: one.factor.high)
@@ -226,6 +230,18 @@ def _refuse_few(measured: Measurements, runs: Mapping[Run, tuple[float, ...]]) -
         f"{measured.name}: {describe(run)}: {len(own)} queries; at least {ENOUGH} are needed to say how sure a mean is"
         for run, own in runs.items()
         if len(own) < ENOUGH
+    ]
+    if errors:
+        raise CsvError(errors)
+
+
+def _refuse_faster(measured: Measurements, ratios: Mapping[Run, Estimate]) -> None:
+    """Raises CsvError where latencies over those alone are far below 1: nothing of sharing makes a query faster."""
+    errors = [
+        f"{measured.name}: {describe(run)}: {ratio.value:.3g} times the latency of one alone; sharing makes no query "
+        "faster: measure both again, in the same unit, on the same GPU, after its warm-up"
+        for run, ratio in ratios.items()
+        if ratio.high < _FASTEST
     ]
     if errors:
         raise CsvError(errors)

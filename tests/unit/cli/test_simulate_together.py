@@ -157,6 +157,16 @@ def test_an_instance_without_room_is_named_with_the_reason(files: tuple[str, str
     assert "not placed" in table.stdout
 
 
+def test_where_nothing_is_placed_no_stretch_and_no_gpu_are_shown(files: tuple[str, str], tmp_path: Path) -> None:
+    bare = _written(tmp_path / "bare.yaml", [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}}])
+    table = run(files[0], "--together", "--nodes", bare, "--queries", "2000")
+    assert table.exit_code == 3
+    assert table.stdout.count("no query was served") == 2
+    assert "greatest slow-down" not in table.stdout
+    assert "INSTANCES OF" not in table.stdout
+    assert "INSTANCES OF" in run(files[0], "--together", "--nodes", files[1], "--queries", "2000").stdout
+
+
 def test_no_gpu_gets_more_than_its_compute_though_memory_is_there(files: tuple[str, str], tmp_path: Path) -> None:
     """Two instances of each service, 4 of 15 GiB each; 60 % of a GPU's compute is booked by each."""
     services = _measured(files[0], tmp_path / "measured.yaml", share="0.75")
@@ -193,7 +203,8 @@ def test_a_table_says_what_is_alone_and_who_is_where(files: tuple[str, str], tmp
         (("--together", "--nodes", "NODES", "--rate", "9"), "--rate does not go with --together"),
         (("--together", "--nodes", "NODES", "--find-allowable"), "--find-allowable does not go with --together"),
         (("--together", "--nodes", "NODES", "--counts", "g4dn.xlarge=1"), "--counts does not go with --together"),
-        (("--together", "--nodes", "SERVICES"), "item 1 is a 'InstanceType'; only nodes are wanted"),
+        (("--together", "--nodes", "SERVICES"), "item 1: kind 'InstanceType': only Node is wanted\n"),
+        (("--together", "--nodes", "CSV"), "item 1 is no Kubernetes object; write nodes with: kubectl get nodes -o"),
         (("--together", "--nodes", "absent.yaml"), "--nodes absent.yaml"),
         (("--together", "--nodes", "EMPTY"), "no nodes; write them with: kubectl get nodes -o yaml"),
         (("--together", "--nodes", "TWICE"), "node n0 is there twice"),
@@ -207,9 +218,12 @@ def test_bad_input_is_exit_2_with_what_to_do(
         "SERVICES": files[0],
         "EMPTY": _written(tmp_path / "empty.yaml", []),
         "TWICE": _written(tmp_path / "twice.yaml", [_node("n0"), _node("n0")]),
+        "CSV": str(tmp_path / "runs.csv"),
     }
+    (tmp_path / "runs.csv").write_text("model,latency_ms\n" + "rm2,1\n" * 1000)
     result = run(files[0], *(places.get(argument, argument) for argument in arguments))
     assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+    assert len(result.stderr) < 400, "the file's text is not repeated"
 
 
 def test_shares_and_factors_come_from_the_profile() -> None:

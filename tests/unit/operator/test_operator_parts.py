@@ -106,7 +106,7 @@ def test_the_greatest_slow_down_is_a_setting(tmp_path: Path) -> None:
         ("plannerProcesses: 0", "plannerProcesses: 0"),
         ("saturationThreshold: 0", "saturationThreshold: 0"),
         ('sharing: {maxSlowdown: "0.99"}', "sharing.maxSlowdown: '0.99': 0.99 must be at least 1, for example 1.25"),
-        ('sharing: {maxSlowdown: "25 %"}', "sharing.maxSlowdown: '25 %': '25 %' is not a decimal number; write"),
+        ('sharing: {maxSlowdown: "25 %"}', "sharing.maxSlowdown: '25 %': '25 %' is not a decimal number such as"),
         ("sharing: {maxSlowdown: 1.25}", "sharing.maxSlowdown: 1.25: must be a decimal number in quotes"),
         ("- a", "settings are a mapping such as logLevel: info"),
     ],

@@ -53,7 +53,18 @@ CASES = {
     "a type priced by the instance has its GPU whole": Case(
         {"hourly": "0.5", "gpu": T4}, MEASURED, Tenancy.WHOLE, 15360, 0, 500_000
     ),
-    "of a model whose memory nobody knows": Case(BY_MEMORY, {}, Tenancy.WHOLE, 15360, 0, WHOLE_GPU),
+    "of a model whose memory nobody knows": Case(
+        BY_MEMORY, {}, Tenancy.WHOLE, 15360, 0, WHOLE_GPU, "ModelProfile m-t has no gpuMemory; set it to share GPUs"
+    ),
+    "measured, of a model whose memory nobody knows": Case(
+        BY_MEMORY,
+        {"computeShare": "0.5", "sharingMode": "TimeSlicing"},
+        Tenancy.WHOLE,
+        15360,
+        0,
+        WHOLE_GPU,
+        "ModelProfile m-t has no gpuMemory; set it to share GPUs",
+    ),
     "measured: a part of memory and compute, slowed": Case(
         BY_MEMORY, MEASURED, Tenancy.SHARED, 3072, 40, 72_000, slow=1.25
     ),

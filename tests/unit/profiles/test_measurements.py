@@ -98,6 +98,19 @@ def test_neighbours_need_to_be_told_whose_latency_it_is() -> None:
         read("8,b,4,0.1", header="batch,neighbour,neighbour_batch,latency")
 
 
+@pytest.mark.parametrize(
+    ("column", "meant"),
+    [("neighbor", "neighbour"), ("Neighbour", "neighbour"), ("neighbor_batch", "neighbour_batch"), ("Copies", "copies")],
+)
+def test_a_misspelled_column_is_refused_as_its_lines_would_count_as_alone(column: str, meant: str) -> None:
+    with pytest.raises(CsvError, match=f"line 1: column {column}: is it {meant}[?] Write it so, or rename the column"):
+        read("a,8,0.1,2", header=f"model,batch,latency,{column}")
+
+
+def test_columns_of_other_names_are_left_alone() -> None:
+    assert read("a,8,0.1,2,9", header="model,batch,latency,time,batch_id").alone.by_batch == {8: (0.1,)}
+
+
 def test_a_model_that_never_ran_alone_has_no_profile() -> None:
     with pytest.raises(CsvError, match=r"s.csv: no line of a alone \(copies 1 or empty, no neighbour\)"):
         read("a,8,2,,,0.1")

@@ -118,9 +118,10 @@ def runs_file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_copies_and_neighbours_become_fields_of_the_manifest(runs_file: Path, form: str) -> None:
-    result = fit(runs_file, *SHARED, "--sharing-mode", "TimeSlicing", "-o", form)
+    result = fit(runs_file, *SHARED, "--sharing-mode", "TimeSlicing", "--gpu-memory", "3Gi", "-o", form)
     assert (result.exit_code, result.stderr) == (0, "")
     profile = ModelProfile.model_validate((yaml.safe_load if form == "yaml" else json.loads)(result.stdout))
+    assert profile.spec.gpu_memory == "3Gi"
     measured = compute_share(profile.spec)
     assert measured is not None
     assert (measured.share, measured.mode, measured.greatest_factor) == (571_000, "TimeSlicing", 1_080_000)
@@ -128,6 +129,27 @@ def test_copies_and_neighbours_become_fields_of_the_manifest(runs_file: Path, fo
         "table of the means of 100 samples at 1 batches in runs.csv; computeShare at batch 8: "
         "3 copies reach 1.751 (1.751 to 1.751) times the throughput of one"
     )
+
+
+def test_a_profile_without_gpu_memory_is_noted_to_share_nothing(runs_file: Path) -> None:
+    result = fit(runs_file, *SHARED, "--sharing-mode", "MPS")
+    assert "gpuMemory" not in yaml.safe_load(result.stdout)["spec"]
+    assert result.stderr == (
+        "note: no --gpu-memory: set gpuMemory in the profile; without it each instance takes all memory of a GPU\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("3GB", "Invalid value for '--gpu-memory': '3GB' is not a quantity; write for example 500m, 2 or 4Gi"),
+        ("0", "Invalid value for '--gpu-memory': '0' must be more than zero, for example 3Gi"),
+    ],
+)
+def test_gpu_memory_that_is_none_is_bad_input(csv_file: Path, value: str, error: str) -> None:
+    result = fit(csv_file, *OF, "--gpu-memory", value)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert error in result.stderr
 
 
 def test_a_table_shows_every_run_and_what_is_stated(runs_file: Path) -> None:

@@ -78,9 +78,9 @@ def test_values_out_of_range_are_named(values: tuple[int, int, int], error: str)
     ("text", "error"),
     [
         ("0.9", "sharing.maxSlowdown: 0.9 must be at least 1, for example 1.25"),
-        ("NaN", "sharing.maxSlowdown: 'NaN' is not a decimal number; write for example"),
+        ("NaN", "sharing.maxSlowdown: 'NaN' is not a decimal number such as"),
         ("-1.25", "sharing.maxSlowdown: '-1.25' is not a decimal number"),
-        ("1.2500001", "with at most 6 decimals"),
+        ("1.2500001", "at most 6 digits before the point and 6 after"),
     ],
 )
 def test_a_greatest_slow_down_that_none_can_be_is_refused(text: str, error: str) -> None:

@@ -45,6 +45,23 @@ def test_copies_that_do_not_slow_each_other_leave_the_share_open_and_say_so() ->
     assert fit(file_of(copies_of(0.571))).notes == ()
 
 
+@pytest.mark.parametrize("stretch", [0.85, 1.0])
+def test_copies_show_no_share_below_one_of_their_number(stretch: float) -> None:
+    """A clock that warmed up makes the second run faster: two copies still tell of no share below 1 / 2."""
+    assert fit(file_of([*lines(), *lines(stretch, copies=2)])).share.stated == 500_000
+
+
+@pytest.mark.parametrize("runs", [[*lines(0.75, copies=2)], [*lines(1.6, copies=2), *lines(0.75, copies=3)]])
+def test_copies_far_faster_than_one_alone_are_refused(runs: list[str]) -> None:
+    with pytest.raises(CsvError, match=r"copies of a at batch 8: 0.75 times the latency of one alone; .* measure both"):
+        fit(file_of([*lines(), *runs]))
+
+
+def test_a_model_far_faster_beside_this_one_than_alone_is_refused() -> None:
+    with pytest.raises(CsvError, match=r"b at batch 4 beside a at batch 8: 0.75 times the latency of one alone"):
+        fit(file_of(copies_of(0.571), lines(model="b", batch=4), beside(0.75)))
+
+
 def test_copies_that_cost_more_the_more_they_are_say_so() -> None:
     fitted = fit(file_of([*lines(), *lines(1.2, copies=2), *lines(2.1, copies=3)]))
     assert fitted.share.share.value == pytest.approx(0.7)

@@ -18,6 +18,7 @@ from hetserve.placement.decision.wording import refusal_text
 from hetserve.planning.tenancy import GpuDemand, Tenancy
 
 _MOST_BYTES: Final = 64 << 20
+_SHOWN: Final = 63
 RawNode = dict[str, Any]
 
 
@@ -114,9 +115,11 @@ def _items(documents: Iterable[Any]) -> Iterable[Any]:
 
 def _node(item: Any, number: int, path: str) -> RawNode:
     """The node with a UID: a manifest has none."""
-    kind = item.get("kind") if isinstance(item, dict) else item
-    if not isinstance(item, dict) or kind != "Node":
-        refuse(f"--nodes {path}: item {number} is a {kind!r}; only nodes are wanted")
+    if not isinstance(item, dict):
+        refuse(f"--nodes {path}: item {number} is no Kubernetes object; write nodes with: kubectl get nodes -o yaml")
+    kind = item.get("kind")
+    if kind != "Node":
+        refuse(f"--nodes {path}: item {number}: kind {str(kind)[:_SHOWN]!r}: only Node is wanted")
     metadata = item.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str):

@@ -64,23 +64,30 @@ def document(result: PlayedService) -> dict[str, Any]:
 
 
 def table(results: Sequence[PlayedService]) -> str:
-    return text_of([_block(result) for result in results] + [Block("together", (), (_gpus(results),))])
+    gpus = _gpus(results)
+    return text_of([_block(result) for result in results] + ([Block("GPUs", (), (gpus,))] if gpus.row_count else []))
 
 
 def _block(result: PlayedService) -> Block:
     planned, slo = result.planned, result.planned.problem.slo
-    met = {name: "-" if value is None else f"{value:.3f}" for name, value in stretch(result).items()}
     lines = [
         ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)} at {qps_text(planned.rate)}"),
         ("answer", f"the SLO {'holds' if result.holds else 'does not hold'}{_why(result)}"),
         ("late", f"{late_share(result):.2%} of queries"),
-        ("stretch", f"{met['mean']} on average, {met['p99']} at 99 %, {met['most']} at most{_promise(result)}"),
+        ("stretch", _stretch_text(result)),
     ]
     lines += [("alone", note) for note in alone_notes(planned.problem)]
     reasons = dict.fromkeys(one.reason for one in result.instances if one.reason is not None)
     lines += [("not placed", reason) for reason in reasons]
     title = f"{planned.service.metadata.name}: {summary(tuple(planned.counts.items()))} under {planned.policy}"
     return Block(title, tuple(lines))
+
+
+def _stretch_text(result: PlayedService) -> str:
+    met = stretch(result)
+    if None in met.values():
+        return "no query was served"
+    return f"{met['mean']:.3f} on average, {met['p99']:.3f} at 99 %, {met['most']:.3f} at most{_promise(result)}"
 
 
 def _promise(result: PlayedService) -> str:

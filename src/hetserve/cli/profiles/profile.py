@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hetserve.profiles.sharing_fit import SharingFit
 
 _FORMATS = ("yaml", "json", "table")
+_NO_MEMORY = "no --gpu-memory: set gpuMemory in the profile; without it each instance takes all memory of a GPU"
 
 
 @click.group()
@@ -55,6 +56,12 @@ def profile() -> None:
     metavar="N",
     help="Largest batch of the mix, at which the compute share is fitted; default: the largest at which copies ran.",
 )
+@click.option(
+    "--gpu-memory",
+    metavar="QUANTITY",
+    callback=values.quantity,
+    help="GPU memory that an instance holds, for example 3Gi; without it the profile shares no GPU.",
+)
 @click.option("--keep-wild", is_flag=True, help="Keep single cold starts and stalls, which are left out by default.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
 @click.option("--plot", metavar="FILE", callback=plot_file, help="Draw samples and fit: .png or .svg.")
@@ -67,6 +74,7 @@ def fit(  # noqa: PLR0917  options arrive by name
     kind: Any,
     sharing_mode: Any,
     batch: int | None,
+    gpu_memory: str | None,
     keep_wild: bool,
     output: str,
     plot: str | None,
@@ -101,10 +109,11 @@ def fit(  # noqa: PLR0917  options arrive by name
     fitted = fit_samples(measured.alone, kind, keep_wild=keep_wild)
     sharing = _sharing(measured, sharing_mode, batch, keep_wild=keep_wild)
     metadata = (name or f"{model}-{instance_type}", namespace)
-    manifest = _manifest(measured, fitted, sharing, metadata, (model, instance_type))
+    manifest = _manifest(measured, fitted, sharing, metadata, (model, instance_type), gpu_memory)
     if plot is not None:
         draw_or_refuse(lambda: _draw(measured, fitted, sharing, title, plot), plot)
-    for note in (*fitted.notes, *(sharing.notes if sharing else ())):
+    unshared = [_NO_MEMORY] if sharing and gpu_memory is None else []
+    for note in (*fitted.notes, *(sharing.notes if sharing else ()), *unshared):
         messages.note(note)
     text = _table(measured, fitted, sharing, title) if output == "table" else _document(manifest, output)
     click.echo(text, nl=not text.endswith("\n"))
@@ -150,7 +159,12 @@ def _sharing(
 
 
 def _manifest(
-    measured: Measurements, fitted: Fit, sharing: SharingFit | None, metadata: tuple[str, str], of: tuple[str, str]
+    measured: Measurements,
+    fitted: Fit,
+    sharing: SharingFit | None,
+    metadata: tuple[str, str],
+    of: tuple[str, str],
+    gpu_memory: str | None,
 ) -> dict[str, Any]:
     from pydantic import ValidationError  # noqa: PLC0415
 
@@ -169,6 +183,8 @@ def _manifest(
     manifest = profile_manifest(
         name, namespace, model=model, instance_type=instance_type, latency=latency, source=source
     )
+    if gpu_memory is not None:
+        manifest["spec"]["gpuMemory"] = gpu_memory
     if sharing is not None:
         manifest["spec"] |= sharing_fields(sharing)
     try:
