@@ -44,7 +44,7 @@ def _grows(pod: PodFact, offer: Offer) -> bool:
         return False
     if offer.gpu.tenancy is Tenancy.EXCLUSIVE:
         return not pod.whole_gpu
-    return offer.gpu.tenancy is Tenancy.SHARED and pod.gpu_compute in range(1, offer.gpu.compute)
+    return offer.gpu.tenancy is Tenancy.SHARED and pod.gpu_memory > 0 and pod.gpu_compute < offer.gpu.compute
 
 
 def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]) -> int | None:

@@ -49,6 +49,15 @@ def left_by_the_version_before() -> SimulatedOperator:
     return sim
 
 
+def add_another_of_before(sim: SimulatedOperator, name: str) -> None:
+    """A second service like rm2, left by the version before on the same GPUs."""
+    text = BEFORE.read_text().replace(NAME, deployment_name(name, GPU_TYPE)).replace("rm2", name)
+    shared = ("/nodes/", "/instancetypes/")
+    for path, raw in json.loads(text.replace('"uid-', f'"uid-{name}-')).items():
+        if not any(part in path for part in shared):
+            sim.api.objects[path] = raw
+
+
 def measure(sim: SimulatedOperator, share: str) -> None:
     """Applies a profile with another share."""
     sim.edit(PROFILE, lambda profile: profile["spec"].update(share_of(share)))

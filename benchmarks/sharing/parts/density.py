@@ -16,12 +16,13 @@ from hetserve.registry.placement_policies import default_placement_policy
 TITLE: Final = "Density"
 SETS: Final = 60
 GOAL: Final = 1.25
+DENSEST: Final = "BestFit"
 _WORDS: Final = """{sets} sets of 3 to {most} instances that the rule fits on {gpus} T4s, shares and factors drawn as
 above, 1 to 6 GiB, one in four a second instance of a model that is there; every way to share them out is tried.
 Fewest by the rule: bookings at sigma {sigma} sum to at most 100, memory suffices, no model twice on a GPU. Fewest that
 hold: each instance, with Poisson arrivals at .05 to .75 of what it serves alone, keeps an SLO of 1.1 x the p98 that it
 has alone at service times x sigma. Needs: the smallest cluster on which placement finds room for all, one after the
-other. In use: GPUs with an instance when there are {gpus}; worst fit leaves none idle, so that each has room to grow.
+other. In use: GPUs with an instance when there are {gpus}; worst fit spreads over all that there are, on purpose.
 """
 
 
@@ -47,6 +48,7 @@ def describe(data: Json) -> str:
                         f"{ratio:.2f}",
                         ratio <= GOAL,
                     ),
+                    *(_in_use(policy, rows) for policy in dict.fromkeys((default, DENSEST))),
                     (
                         "fewest by the rule over the fewest that hold: the price of the promise",
                         "",
@@ -69,8 +71,24 @@ def _needed(rows: Sequence[Json], policy: str) -> int:
     return sum(row["needs"][policy] for row in rows)
 
 
+def _in_use(policy: str, rows: Sequence[Json]) -> tuple[str, str, str, bool]:
+    _, used, least = _placed(policy, rows)
+    ratio = used / max(least, 1)
+    return (
+        f"GPUs in use of {GPUS} by `{policy}` over the fewest by the rule",
+        f"<= {GOAL}",
+        f"{ratio:.2f}",
+        ratio <= GOAL,
+    )
+
+
+def _placed(policy: str, rows: Sequence[Json]) -> tuple[int, int, int]:
+    """(Sets placed whole on GPUS, GPUs in use then, the fewest of these sets)."""
+    whole = [row for row in rows if row["used"].get(policy) is not None]
+    return len(whole), sum(row["used"][policy] for row in whole), sum(row["rule"] for row in whole)
+
+
 def _line(policy: str, rows: Sequence[Json], rule: int) -> tuple[object, ...]:
-    whole = [row for row in rows if row["used"][policy] is not None]
-    used, least = (sum(figures) for figures in ([row["used"][policy] for row in whole], [row["rule"] for row in whole]))
-    needed, of = _needed(rows, policy), f"{len(whole)} of {len(rows)}"
-    return (f"`{policy}`", needed, f"{needed / rule:.2f}", used, f"{used / max(least, 1):.2f}", of)
+    (whole, used, least), needed = _placed(policy, rows), _needed(rows, policy)
+    in_use = f"{used / max(least, 1):.2f}"
+    return (f"`{policy}`", needed, f"{needed / rule:.2f}", used, in_use, f"{whole} of {len(rows)}")

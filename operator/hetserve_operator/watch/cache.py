@@ -12,7 +12,8 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.offers import DEFAULT_NAMESPACE, namespace_of
-from hetserve.reconcile.capacity import Capacity
+from hetserve.profiles.sharing import compute_share
+from hetserve.reconcile.capacity import Capacity, Kind, kind_of
 from hetserve.reconcile.observed import (
     Broken,
     NodeFact,
@@ -79,6 +80,18 @@ class Cache:
     def profiled(self, instance_type: str) -> set[tuple[str, str | None]]:
         """Namespace and model of each profile on a type."""
         return {place_of(profile) for profile in self.inputs[MODEL_PROFILE.name].by(BY_TYPE, instance_type)}
+
+    def declaring(self, pods: Iterable[PodFact]) -> frozenset[Kind]:
+        """Kinds of neighbours of undeclared pods that declare no compute either and are measured, so that they will."""
+        own = (pod for pod in pods if pod.is_undeclared)
+        beside = (other for pod in own for others in self.capacity.beside(pod).values() for other in others)
+        kinds = {kind_of(pod) for pod in beside if pod.is_undeclared}
+        return frozenset(kind for kind in kinds if kind is not None and self._is_measured(kind))
+
+    def _is_measured(self, kind: Kind) -> bool:
+        namespace, model, instance_type = kind
+        own = (found.spec for found in self.profiles(namespace, model)[0])
+        return any(spec.instance_type == instance_type and compute_share(spec) is not None for spec in own)
 
     def _types_changed(self, _before: object, _after: object) -> None:
         self._types = None

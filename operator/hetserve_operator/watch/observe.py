@@ -103,6 +103,7 @@ class Observer:
             pods=pods,
             foreign_pods=foreign_pods,
             capacity=self._cache.capacity,
+            declaring=self._cache.declaring(pods),
             rendered=memory.rendered(clock),
             refused=memory.refused(clock),
             held=memory.held(clock),

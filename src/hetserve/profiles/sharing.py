@@ -68,7 +68,13 @@ class ComputeShare:
 
     def booking(self, max_slowdown: Millionths) -> Percent:
         """See `compute_booking`."""
-        return compute_booking(self.share, self.greatest_factor, max_slowdown)
+        try:
+            return compute_booking(self.share, self.greatest_factor, max_slowdown)
+        except NotShareableError as error:
+            if self.interference:
+                raise
+            counted = f"under {self.mode} it then counts as {format_ratio(self.greatest_factor)}"
+            raise NotShareableError(f"{error}; no interference is measured, and {counted}: measure it") from None
 
 
 def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:

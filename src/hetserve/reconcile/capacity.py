@@ -14,7 +14,7 @@ last one, and those whose room differs for this service: with its own pods, or w
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -34,6 +34,8 @@ _SPARE: Final = 1000
 
 Service = tuple[str, str]
 """Namespace and name of a service."""
+Kind = tuple[str, str, str]
+"""Namespace, model and instance type of an instance, which one profile describes."""
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -111,10 +113,13 @@ class Capacity:
         offers: Iterable[Offer],
         own: Sequence[PodFact],
         strangers: Sequence[PodFact],
+        *,
+        declaring: Collection[Kind] = (),
     ) -> ClusterFacts:
         """Running instances and room per type for a service of this model.
 
-        own, strangers: pods with the service's label, as just read. They count instead of those remembered.
+        own, strangers: pods with the service's label, as just read. They count instead of those remembered. declaring:
+        pods of these kinds that declare no compute will: instances that are replaced do not wait for them.
         """
         running = Counter(pod.instance_type for pod in own if pod.node is not None)
         special = self._special(service, model, (*own, *strangers))
@@ -124,21 +129,33 @@ class Capacity:
             if not outgrown:
                 types[offer.name] = TypeFacts(running[offer.name], self._room(offer, special))
                 continue
-            left = self._special(service, model, [pod for pod in (*own, *strangers) if pod.uid not in outgrown])
+            left = self._special(service, model, (*own, *strangers), gone=outgrown, declaring=declaring)
             most = running[offer.name] - len(outgrown) + (self._room(offer, left) or 0)
             bound = min(running[offer.name], most)
             types[offer.name] = TypeFacts(bound, most - bound)
         return ClusterFacts(types)
 
-    def _special(self, service: Service, model: str, live: Sequence[PodFact]) -> dict[str, Free | None]:
-        """What is free on each node whose room differs for this service."""
+    def _special(
+        self,
+        service: Service,
+        model: str,
+        live: Sequence[PodFact],
+        *,
+        gone: Collection[str] = (),
+        declaring: Collection[Kind] = (),
+    ) -> dict[str, Free | None]:
+        """What is free on each node whose room differs for this service.
+
+        gone: UIDs of live pods that take nothing. declaring: as of `facts`.
+        """
         by_node: defaultdict[str, list[PodFact]] = defaultdict(list)
         for pod in live:
             if pod.node is not None:
-                by_node[pod.node].append(pod)
+                by_node[pod.node] += [] if pod.uid in gone else [pod]
         names = {*by_node, *self._of_service[service], *self._of_model[model]} & self._nodes.keys()
         for name in names:
-            by_node[name] += [p for p in self._pods_on(name) if (p.namespace, p.service) != service]
+            others = (pod for pod in self._pods_on(name) if (pod.namespace, pod.service) != service)
+            by_node[name] += [pod for pod in others if not (pod.is_undeclared and kind_of(pod) in declaring)]
         return {name: free_on(self._nodes[name], by_node[name], model) for name in names}
 
     def _room(self, offer: Offer, special: Mapping[str, Free | None]) -> int | None:
@@ -272,15 +289,19 @@ def room_in(free: Free | None, offer: Offer) -> int:
 
 
 def is_outgrown(pod: PodFact, offer: Offer) -> bool:
-    """Whether a bound pod of the offer's type books less of its GPU than an instance of it would.
-
-    False for one that declares no compute and will: where all share so, each waits for the others to go.
-    """
+    """Whether a bound pod of the offer's type books less of its GPU than an instance of it would."""
     if pod.node is None or pod.unread is not None or offer.gpu is None:
         return False
     if offer.gpu.tenancy is Tenancy.EXCLUSIVE:
         return not pod.whole_gpu
-    return offer.shares and 0 < pod.gpu_compute < offer.demand.gpu_compute
+    return offer.shares and pod.gpu_memory > 0 and pod.gpu_compute < offer.demand.gpu_compute
+
+
+def kind_of(pod: PodFact) -> Kind | None:
+    """Kind of an instance; None for a pod that is none."""
+    if pod.service is None or pod.model is None or pod.instance_type is None:
+        return None
+    return pod.namespace, pod.model, pod.instance_type
 
 
 def takes_instances(node: NodeFact, instance_type: InstanceType) -> bool:

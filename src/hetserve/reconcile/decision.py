@@ -101,7 +101,8 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         return _unplannable(offers, recorded, service)
     declared = build_problem(service, world.types, world.profiles, None, world.settings, undeclared=undeclared)
     place = (namespace_of(service), service.metadata.name)
-    facts = world.capacity.facts(place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods)
+    asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
+    facts = world.capacity.facts(*asked, declaring=world.declaring)
     problem = build_problem(service, world.types, world.profiles, facts, world.settings, undeclared=undeclared)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem

@@ -38,7 +38,7 @@ def sharing_unmeasured(decision: PlanDecision) -> Finding:
         return Finding("True", Reason.INSTANCES_UNDECLARED, f"{words} until it is measured ({PAGE})")
     alone = _unmeasured(planned, lambda offer: offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE)
     if alone and decision.service.spec.sharing == "Shared":
-        words = f"ModelProfile {alone}: no computeShare, so each instance has a whole GPU"
+        words = f"ModelProfile {alone}: no computeShare, so each instance is planned with a whole GPU"
         return Finding("True", Reason.PLANNED_EXCLUSIVE, f"{words} until it is measured ({PAGE})")
     return Finding("False", Reason.SHARING_MEASURED, "no instance waits for a measurement of what it shares")
 

@@ -15,7 +15,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.api_messages import ApiRefusal
-from hetserve.reconcile.capacity import Capacity
+from hetserve.reconcile.capacity import Capacity, Kind
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, PodFact
 
@@ -51,6 +51,7 @@ class World:
     types: all readable ones; profiles: readable ones of its namespace and model, at least; broken: unreadable ones.
     deployments, pods: of this service, read live. foreign_pods: stranger pods with its label.
     capacity: nodes and pods of the cluster; a step only asks it.
+    declaring: kinds of its pods' neighbours that declare no compute and are measured, so that they will.
     rendered: results of dry runs, by digest.
     refused: the API server's messages by request key, for requests that are not retried yet.
     held: seconds until a Deployment may be repaired; cut_held: the same for repairs that restore the budget.
@@ -69,6 +70,7 @@ class World:
     pods: tuple[PodFact, ...] = ()
     foreign_pods: tuple[PodFact, ...] = ()
     capacity: Capacity = field(default_factory=Capacity)
+    declaring: frozenset[Kind] = frozenset()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
     refused: Mapping[str, ApiRefusal] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import parse_money
+from hetserve.testing.builders import instance_type
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import GPU_TYPE
 from hetserve_operator.testing import SimulatedOperator
@@ -20,10 +21,12 @@ from sharing_scene import (
     NAME,
     PROFILE,
     SERVICE,
+    add_another_of_before,
     asked,
     counts,
     left_by_the_version_before,
     measure,
+    per_gib,
     pods,
     sim_with,
 )
@@ -112,6 +115,27 @@ async def test_a_factor_that_no_booking_keeps_makes_instances_exclusive_and_the_
     assert "interference factor 1.3: is above the greatest slow-down 1.25" in sim.condition("ProfileReady")["message"]
 
 
+async def test_under_mps_a_factor_that_nobody_measured_is_said_to_be_a_default() -> None:
+    sim = sim_with("0.5", budget="0.8")
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(sharingMode="MPS"))
+    sim.settings = sim.settings.__class__(max_slowdown=1_100_000)  # type: ignore[arg-type]
+    sim.restart()
+    await sim.converge()
+    assert asked(sim) == {GPU: "1"}
+    why = sim.condition("ProfileReady")["message"]
+    assert "interference factor 1.18: is above the greatest slow-down 1.1" in why
+    assert "no interference is measured, and under MPS it then counts as 1.18: measure it" in why
+
+
+async def test_a_measurement_that_is_gone_is_not_said_to_have_given_whole_gpus() -> None:
+    sim = await converged("0.5")
+    there = pods(sim)
+    sim.edit(PROFILE, lambda profile: [profile["spec"].pop(key) for key in ("computeShare", "sharingMode")])
+    await sim.converge()
+    assert (pods(sim), asked(sim)) == (there, SHARED_GPU), "the budget buys no whole GPU"
+    assert "is planned with a whole GPU" in sim.condition("SharingUnmeasured")["message"]
+
+
 async def test_an_upgrade_rolls_nothing_that_declares_no_compute() -> None:
     sim = left_by_the_version_before()
     before, plan, there = copy.deepcopy(sim.api.objects[DEPLOYMENT]), sim.service()["status"]["plan"], pods(sim)
@@ -184,6 +208,56 @@ async def test_a_larger_booking_is_rolled_out_one_instance_at_a_time_within_the_
     assert asked(sim) == {MEMORY: "6144", COMPUTE: "65"}
     assert counts(sim) == [booked(65)]
     assert sim.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("change", ["a part of the memory", "a price per GiB"])
+async def test_instances_with_whole_gpus_never_begin_to_share_without_a_booking(change: str) -> None:
+    sim = sim_with(None, budget="1.1")
+    if change == "a part of the memory":
+        sim.edit(PROFILE, lambda profile: profile["spec"].pop("gpuMemory"))
+    else:
+        sim.add(instance_type(GPU_TYPE))
+    await sim.converge()
+    assert asked(sim) == {MEMORY: "15360"}, "not whole by its type, so this shows nothing"
+    if change == "a part of the memory":
+        sim.edit(PROFILE, lambda profile: profile["spec"].update(gpuMemory="6Gi"))
+    else:
+        sim.add(per_gib())
+    await sim.converge()
+    assert asked(sim) == {GPU: "1"}
+    assert sim.condition("SharingUnmeasured")["reason"] == "PlannedExclusive"
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_instances_of_before_that_need_all_of_their_gpu_keep_their_templates() -> None:
+    sim = sim_with(None)
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(gpuMemory="15Gi"))
+    sim.add(instance_type(GPU_TYPE))
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.1"))
+    await sim.converge()
+    there = pods(sim)
+    sim.add(per_gib("0.0351"))
+    await sim.converge()
+    assert (asked(sim), pods(sim)) == ({MEMORY: "15360"}, there)
+
+
+async def test_a_service_measured_before_its_neighbours_keeps_what_runs_until_they_are_measured_too() -> None:
+    sim = left_by_the_version_before()
+    add_another_of_before(sim, "abc")
+    for number in (2, 3):
+        sim.api.remove(f"/api/v1/nodes/g{number}")
+    await sim.converge()
+    there = pods(sim)
+    assert len(there) == 4
+    measure(sim, "0.5")
+    await sim.converge()
+    assert pods(sim) == there, "instances are gone for others that wait for GPUs without undeclared pods"
+    assert sim.condition("Feasible")["reason"] == "CapacityTooLow"
+    sim.edit(PROFILE.replace("rm2", "abc"), lambda p: p["spec"].update(computeShare="0.5", sharingMode="TimeSlicing"))
+    await sim.converge()
+    for name in ("rm2", "abc"):
+        assert sim.condition("Ready", name)["status"] == "True"
+        assert sim.service(name)["status"]["plan"]["counts"] == [booked(40)]
 
 
 @pytest.mark.parametrize("change", ["a larger share", "a whole GPU"])

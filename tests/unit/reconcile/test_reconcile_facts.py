@@ -120,7 +120,7 @@ REPLACED: dict[str, tuple[dict[str, Any], TypeFacts]] = {
         {"own": (pod(**OWN, gpu="1", gpu_memory=MiB(0), gpu_compute=Percent(0), whole_gpu=True),), "given": EXCLUSIVE},
         TypeFacts(1, 0),
     ),
-    "one that declares none, until it is measured": ({"own": (pod(**OWN, gpu_compute=Percent(0)),)}, TypeFacts(1, 1)),
+    "one that declares none": ({"own": (pod(**OWN, gpu_compute=Percent(0)),)}, TypeFacts(1, 0)),
 }
 """Own instances on GPU 0 beside another with 65 % of it, and what runs and has room."""
 
@@ -136,6 +136,23 @@ def test_a_larger_instance_may_have_the_place_of_the_one_that_it_replaces() -> N
     assert facts(own=own)[GPU_TYPE] == TypeFacts(running=2, room=0)
     crowd = (pod(gpu_compute=Percent(65)), pod(gpu="1", gpu_compute=Percent(65)))
     assert facts(own=own, others=crowd)[GPU_TYPE] == TypeFacts(running=0, room=0)
+
+
+@pytest.mark.parametrize(
+    ("declaring", "most"), [((), 0), ((("default", "other", GPU_TYPE),), 2), ((("team", "other", GPU_TYPE),), 0)]
+)
+def test_a_measured_instance_waits_for_neighbours_that_declare_nothing_until_they_are_measured(
+    declaring: tuple[tuple[str, str, str], ...], most: int
+) -> None:
+    capacity = Capacity()
+    capacity.put_node(GPU_NODE)
+    none = Percent(0)
+    for gpu in "01":
+        beside = pod(uid=f"other-{gpu}", gpu=gpu, service="other", instance_type=GPU_TYPE, gpu_compute=none)
+        capacity.put_pod(beside)
+    own = [pod(**OWN, uid=gpu, gpu=gpu, gpu_compute=none) for gpu in "01"]
+    found = capacity.facts(("default", "rm2"), "rm2", SHARED, own, (), declaring=declaring).types[GPU_TYPE]
+    assert found == TypeFacts(running=most, room=0)
 
 
 def test_own_instances_that_wait_reserve_nothing() -> None:
