@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropElement, Replace, always, never
+from mutants.changes import DropElement, DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
 _ROW: Final = "tests/unit/planning/test_compute_row.py"
 _TENANCY: Final = "tests/unit/planning/test_tenancy.py"
 _VERDICT: Final = "tests/unit/planning/test_sharing_verdict.py"
+_FIT: Final = "tests/unit/profiles/test_sharing_fit.py"
 _TOGETHER: Final = "tests/unit/cli/test_simulate_together.py"
 _LEAST_COST: Final = "test_least_cost_fills_the_compute_that_is_free_and_goes_to_another_type"
 _MOST: Final = "test_most_throughput_takes_what_compute_is_free_beside_what_runs"
@@ -122,5 +123,40 @@ SHARED_PLANS: Final = (
         Replace("None if $whole or $gpu is None else $gpu.compute or None", "None"),
         _TOGETHER,
         "test_no_gpu_gets_more_than_its_compute_though_memory_is_there",
+    ),
+    Mutant(
+        "a profile without gpuMemory says nothing of it",
+        "hetserve.planning.tenancy",
+        "gpu_demand",
+        Replace(
+            "GpuDemand(Tenancy.WHOLE, quantity_to_mib($gpu.memory), why=$why)",
+            "GpuDemand(Tenancy.WHOLE, quantity_to_mib($gpu.memory))",
+        ),
+        _TENANCY,
+        "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
+    ),
+    Mutant(
+        "copies faster than one alone show a smaller share",
+        "hetserve.profiles.sharing_fit",
+        "CopiesRun.share",
+        Replace("max($stretch.high, 1.0)", "$stretch.high"),
+        _FIT,
+        "test_copies_show_no_share_below_one_of_their_number",
+    ),
+    Mutant(
+        "runs that are not alike are fitted",
+        "hetserve.profiles.sharing_fit",
+        "_refuse_faster",
+        never("$ratio.high < _FASTEST"),
+        _FIT,
+        "test_copies_far_faster_than_one_alone_are_refused",
+    ),
+    Mutant(
+        "a column neighbor is not read, and its lines count as alone",
+        "hetserve.profiles.measurements",
+        "read_measurements",
+        DropStatement("_refuse_misspelled($table)"),
+        "tests/unit/profiles/test_measurements.py",
+        "test_a_misspelled_column_is_refused_as_its_lines_would_count_as_alone",
     ),
 )
