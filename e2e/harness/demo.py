@@ -188,7 +188,8 @@ def show(cluster: Cluster) -> None:
     console.print(Text(f"Look further:  {kubectl} get hisvc", style="bold"))
     hetserve = _short(Path(sys.executable).parent) / "hetserve"
     console.print(Text(f"Play them:     {kubectl} get nodes -o yaml > nodes.yaml"))
-    console.print(Text(f"               {hetserve} simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml"))
+    play = "simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml"
+    console.print(Text(f"               {hetserve} {play}"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
     console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
     console.print(Text(f"Logs:          {state}/logs"))

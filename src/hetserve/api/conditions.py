@@ -328,7 +328,8 @@ DOCS: tuple[ReasonDoc, ...] = (
         ConditionType.SHARING_UNMEASURED,
         "False",
         Reason.SHARING_MEASURED,
-        "No instance waits for a measurement: each books compute, or needs no share: it has a whole GPU, or runs on a CPU type.",
+        "No instance waits for a measurement: each books compute, or needs no share: it has a whole GPU, or runs on a "
+        "CPU type.",
         "-",
     ),
     ReasonDoc(

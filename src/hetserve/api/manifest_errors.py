@@ -13,7 +13,8 @@ from hetserve.base.units import DURATION_PATTERN, MONEY_PATTERN, QUANTITY_PATTER
 _PATTERNS = {
     DURATION_PATTERN: "is not a duration; write for example 350ms, 1.5s or 2m",
     MONEY_PATTERN: 'is not a price in $/h; write for example "0.526", below 1000000, with at most 6 decimals',
-    RATIO_PATTERN: 'is not a decimal number such as "0.57" or "1.08": no sign, at most 6 digits before the point and 6 after',
+    RATIO_PATTERN: 'is not a decimal number such as "0.57" or "1.08": no sign, at most 6 digits before the point and '
+    "6 after",
     QUANTITY_PATTERN: "is not a quantity; write for example 500m, 2 or 4Gi",
 }
 _MONEY_FIELDS = ("hourly",)

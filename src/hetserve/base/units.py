@@ -75,7 +75,10 @@ def format_money(micro: int) -> str:
 def parse_ratio(text: str) -> Millionths:
     """Millionths of a decimal number with at most six decimals: ``0.571`` -> 571000. Raises ValueError."""
     if not re.fullmatch(RATIO_PATTERN, text):
-        raise ValueError(f"{text!r} is not a decimal number such as 0.57 or 1.08: no sign, at most 6 digits before the point and 6 after")
+        raise ValueError(
+            f"{text!r} is not a decimal number such as 0.57 or 1.08: no sign, at most 6 digits before the point and 6 "
+            "after"
+        )
     return Millionths(int(Decimal(text) * _MICRO))
 
 

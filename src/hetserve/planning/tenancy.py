@@ -19,10 +19,10 @@ MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
 
 class Tenancy(StrEnum):
-    """WHOLE: all memory of a GPU: the type is priced by the instance, or the profile has no gpuMemory. SHARED: a booking.
+    """WHOLE: all memory of a GPU, as the type is priced by the instance, or the profile has no gpuMemory.
 
-    EXCLUSIVE: one whole GPU by count, paid whole. UNDECLARED: memory alone, as before compute was booked: only what
-    already runs so, and nothing is promised beside it.
+    SHARED: a booking of memory and compute. EXCLUSIVE: one whole GPU by count, paid whole. UNDECLARED: memory alone, as
+    before compute was booked: only what already runs so, and nothing is promised beside it.
     """
 
     WHOLE = "Whole"

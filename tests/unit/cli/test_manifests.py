@@ -138,7 +138,7 @@ BAD = {
     ),
     "a share that is none": (
         changed(PROFILE, '"0.5"', "half"),
-        "spec.computeShare: 'half' is not a decimal number such as \"0.57\" or \"1.08\"",
+        'spec.computeShare: \'half\' is not a decimal number such as "0.57" or "1.08"',
     ),
     "a share as a number": (
         changed(PROFILE, '"0.5"', "0.5"),

@@ -100,7 +100,12 @@ def test_neighbours_need_to_be_told_whose_latency_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("column", "meant"),
-    [("neighbor", "neighbour"), ("Neighbour", "neighbour"), ("neighbor_batch", "neighbour_batch"), ("Copies", "copies")],
+    [
+        ("neighbor", "neighbour"),
+        ("Neighbour", "neighbour"),
+        ("neighbor_batch", "neighbour_batch"),
+        ("Copies", "copies"),
+    ],
 )
 def test_a_misspelled_column_is_refused_as_its_lines_would_count_as_alone(column: str, meant: str) -> None:
     with pytest.raises(CsvError, match=f"line 1: column {column}: is it {meant}[?] Write it so, or rename the column"):

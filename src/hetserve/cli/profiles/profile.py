@@ -109,7 +109,7 @@ def fit(  # noqa: PLR0917  options arrive by name
     fitted = fit_samples(measured.alone, kind, keep_wild=keep_wild)
     sharing = _sharing(measured, sharing_mode, batch, keep_wild=keep_wild)
     metadata = (name or f"{model}-{instance_type}", namespace)
-    manifest = _manifest(measured, fitted, sharing, metadata, (model, instance_type), gpu_memory)
+    manifest = _manifest(measured, fitted, sharing, metadata, (model, instance_type), gpu_memory=gpu_memory)
     if plot is not None:
         draw_or_refuse(lambda: _draw(measured, fitted, sharing, title, plot), plot)
     unshared = [_NO_MEMORY] if sharing and gpu_memory is None else []
@@ -164,6 +164,7 @@ def _manifest(
     sharing: SharingFit | None,
     metadata: tuple[str, str],
     of: tuple[str, str],
+    *,
     gpu_memory: str | None,
 ) -> dict[str, Any]:
     from pydantic import ValidationError  # noqa: PLC0415
