@@ -13,6 +13,7 @@ the status says of planning stays.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -50,6 +51,9 @@ _ABSENT_BEFORE: Final = ("gpu_compute=0", "gpu=None", "max_slowdown=None", "unsh
 """Last fields of a problem's values, as they are where no compute is booked."""
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
+)
+_STAYS: Final = (
+    "; what runs stays: it books less of its GPUs than is planned now, and instances that book more find no place there"
 )
 _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
@@ -110,8 +114,11 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         return _unplannable(reason, recorded, service, offers)
     stored = {kind: _stored(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
     problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
+    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None)
+    stays = any(has.running < bound[name] for name, has in facts.types.items())
+    case = _Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute, stays)
     try:
-        return _choose(_Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute), planner)
+        return _choose(case, planner)
     except Exception as error:
         return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
@@ -134,6 +141,7 @@ class _Case:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
     stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of World.
+    stays: instances run of which those that book as planned now would find no place.
     """
 
     service: InferenceService
@@ -144,6 +152,7 @@ class _Case:
     stored: Mapping[ConditionType, Finding | None]
     runs: bool
     books_compute: bool
+    stays: bool = False
 
     @property
     def digest(self) -> str:
@@ -216,6 +225,8 @@ def _judged(case: _Case, answer: Plan, force: _InForce, trial: Trial | None) -> 
     if not answer.feasible:
         if force.followed is not None and (trial is None or trial.holds is not False):
             return _kept(case, force.followed, trial)
+        if case.stays and force.standing is None:
+            answer = replace(answer, message=answer.message + _STAYS)
         return _infeasible(case.service, case.offers, answer, force.recorded, follow=force.standing is not None)
     if rival is not None and not is_better(answer, rival, case.problem, trial):
         return _kept(case, rival, trial)

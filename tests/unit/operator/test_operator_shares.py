@@ -253,6 +253,7 @@ async def test_a_service_measured_before_its_neighbours_keeps_what_runs_until_th
     await sim.converge()
     assert pods(sim) == there, "instances are gone for others that wait for GPUs without undeclared pods"
     assert sim.condition("Feasible")["reason"] == "CapacityTooLow"
+    assert "what runs stays" in sim.condition("Feasible")["message"]
     sim.edit(PROFILE.replace("rm2", "abc"), lambda p: p["spec"].update(computeShare="0.5", sharingMode="TimeSlicing"))
     await sim.converge()
     for name in ("rm2", "abc"):
@@ -283,6 +284,7 @@ async def test_what_runs_stays_where_its_successor_would_find_no_place(change: s
     await sim.converge()
     assert pods(sim) == there, "instances are gone for others that cannot be placed"
     assert sim.condition("Feasible")["reason"] == "CapacityTooLow"
+    assert "what runs stays" in sim.condition("Feasible")["message"]
     assert sim.condition("Ready")["status"] == "False"
     for number in range(2):
         sim.api.remove(f"/api/v1/namespaces/default/pods/other-{number}")
