@@ -87,7 +87,7 @@ def comparison_text(found: SharingComparison, *, is_cost: bool) -> str:
         return f"{name} {summary(one.counts)}, {rate}{money_text(one.cost)}"
 
     sides = f"{side('exclusive', found.exclusive)}; {side('shared', found.shared)}"
-    fluid = " (fluid, not tried)" if found.planner == "flow" else ""
+    fluid = " (both as if no query waited)" if found.planner == "flow" else ""
     return f"{_gain(found, is_cost=is_cost)}: {sides}{fluid}"
 
 

@@ -56,14 +56,14 @@ def test_the_verdict_says_what_sharing_saves(planner: str) -> None:
 def test_planner_flow_compares_what_its_program_says_of_both() -> None:
     made = plan(asked(planner="flow"), quick=True)
     assert (
-        "sharing saves 0.864 $/h: exclusive 3xt4, 1.08 $/h; shared 3xt4, 0.216 $/h (fluid, not tried)" in made.verdict
+        "sharing saves 0.864 $/h: exclusive 3xt4, 1.08 $/h; shared 3xt4, 0.216 $/h (both as if no query waited)" in made.verdict
     )
 
 
 def test_under_a_budget_it_says_what_the_money_carries_each_way() -> None:
     each = "exclusive 2xt4, 50.0 q/s for 0.72 $/h; shared 13xt4, 260.0 q/s for 0.936 $/h"
     assert f"sharing gains 210.0 q/s: {each}" in plan(most("homogeneous")).verdict
-    assert f"sharing gains 210.0 q/s: {each} (fluid, not tried)" in plan(most("flow"), quick=True).verdict
+    assert f"sharing gains 210.0 q/s: {each} (both as if no query waited)" in plan(most("flow"), quick=True).verdict
 
 
 def test_where_memory_is_the_whole_gpu_sharing_costs() -> None:
