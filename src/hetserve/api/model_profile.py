@@ -148,6 +148,11 @@ class ModelProfileSpec(ApiModel):
             "interference needs computeShare beside it: measure copies, too",
             lambda s: s.compute_share is not None or s.interference is None,
         ),
+        Rule(
+            "!has(self.interference) || self.interference.all(e, e.model != self.model)",
+            "interference must name other models: two instances of one model never share a GPU",
+            lambda s: s.interference is None or all(entry.model != s.model for entry in s.interference),
+        ),
     )
 
     model: DnsLabel = Field(description="the model's name, as services give it in spec.model.name")
