@@ -82,8 +82,12 @@ class Cache:
         return {place_of(profile) for profile in self.inputs[MODEL_PROFILE.name].by(BY_TYPE, instance_type)}
 
     def declaring(self, pods: Iterable[PodFact]) -> frozenset[Kind]:
-        """Kinds of neighbours of undeclared pods that declare no compute either and are measured, so that they will."""
-        own = (pod for pod in pods if pod.is_undeclared)
+        """Kinds of neighbours of undeclared pods that declare no compute either, where all are measured, so that they
+        will.
+        """
+        undeclared = [pod for pod in pods if pod.is_undeclared]
+        measured = {kind for kind in set(map(kind_of, undeclared)) if kind is not None and self._is_measured(kind)}
+        own = (pod for pod in undeclared if kind_of(pod) in measured)
         beside = (other for pod in own for others in self.capacity.beside(pod).values() for other in others)
         kinds = {kind_of(pod) for pod in beside if pod.is_undeclared}
         return frozenset(kind for kind in kinds if kind is not None and self._is_measured(kind))

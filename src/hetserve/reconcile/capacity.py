@@ -119,7 +119,7 @@ class Capacity:
         """Running instances and room per type for a service of this model.
 
         own, strangers: pods with the service's label, as just read. They count instead of those remembered. declaring:
-        pods of these kinds that declare no compute will: instances that are replaced do not wait for them.
+        pods of these kinds that declare no compute will: shared instances that are replaced do not wait for them.
         """
         running = Counter(pod.instance_type for pod in own if pod.node is not None)
         special = self._special(service, model, (*own, *strangers))
@@ -129,7 +129,9 @@ class Capacity:
             if not outgrown:
                 types[offer.name] = TypeFacts(running[offer.name], self._room(offer, special))
                 continue
-            left = self._special(service, model, (*own, *strangers), gone=outgrown, declaring=declaring)
+            left = self._special(
+                service, model, (*own, *strangers), gone=outgrown, declaring=declaring if offer.shares else ()
+            )
             most = running[offer.name] - len(outgrown) + (self._room(offer, left) or 0)
             bound = min(running[offer.name], most)
             types[offer.name] = TypeFacts(bound, most - bound)

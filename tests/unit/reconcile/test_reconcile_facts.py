@@ -138,11 +138,16 @@ def test_a_larger_instance_may_have_the_place_of_the_one_that_it_replaces() -> N
     assert facts(own=own, others=crowd)[GPU_TYPE] == TypeFacts(running=0, room=0)
 
 
+_SOON = (("default", "other", GPU_TYPE),)
+
+
 @pytest.mark.parametrize(
-    ("declaring", "most"), [((), 0), ((("default", "other", GPU_TYPE),), 2), ((("team", "other", GPU_TYPE),), 0)]
+    ("given", "declaring", "most"),
+    [(SHARED, (), 0), (SHARED, _SOON, 2), (SHARED, (("team", "other", GPU_TYPE),), 0), (EXCLUSIVE, _SOON, 0)],
+    ids=["not measured", "measured", "measured elsewhere", "in the way of a whole GPU all the same"],
 )
 def test_a_measured_instance_waits_for_neighbours_that_declare_nothing_until_they_are_measured(
-    declaring: tuple[tuple[str, str, str], ...], most: int
+    given: tuple[Offer, ...], declaring: tuple[tuple[str, str, str], ...], most: int
 ) -> None:
     capacity = Capacity()
     capacity.put_node(GPU_NODE)
@@ -151,7 +156,7 @@ def test_a_measured_instance_waits_for_neighbours_that_declare_nothing_until_the
         beside = pod(uid=f"other-{gpu}", gpu=gpu, service="other", instance_type=GPU_TYPE, gpu_compute=none)
         capacity.put_pod(beside)
     own = [pod(**OWN, uid=gpu, gpu=gpu, gpu_compute=none) for gpu in "01"]
-    found = capacity.facts(("default", "rm2"), "rm2", SHARED, own, (), declaring=declaring).types[GPU_TYPE]
+    found = capacity.facts(("default", "rm2"), "rm2", given, own, (), declaring=declaring).types[GPU_TYPE]
     assert found == TypeFacts(running=most, room=0)
 
 
