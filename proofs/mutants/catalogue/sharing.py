@@ -46,6 +46,14 @@ SHARING: Final = (
         "test_a_smaller_booking_changes_no_template_while_the_counts_stay",
     ),
     Mutant(
+        "sharing: a lost measurement takes the booking",
+        BOOKINGS,
+        "booked_types",
+        always("recorded is None"),
+        SHARES,
+        "test_instances_keep_their_bookings_where_a_profile_loses_its_measurement",
+    ),
+    Mutant(
         "sharing: an upgrade rolls what declares no compute",
         BOOKINGS,
         "undeclared_types",

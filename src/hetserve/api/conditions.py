@@ -65,6 +65,7 @@ class Reason(StrEnum):
     # SharingUnmeasured
     SHARING_MEASURED = "SharingMeasured"
     INSTANCES_UNDECLARED = "InstancesUndeclared"
+    BOOKINGS_KEPT = "BookingsKept"
     PLANNED_EXCLUSIVE = "PlannedExclusive"
     # Ready
     ALL_INSTANCES_READY = "AllInstancesReady"
@@ -340,6 +341,14 @@ DOCS: tuple[ReasonDoc, ...] = (
         "message names have no computeShare. Their templates stay as they are; how much they and their neighbours "
         "slow each other down is not bounded.",
         "Measure the profiles: docs/how-to-measure-sharing.md.",
+    ),
+    ReasonDoc(
+        ConditionType.SHARING_UNMEASURED,
+        "True",
+        Reason.BOOKINGS_KEPT,
+        "Instances book compute by a measurement that the ModelProfiles that the message names have lost. Their "
+        "templates and bookings stay as they are.",
+        "Put computeShare back into the profiles, or measure them: docs/how-to-measure-sharing.md.",
     ),
     ReasonDoc(
         ConditionType.SHARING_UNMEASURED,

@@ -9,7 +9,7 @@ from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import QPS, Millionths, parse_duration, parse_money
+from hetserve.base.units import QPS, Millionths, Percent, parse_duration, parse_money
 from hetserve.demand import BatchMix
 from hetserve.planning.offers import Offer, Unplannable, alone, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
@@ -62,15 +62,17 @@ def build_problem(
     settings: PlanSettings | None = None,
     *,
     undeclared: Collection[str] = (),
+    booked: Mapping[str, Percent] | None = None,
 ) -> Problem | Unplannable:
     """Problem of one service, its types sorted by name.
 
     types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. undeclared: types on which
-    the service has instances that hold GPU memory and declare no compute. Returns Unplannable with
+    the service has instances that hold GPU memory and declare no compute. booked: percent of compute that others of its
+    instances book, by type: what a type keeps whose profile is not measured any more. Returns Unplannable with
     InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or LoadUnknown.
     """
     settings, facts = settings or PlanSettings(), world or ClusterFacts()
-    offers = resolve_offers(service, types, profiles, SharingRule(settings.max_slowdown, undeclared))
+    offers = resolve_offers(service, types, profiles, SharingRule(settings.max_slowdown, undeclared, booked or {}))
     if isinstance(offers, Unplannable):
         return offers
     spec, shares = service.spec, any(offer.shares for offer in offers.usable)

@@ -63,7 +63,16 @@ def plan(
         return infeasible(
             problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
         )
-    return with_sharing(problem, checked(problem, made), plan)
+    return _weighed(problem, checked(problem, made))
+
+
+def _weighed(problem: Problem, made: Plan) -> Plan:
+    """The plan with what its verdict says of sharing; a defect there costs the words, not the plan."""
+    try:
+        return with_sharing(problem, made, plan)
+    except Exception as failure:
+        words = f"what sharing saves is not known: {type(failure).__name__}: {failure}"
+        return dataclasses.replace(made, verdict=f"{made.verdict}; {words}")
 
 
 def has_judge(problem: Problem) -> bool:

@@ -122,6 +122,8 @@ def alone_notes(problem: Problem) -> tuple[str, ...]:
 
 
 def _tenancy_text(tenancy: Tenancy, why: str) -> str:
+    if tenancy is Tenancy.SHARED:
+        return f"its instances keep the booking of their plan: {why}"
     if tenancy is Tenancy.UNDECLARED:
         return f"its pods share GPUs without a booking, and nothing is promised beside others: {why}"
     return f"planned with a GPU of its own: {why}"

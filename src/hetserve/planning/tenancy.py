@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -52,10 +52,14 @@ class GpuDemand:
 
 @dataclass(frozen=True, slots=True)
 class SharingRule:
-    """max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute."""
+    """max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
+
+    booked: percent by instance type, that instances of the service book already.
+    """
 
     max_slowdown: Millionths = DEFAULT_MAX_SLOWDOWN
     undeclared: Collection[str] = ()
+    booked: Mapping[str, Percent] = field(default_factory=dict)
 
 
 def gpu_demand(
@@ -79,6 +83,8 @@ def _shared(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rul
     measured, name = compute_share(profile.spec), profile.metadata.name
     if measured is None:
         why = f"ModelProfile {name} has no computeShare; {MEASURE}"
+        if booked := rule.booked.get(instance_type.metadata.name):
+            return GpuDemand(Tenancy.SHARED, memory, booked, why)
         if instance_type.metadata.name in rule.undeclared:
             return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
         return exclusive(instance_type, why)

@@ -39,6 +39,13 @@ def undeclared_types(world: World, recorded: PlanRecord | None) -> frozenset[str
     return frozenset(filter(None, found - had_whole))
 
 
+def booked_types(recorded: PlanRecord | None) -> Mapping[str, Percent]:
+    """Percent that instances of the recorded plan book, by type: what stays where a profile loses its measurement."""
+    if recorded is None:
+        return {}
+    return {name: recorded.gpus.booked[name] for name in recorded.nonzero.keys() & recorded.gpus.booked.keys()}
+
+
 def _undeclared_memory(deployment: RawObject) -> MiB:
     """MiB that each pod asks of its GPU without compute; 0: none, or where it cannot be read."""
     try:

@@ -16,6 +16,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
@@ -28,7 +29,7 @@ from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
 from hetserve.planning.tenancy import SharingRule, Tenancy
-from hetserve.reconcile.bookings import as_recorded, is_booked_right, recorded_gpus, undeclared_types
+from hetserve.reconcile.bookings import as_recorded, booked_types, is_booked_right, recorded_gpus, undeclared_types
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, kept_record, plan_record, read_record, summary
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
@@ -98,16 +99,25 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     problem_text = stored_problem(service, world)
     if problem_text is not None:
         return _unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
-    undeclared = undeclared_types(world, recorded)
-    sharing = SharingRule(world.settings.max_slowdown, undeclared)
+    undeclared, booked = undeclared_types(world, recorded), booked_types(recorded)
+    sharing = SharingRule(world.settings.max_slowdown, undeclared, booked)
     offers = resolve_offers(service, world.types, world.profiles, sharing)
     if isinstance(offers, Unplannable):
         return _unplannable(offers, recorded, service)
-    declared = build_problem(service, world.types, world.profiles, None, world.settings, undeclared=undeclared)
+    asks = partial(
+        build_problem,
+        service,
+        world.types,
+        world.profiles,
+        settings=world.settings,
+        undeclared=undeclared,
+        booked=booked,
+    )
+    declared = asks(None)
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
     facts = world.capacity.facts(*asked, declaring=world.declaring)
-    problem = build_problem(service, world.types, world.profiles, facts, world.settings, undeclared=undeclared)
+    problem = asks(facts)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
         assert isinstance(reason, Unplannable)  # noqa: S101

@@ -36,6 +36,10 @@ def sharing_unmeasured(decision: PlanDecision) -> Finding:
     if undeclared:
         words = f"ModelProfile {undeclared}: no computeShare, so instances declare no compute and keep their templates"
         return Finding("True", Reason.INSTANCES_UNDECLARED, f"{words} until it is measured ({PAGE})")
+    kept = _unmeasured(planned, lambda offer: offer.shares)
+    if kept:
+        words = f"ModelProfile {kept}: no computeShare any more, so instances keep their bookings and their templates"
+        return Finding("True", Reason.BOOKINGS_KEPT, f"{words} until it is measured ({PAGE})")
     alone = _unmeasured(planned, lambda offer: offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE)
     if alone and decision.service.spec.sharing == "Shared":
         words = f"ModelProfile {alone}: no computeShare, so each instance is planned with a whole GPU"

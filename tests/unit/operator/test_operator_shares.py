@@ -127,13 +127,21 @@ async def test_under_mps_a_factor_that_nobody_measured_is_said_to_be_a_default()
     assert "no interference is measured, and under MPS it then counts as 1.18: measure it" in why
 
 
-async def test_a_measurement_that_is_gone_is_not_said_to_have_given_whole_gpus() -> None:
-    sim = await converged("0.5")
-    there = pods(sim)
+@pytest.mark.parametrize("budget", ["0.8", "0.3"])
+async def test_instances_keep_their_bookings_where_a_profile_loses_its_measurement(budget: str) -> None:
+    sim = await converged("0.5", budget=budget)
+    there, planned = pods(sim), counts(sim)
     sim.edit(PROFILE, lambda profile: [profile["spec"].pop(key) for key in ("computeShare", "sharingMode")])
     await sim.converge()
-    assert (pods(sim), asked(sim)) == (there, SHARED_GPU), "the budget buys no whole GPU"
-    assert "is planned with a whole GPU" in sim.condition("SharingUnmeasured")["message"]
+    assert (pods(sim), asked(sim), counts(sim)) == (there, SHARED_GPU, planned)
+    condition = sim.condition("SharingUnmeasured")
+    assert (condition["status"], condition["reason"]) == ("True", "BookingsKept")
+    assert "rm2-g4dn-xlarge" in condition["message"]
+
+    measure(sim, "0.5")
+    await sim.converge()
+    assert (pods(sim), counts(sim)) == (there, planned)
+    assert sim.condition("SharingUnmeasured")["status"] == "False"
 
 
 async def test_an_upgrade_rolls_nothing_that_declares_no_compute() -> None:

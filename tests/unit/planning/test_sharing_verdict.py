@@ -171,3 +171,15 @@ def test_a_status_holds_the_verdict_of_long_names() -> None:
     made: Plan = plan(asked())
     assert "sharing saves" in plan_record(made, "x", RecordedGpus()).verdict
     assert len(made.verdict) < 1000
+
+
+def test_a_defect_in_what_is_said_of_sharing_costs_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ArithmeticError("no sides")
+
+    sound = plan(asked())
+    monkeypatch.setattr("hetserve.planning.sharing.compare_sharing", broken)
+    made = plan(asked())
+    assert made.feasible
+    assert made.counts == sound.counts
+    assert made.verdict.endswith("what sharing saves is not known: ArithmeticError: no sides")
