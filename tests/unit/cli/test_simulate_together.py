@@ -84,6 +84,13 @@ def _measured(services: str, path: Path, *, share: str = "0.4", factor: str = "1
     return _written(path, manifests)
 
 
+def test_the_keys_are_those_of_the_help(files: tuple[str, str], tmp_path: Path) -> None:
+    one, _ = answer(_measured(files[0], tmp_path / "measured.yaml", factor="1.1"), files[1], code=3)
+    text = CliRunner().invoke(app, ["simulate", "--help"]).output
+    for key in {*one, *one["stretch"], *one["instances"][0], *one["runs"][0]}:
+        assert key in text, f"{key} is not in the help"
+
+
 def test_each_service_is_judged_beside_the_others(files: tuple[str, str], tmp_path: Path) -> None:
     services = _measured(files[0], tmp_path / "measured.yaml", factor="1.1")
     one, two = answer(services, files[1], code=3)

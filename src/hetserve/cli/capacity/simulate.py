@@ -58,6 +58,14 @@ def simulate(files: tuple[str, ...], service: str | None, output: str, plot: str
     --queries counts per service on average.
 
     \b
+    Keys of -o json and yaml with --together: service, namespace, model, counts {type: instances}, offeredQPS,
+      sloSeconds, percentile, holds, violationRatio (share of late queries), unmeasuredShares [types],
+      stretch {mean, p99, most} (service time / that alone; null: nothing served),
+      maxSlowdown and types (as of hetserve plan), withinMaxSlowdown (null: no GPU is shared),
+      instances [type, tenancy, node, gpu, notPlaced (why, or null)], seeds,
+      runs [a seed each: holds, queries, violations, violationRatio, unserved, backlogGrows,
+      latencySeconds {p50, ...}, stretch].
+    \b
     Exit code: 0 the SLO holds (at the given load, or at some load), 3 it does not, 2 bad input.
 
     \b
