@@ -121,7 +121,7 @@ SHARING: Final = (
         "sharing: measured neighbours wait for each other",
         "hetserve_operator.watch.cache",
         "Cache.declaring",
-        Replace("self._is_measured(kind)", "False"),
+        Replace("frozenset($kinds)", "frozenset()"),
         SHARES,
         "test_a_service_measured_before_its_neighbours_keeps_what_runs_until_they_are_measured_too",
     ),
