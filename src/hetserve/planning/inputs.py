@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import QPS, Millionths, Percent, parse_duration, parse_money
+from hetserve.base.units import QPS, Millionths, parse_duration, parse_money
 from hetserve.demand import BatchMix
 from hetserve.planning.offers import Offer, Unplannable, alone, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
@@ -61,18 +61,17 @@ def build_problem(
     world: ClusterFacts | None = None,
     settings: PlanSettings | None = None,
     *,
-    undeclared: Collection[str] = (),
-    booked: Mapping[str, Percent] | None = None,
+    sharing: SharingRule | None = None,
 ) -> Problem | Unplannable:
     """Problem of one service, its types sorted by name.
 
-    types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. undeclared: types on which
-    the service has instances that hold GPU memory and declare no compute. booked: percent of compute that others of its
-    instances book, by type: what a type keeps whose profile is not measured any more. Returns Unplannable with
-    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or LoadUnknown.
+    types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. sharing: None: the settings'
+    sigma, and no instance runs. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing,
+    ProfileConflict or LoadUnknown.
     """
     settings, facts = settings or PlanSettings(), world or ClusterFacts()
-    offers = resolve_offers(service, types, profiles, SharingRule(settings.max_slowdown, undeclared, booked or {}))
+    sharing = sharing or SharingRule(settings.max_slowdown)
+    offers = resolve_offers(service, types, profiles, sharing)
     if isinstance(offers, Unplannable):
         return offers
     spec, shares = service.spec, any(offer.shares for offer in offers.usable)
@@ -87,7 +86,7 @@ def build_problem(
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
         mix=_mix(service),
-        types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), settings.max_slowdown) for o in offers.usable),
+        types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), sharing) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
         saturation_threshold=settings.saturation_threshold,
@@ -96,8 +95,8 @@ def build_problem(
         pools=facts.pools,
         left_out=offers.left_out,
         planner=spec.planner,
-        unshared=tuple(_option(alone(o), TypeFacts(), settings.max_slowdown) for o in offers.usable) if shares else (),
-        max_slowdown=settings.max_slowdown if shares else None,
+        unshared=tuple(_option(alone(o), TypeFacts(), sharing) for o in offers.usable) if shares else (),
+        max_slowdown=sharing.max_slowdown if shares else None,
     )
 
 
@@ -108,7 +107,7 @@ def _mix(service: InferenceService) -> BatchMix:
     return BatchMix.of((entry.batch, entry.weight) for entry in load.batch_sizes)
 
 
-def _option(offer: Offer, facts: TypeFacts, max_slowdown: Millionths) -> TypeOption:
+def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:
     """The type as planned: where instances share, every service time is the longest that the bookings allow."""
     profile = profile_from_spec(offer.profile.spec)
     limits = [
@@ -119,7 +118,7 @@ def _option(offer: Offer, facts: TypeFacts, max_slowdown: Millionths) -> TypeOpt
     return TypeOption(
         name=offer.name,
         price=offer.price,
-        profile=slowed(profile, max_slowdown / ONE) if offer.shares else profile,
+        profile=slowed(profile, sharing.max_slowdown / ONE) if offer.shares else profile,
         max_instances=min(limits) if limits else None,
         min_instances=offer.type.spec.min_instances,
         running=facts.running,

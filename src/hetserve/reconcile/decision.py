@@ -16,7 +16,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
@@ -99,25 +98,15 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     problem_text = stored_problem(service, world)
     if problem_text is not None:
         return _unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
-    undeclared, booked = undeclared_types(world, recorded), booked_types(recorded)
-    sharing = SharingRule(world.settings.max_slowdown, undeclared, booked)
+    sharing = SharingRule(world.settings.max_slowdown, undeclared_types(world, recorded), booked_types(recorded))
     offers = resolve_offers(service, world.types, world.profiles, sharing)
     if isinstance(offers, Unplannable):
         return _unplannable(offers, recorded, service)
-    asks = partial(
-        build_problem,
-        service,
-        world.types,
-        world.profiles,
-        settings=world.settings,
-        undeclared=undeclared,
-        booked=booked,
-    )
-    declared = asks(None)
+    declared = build_problem(service, world.types, world.profiles, None, world.settings, sharing=sharing)
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
     facts = world.capacity.facts(*asked, declaring=world.declaring)
-    problem = asks(facts)
+    problem = build_problem(service, world.types, world.profiles, facts, world.settings, sharing=sharing)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
         assert isinstance(reason, Unplannable)  # noqa: S101

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from hetserve.api.conditions import Reason
@@ -32,24 +32,25 @@ def sharing_unmeasured(decision: PlanDecision) -> Finding:
     if decision.record is None or decision.service is None or not decision.offers:
         return NOT_PLANNED
     planned = [offer for name, offer in sorted(decision.offers.items()) if name in decision.counts]
-    undeclared = _unmeasured(planned, lambda offer: offer.gpu is not None and offer.gpu.tenancy is Tenancy.UNDECLARED)
+    undeclared = _unmeasured(planned, Tenancy.UNDECLARED)
     if undeclared:
         words = f"ModelProfile {undeclared}: no computeShare, so instances declare no compute and keep their templates"
         return Finding("True", Reason.INSTANCES_UNDECLARED, f"{words} until it is measured ({PAGE})")
-    kept = _unmeasured(planned, lambda offer: offer.shares)
+    kept = _unmeasured(planned, Tenancy.SHARED)
     if kept:
         words = f"ModelProfile {kept}: no computeShare any more, so instances keep their bookings and their templates"
         return Finding("True", Reason.BOOKINGS_KEPT, f"{words} until it is measured ({PAGE})")
-    alone = _unmeasured(planned, lambda offer: offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE)
+    alone = _unmeasured(planned, Tenancy.EXCLUSIVE)
     if alone and decision.service.spec.sharing == "Shared":
         words = f"ModelProfile {alone}: no computeShare, so each instance is planned with a whole GPU"
         return Finding("True", Reason.PLANNED_EXCLUSIVE, f"{words} until it is measured ({PAGE})")
     return Finding("False", Reason.SHARING_MEASURED, "no instance waits for a measurement of what it shares")
 
 
-def _unmeasured(offers: Sequence[Offer], kind: Callable[[Offer], bool]) -> str:
-    found = [o.profile.metadata.name for o in offers if o.profile.spec.compute_share is None and kind(o)]
-    return _few(found, ", ")
+def _unmeasured(offers: Sequence[Offer], tenancy: Tenancy) -> str:
+    """Profiles without a share, of types whose instances have their GPUs so."""
+    alike = [offer for offer in offers if offer.gpu is not None and offer.gpu.tenancy is tenancy]
+    return _few([offer.profile.metadata.name for offer in alike if offer.profile.spec.compute_share is None], ", ")
 
 
 def _few(words: Sequence[str], joint: str) -> str:

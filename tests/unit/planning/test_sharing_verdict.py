@@ -10,6 +10,7 @@ import pytest
 from hetserve.api.conditions import Reason
 from hetserve.planning import ClusterFacts, Plan, Pool, Problem, ResourceAmounts, TypeFacts, build_problem, plan
 from hetserve.planning.sharing import alone_notes
+from hetserve.planning.tenancy import SharingRule
 from hetserve.testing.planning import inference_service, instance_type, model_profile
 
 GPUS = {"t4": ("0.024", "Tesla-T4", "15360Mi", "40ms"), "v100": ("0.191", "Tesla-V100", "32768Mi", "20ms")}
@@ -106,7 +107,7 @@ def test_a_problem_with_many_reasons_names_some_and_counts_the_rest() -> None:
 def test_what_runs_without_a_booking_is_said_to_promise_nothing() -> None:
     types = [instance_type("t4", "0.024", per="GiB", gpu=_gpu("t4"))]
     profiles = [model_profile("m", "t4", gpuMemory="3Gi", latency=_latency("t4"))]
-    built = build_problem(inference_service(), types, profiles, undeclared=("t4",))
+    built = build_problem(inference_service(), types, profiles, sharing=SharingRule(undeclared=("t4",)))
     assert isinstance(built, Problem)
     (note,) = alone_notes(built)
     assert note.startswith("t4: its pods share GPUs without a booking, and nothing is promised beside others: ")

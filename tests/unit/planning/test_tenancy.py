@@ -131,8 +131,9 @@ def offer_of(case: Case) -> Offer:
 
 def problem_of(case: Case) -> Problem:
     service, types, profiles = _objects(case)
-    settings = PlanSettings(max_slowdown=Millionths(case.sigma))
-    built = build_problem(service, types, profiles, settings=settings, undeclared=case.undeclared)
+    sigma = Millionths(case.sigma)
+    running = SharingRule(sigma, case.undeclared) if case.undeclared else None
+    built = build_problem(service, types, profiles, settings=PlanSettings(max_slowdown=sigma), sharing=running)
     assert isinstance(built, Problem), built
     return built
 
