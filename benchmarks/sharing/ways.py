@@ -75,11 +75,10 @@ class Way:
 
     def _problem(self, service: InferenceService, manifests: Manifests, facts: ClusterFacts | None = None) -> Problem:
         profiles = self._profiles(manifests)
-        return planned(build_problem(service, manifests.types, profiles, facts, undeclared=self._undeclared(manifests)))
+        return planned(build_problem(service, manifests.types, profiles, facts, sharing=self._rule(manifests)))
 
     def _offers(self, service: InferenceService, manifests: Manifests) -> dict[str, Offer]:
-        rule = SharingRule(undeclared=self._undeclared(manifests))
-        found = resolve_offers(service, manifests.types, self._profiles(manifests), rule)
+        found = resolve_offers(service, manifests.types, self._profiles(manifests), self._rule(manifests))
         if isinstance(found, Unplannable):
             raise NotPlannedError(str(found.reason), found.message)
         shares = {(p.spec.model, p.spec.instance_type): p for p in manifests.profiles}
@@ -95,8 +94,9 @@ class Way:
     def _profiles(self, manifests: Manifests) -> Sequence[ModelProfile]:
         return manifests.profiles if self.booked else [without_share(profile) for profile in manifests.profiles]
 
-    def _undeclared(self, manifests: Manifests) -> Sequence[str]:
-        return () if self.booked else [each.metadata.name for each in manifests.types]
+    def _rule(self, manifests: Manifests) -> SharingRule:
+        undeclared = [] if self.booked else [each.metadata.name for each in manifests.types]
+        return SharingRule(undeclared=undeclared)
 
 
 BEFORE: Final = Way(booked=False)
