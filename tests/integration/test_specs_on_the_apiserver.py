@@ -42,7 +42,7 @@ def test_a_query_has_a_greatest_length(bare_cluster: Cluster, length: int, good:
 
 def test_only_fields_under_no_rule_across_fields_are_filled_in(bare_cluster: Cluster, namespace: str) -> None:
     scaled = {"spec.objective": "MinCost", "spec.load": builders.REMOVED, "spec.metrics": {"source": "Hetserve"}}
-    scaling = {"scaleUp": {}, "scaleDown": {}}
+    scaling: dict[str, Any] = {"scaleUp": {}, "scaleDown": {}}
     service = builders.service(overrides={"metadata.namespace": namespace, "spec.scaling": scaling, **scaled})
 
     (stored,) = bare_cluster.apply(service)
