@@ -33,7 +33,7 @@ HOST: Final = "127.0.0.1"
 class Component:
     """One process; its service account and its ConfigMap have its name.
 
-    `replica`: distinguishes processes of one component. `port`: open once it works.
+    `replica`: distinguishes processes of one component. `port`: open once it works. `metrics_port`: serves /metrics.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Component:
     port: int | None = None
     replica: str = ""
     flags: tuple[str, ...] = ()
+    metrics_port: int | None = None
 
     @property
     def process(self) -> str:
@@ -66,13 +67,18 @@ class Component:
     def settings_file(self, folder: StateFolder) -> Path:
         return folder.path / "settings" / f"{self.name}.yaml"
 
+    def write_settings(self, kube: Kube, folder: StateFolder) -> None:
+        """Settings from the component's ConfigMap."""
+        config_map = kube.get("configmaps", self.name, SYSTEM_NAMESPACE)
+        write_whole(self.settings_file(folder), config_map["data"][self.settings_key])
+
 
 def components(ports: Ports) -> tuple[Component, ...]:
     """In the order of their start."""
     return (
-        Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz", ports.extender),
+        _probed("hetserve-extender", ports.extender_probe, port=ports.extender),
         Component("hetserve-scheduler", "scheduler.yaml", f"https://{HOST}:{ports.scheduler}/readyz"),
-        Component("hetserve-operator", "settings.yaml", f"http://{HOST}:{ports.operator_probe}/readyz"),
+        _probed("hetserve-operator", ports.operator_probe),
     )
 
 
@@ -86,7 +92,14 @@ def standbys(ports: Ports) -> tuple[Component, ...]:
 
 def _standby(name: str, probe: int) -> Component:
     flags = ("--probe-port", str(probe), "--identity", "standby")
-    return Component(name, "settings.yaml", f"http://{HOST}:{probe}/readyz", replica="standby", flags=flags)
+    return _probed(name, probe, replica="standby", flags=flags)
+
+
+def _probed(
+    name: str, probe: int, *, port: int | None = None, replica: str = "", flags: tuple[str, ...] = ()
+) -> Component:
+    ready = f"http://{HOST}:{probe}/readyz"
+    return Component(name, "settings.yaml", ready, port, replica, flags, metrics_port=probe)
 
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
@@ -141,12 +154,6 @@ def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = S
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, yaml.safe_dump(config), mode=0o600)
     return path
-
-
-def write_settings(kube: Kube, folder: StateFolder, component: Component) -> None:
-    """Settings from the component's ConfigMap."""
-    config_map = kube.get("configmaps", component.name, SYSTEM_NAMESPACE)
-    write_whole(component.settings_file(folder), config_map["data"][component.settings_key])
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
