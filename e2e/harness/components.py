@@ -27,6 +27,8 @@ CHART: Final = ROOT / "charts" / "hetserve"
 RELEASE: Final = "hetserve"
 TOKEN_SECONDS: Final = 365 * 24 * 3600
 HOST: Final = "127.0.0.1"
+ASK_INTERVAL: Final = "1s"
+"""Prometheus scrapes as often: scenarios have windows of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ def _probed(
 
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
-    """Chart values for components that run as processes."""
-    return {
+    """Chart values for components that run as processes, and for Prometheus beside them, whether it runs or not."""
+    return _measured(ports) | {
         "components": {"enabled": False},
         "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
         "operator": {"probePort": ports.operator_probe},
@@ -113,6 +115,13 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
             "kubeconfig": str(folder.account("hetserve-scheduler")),
         },
     }
+
+
+def _measured(ports: Ports) -> dict[str, Any]:
+    """Where the operator asks for measurements; nothing from a chart that does not know it."""
+    if "metrics" not in yaml.safe_load((CHART / "values.yaml").read_text()):
+        return {}
+    return {"metrics": {"prometheus": {"url": f"http://{HOST}:{ports.prometheus}", "interval": ASK_INTERVAL}}}
 
 
 def install_chart(

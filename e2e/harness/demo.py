@@ -314,21 +314,25 @@ def _scale(text: str) -> float:
     return scale
 
 
+def _run(state: Path, given: argparse.Namespace) -> int:
+    match given.command:
+        case "up":
+            return up(state, with_prometheus=given.prometheus, launch_scale=given.launch_times)
+        case "status":
+            return status(state)
+        case "down":
+            return down(state)
+        case action:
+            return act(state, Action(action), given.component)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Returns 0, or 1 after an error on stderr. Raises SystemExit(2) for arguments that do not fit."""
     given = _parser().parse_args(arguments)
     state = Path(os.environ.get("HETSERVE_DEMO_DIR", ROOT / ".demo")).resolve()
     try:
         with _one_at_a_time(state):
-            match given.command:
-                case "up":
-                    return up(state, with_prometheus=given.prometheus, launch_scale=given.launch_times)
-                case "status":
-                    return status(state)
-                case "down":
-                    return down(state)
-                case _:
-                    return act(state, Action(given.command), given.component)
+            return _run(state, given)
     except (ToolError, AssertionError, RuntimeError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
