@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
+import math
 import os
 import sys
 import tempfile
@@ -130,6 +131,10 @@ def _hetserve(cluster: Cluster, progress: DemoProgress) -> None:
 
 def _launch_times(cluster: Cluster, scale: float | None) -> None:
     """Applies the samples' InstanceTypes first, so that no pod of theirs is Ready sooner."""
+    if not cluster.kube.serves("stages"):
+        if scale is not None:
+            raise DemoError("this demo is of an earlier version and plays no launch times: `make demo-down` first")
+        return
     types = [d for d in read_manifests(*sorted(SAMPLES.glob("*.yaml"))) if d["kind"] == "InstanceType"]
     names = [type_["metadata"]["name"] for type_ in types]
     if scale is None:
@@ -308,8 +313,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _scale(text: str) -> float:
-    scale = float(text)
-    if not 0 <= scale < float("inf"):
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = math.nan
+    if not 0 <= scale < math.inf:
         raise argparse.ArgumentTypeError(f"{text}: must be a number of 0 or more")
     return scale
 

@@ -27,11 +27,11 @@ class Action(StrEnum):
 
 
 HELP: Final[Mapping[Action, str]] = {
-    Action.START: "start it, with the data that it had",
-    Action.STOP: "end it in order (SIGTERM)",
-    Action.KILL: "end it at once (SIGKILL)",
-    Action.FREEZE: "halt it without ending it (SIGSTOP): it keeps its ports, its Lease runs out",
-    Action.THAW: "let a frozen one go on (SIGCONT)",
+    Action.START: "start a component, with the data that it had",
+    Action.STOP: "end a component in order (SIGTERM)",
+    Action.KILL: "end a component at once (SIGKILL)",
+    Action.FREEZE: "halt a component without ending it (SIGSTOP): it keeps its ports, its Lease runs out",
+    Action.THAW: "let a frozen component go on (SIGCONT)",
 }
 _REFUSED: Final[Mapping[tuple[Action, Condition], str]] = {
     (Action.START, Condition.RUNS): "runs already",
