@@ -60,14 +60,17 @@ def test_a_frozen_prometheus_does_not_answer_and_goes_on_when_thawed(cluster: Cl
     prometheus.wait_until_scraped(*OURS)
 
 
-def test_an_exporter_more_is_scraped_until_it_is_forgotten(cluster: Cluster, prometheus: Prometheus) -> None:
-    prometheus.scrape("itself", cluster.ports.prometheus, {"namespace": "shop"})
-    (sample,) = prometheus.query('prometheus_build_info{job="itself"}')
-    assert sample.labels["namespace"] == "shop"
-    prometheus.forget("itself")
+def test_an_exporter_more_is_scraped_with_its_own_labels_until_it_is_forgotten(
+    cluster: Cluster, prometheus: Prometheus
+) -> None:
+    prometheus.scrape("again", cluster.ports.extender_probe, {"namespace": "shop", "state": "overridden"})
+    samples = prometheus.query('hetserve_bookings{job="again"}')
+    assert {sample.labels["namespace"] for sample in samples} == {"shop"}
+    assert {sample.labels["state"] for sample in samples} == {"reserved", "binding", "bound"}
+    prometheus.forget("again")
 
     def gone() -> bool | Unmet:
-        left = prometheus.query('up{job="itself"}')
+        left = prometheus.query('up{job="again"}')
         return not left or Unmet([sample.labels for sample in left])
 
     wait_until(gone, 15, "the target to be scraped no more")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -134,13 +135,14 @@ class Prometheus:
         remove_target(self._cluster.folder, job)
 
     def wait_until_scraped(self, *jobs: str) -> None:
-        """Waits until the last scrape of each job succeeded."""
+        """Waits until each job is scraped once more, with success."""
+        asked = time.time()
 
-        def up() -> bool | Unmet:
-            seen = {sample.labels["job"]: sample.value for sample in self.query("up")}
-            return all(seen.get(job) == 1 for job in jobs) or Unmet(seen)
+        def scraped() -> bool | Unmet:
+            seen = {sample.labels["job"]: sample.value for sample in self.query("timestamp(up) and up == 1")}
+            return all(seen.get(job, 0) >= asked for job in jobs) or Unmet(seen)
 
-        wait_until(up, SCRAPED_TIMEOUT, f"Prometheus to scrape {', '.join(jobs)}")
+        wait_until(scraped, SCRAPED_TIMEOUT, f"Prometheus to scrape {', '.join(jobs)}")
 
     def query(self, promql: str) -> list[Sample]:
         """An instant query whose answer is a vector. Raises QueryError, httpx.TransportError."""

@@ -80,3 +80,18 @@ def test_a_state_of_an_earlier_version_says_what_to_do(folder: StateFolder) -> N
 def test_the_ports_of_a_cluster_fit_into_its_block() -> None:
     assert len(set(PORTS.all())) == len(PORTS.all()) <= 16
     assert PORTS.prometheus > 0
+
+
+@pytest.mark.parametrize(
+    ("chart", "given"),
+    [
+        ("metrics: {prometheus: {url: ''}}", {"url": f"http://127.0.0.1:{PORTS.prometheus}", "interval": "1s"}),
+        ("operator: {}", None),
+    ],
+)
+def test_a_chart_that_measures_is_told_where(
+    chart: str, given: dict[str, str] | None, folder: StateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "values.yaml").write_text(chart)
+    monkeypatch.setattr(components, "CHART", tmp_path)
+    assert components.values(PORTS, folder).get("metrics", {}).get("prometheus") == given
