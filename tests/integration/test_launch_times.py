@@ -8,7 +8,6 @@ from datetime import datetime
 import pytest
 
 from harness.cluster import Cluster
-from harness.kube import Manifest
 from harness.waiting import Unmet, always, wait_until
 from hetserve.api.names import LABEL_INSTANCE_TYPE
 from hetserve.testing import builders
@@ -78,8 +77,8 @@ def test_a_drained_pod_stays_through_its_grace_and_leaves(
     run("serves", slow, grace=3)
     seconds_to_ready(bare_cluster, namespace, "serves")
 
-    def leaving() -> Manifest | None:
-        return bare_cluster.get("pods", "serves", namespace)["metadata"].get("deletionTimestamp")
+    def leaving() -> bool:
+        return "deletionTimestamp" in bare_cluster.get("pods", "serves", namespace)["metadata"]
 
     bare_cluster.kube.delete("pods", "serves", namespace)
     always(leaving, 1.5, "a pod that stays through its grace")

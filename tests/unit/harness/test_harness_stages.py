@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 
 import pytest
 from hypothesis import given
@@ -67,8 +67,9 @@ def test_a_drained_type_keeps_deleted_pods_through_their_grace() -> None:
     assert (spec["selector"]["matchLabels"], spec["weight"]) == ({LABEL_INSTANCE_TYPE: "a"}, 1)
 
 
-@pytest.mark.parametrize("wrong", [{"scale": -1.0}, {"jitter": -0.1}, {"scale": float("nan")}])
-def test_less_than_nothing_is_refused(wrong: dict[str, float]) -> None:
-    ((name, value),) = wrong.items()
-    with pytest.raises(ValueError, match=re.escape(f"{name}: {value:g} of launch times; must be 0 or more")):
-        launch_stages([instance_type("a")], **wrong)
+@pytest.mark.parametrize(
+    ("scale", "jitter", "named"), [(-1, 0, "scale: -1"), (1, -0.1, "jitter: -0.1"), (math.nan, 0, "scale: nan")]
+)
+def test_less_than_nothing_is_refused(scale: float, jitter: float, named: str) -> None:
+    with pytest.raises(ValueError, match=f"{named} of launch times; must be 0 or more"):
+        launch_stages([instance_type("a")], scale=scale, jitter=jitter)
