@@ -73,6 +73,8 @@ def for_capacity(problem: Problem) -> Problem:
         types=tuple(map(_bare, problem.types)),
         budget=None,
         load=None,
+        saturation_threshold=1.0,
+        launch_weight=0.0,
         base=None,
         pools=(),
         left_out=(),
