@@ -47,7 +47,7 @@ TOTALS: Final = (
         "_thin",
         Replace("max($types[$i].min_instances, $least - $others)", "$types[$i].min_instances"),
         _REACHED,
-        "test_the_most_within_reach_keeps_every_limit_and_says_both_numbers",
+        "test_the_most_within_reach_has_the_least_total_though_some_idle",
     ),
     Mutant(
         "totals: forgotten in the integer program",
