@@ -139,8 +139,8 @@ def test_only_what_decides_the_capacity_does() -> None:
 
 
 def test_counts_that_cannot_serve_every_batch_hold_nothing() -> None:
-    assert capacity_of(BEYOND, (("t3.xlarge", 5),)).held == 0
-    assert capacity_of(BEYOND, ()).held == 0
+    assert capacity_of(BEYOND, (("t3.xlarge", 5),)).held == QPS(0.0)
+    assert capacity_of(BEYOND, ()).held == QPS(0.0)
 
 
 def test_too_many_instances_to_try_and_a_quick_answer_are_not_tried_and_say_less() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ PROFILES = [model_profile("m", "a"), model_profile("m", "b")]
 LOAD = {"expectedQPS": 40, "batchSizes": [{"batch": 1, "weight": 1}]}
 
 
-def declared(**spec: object) -> Problem:
+def declared(**spec: Any) -> Problem:
     found = build_problem(inference_service(**spec), TYPES, PROFILES)
     assert isinstance(found, Problem)
     return found
@@ -38,6 +39,12 @@ def test_a_service_without_bounds_on_its_total_keeps_its_digest(problem: Problem
 
 
 def test_bounds_on_the_total_are_inputs() -> None:
-    bounds = [{}, {"least_total": 1}, {"most_total": 1}, {"least_total": 1, "most_total": 1}, {"most_total": 2}]
+    bounds: list[dict[str, Any]] = [
+        {},
+        {"least_total": 1},
+        {"most_total": 1},
+        {"least_total": 1, "most_total": 1},
+        {"most_total": 2},
+    ]
     digests = {inputs_digest(replace(problem, **some)) for problem in (LEAST, SHARING) for some in bounds}
     assert len(digests) == 2 * len(bounds)
