@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import QPS, MicroDollarsPerHour, MiB
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
