@@ -44,7 +44,7 @@ def test_an_slo_that_is_no_time_is_refused(wrong: float) -> None:
 
 @given(st.one_of(st.floats(1e-6, 1e9), st.integers(1, 10**9).map(float), st.just(math.inf)))
 def test_a_bound_is_written_as_prometheus_writes_it(bound: float) -> None:
-    assert contract.bound_label(bound) == floatToGoString(bound)
+    assert contract.bound_label(bound) == floatToGoString(bound)  # type: ignore[no-untyped-call]
 
 
 def test_bounds_as_a_query_names_them() -> None:
