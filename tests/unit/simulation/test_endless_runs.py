@@ -130,3 +130,12 @@ def test_standing_says_what_each_instance_does() -> None:
     run.drain(1)
     run.until()
     assert len(run.standing().id) == 0
+
+
+def test_instances_stand_idle_in_a_run_without_queries() -> None:
+    run = JointRun([service("s")])
+    assert len(run.standing().id) == 0
+    number = run.join(GpuInstance("s", "a", "g"))
+    standing = run.standing()
+    assert (standing.id.tolist(), standing.serving.tolist(), standing.in_line.tolist()) == ([number], [-1], [0])
+    assert np.isnan(standing.since).all()

@@ -193,7 +193,7 @@ class JointRun:
         """What each present instance does now, by slot."""
         rows = self._world.instances
         rows = taken(rows, np.flatnonzero(~rows.leaving | rows.busy))
-        since = np.where(rows.busy, self._world.queries.start[rows.query], math.nan) if len(rows.id) else np.zeros(0)
+        since = np.append(self._world.queries.start, math.nan)[rows.query]  # the last for -1: it serves nothing
         return Standing(rows.id, rows.service, rows.query, layout.line_lengths(rows, self._world.queries), since)
 
     def forget(self) -> Integers:
