@@ -15,6 +15,7 @@ from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.twin import TWIN
 
 MUTANTS: Final = (
     *LEDGER,
@@ -28,6 +29,7 @@ MUTANTS: Final = (
     *SHARING,
     *QUEUES,
     *FLOW,
+    *TWIN,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
