@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -24,7 +24,10 @@ from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.store import Store
 from hetserve_twin.devices import Device, Place, with_used
 from hetserve_twin.engine import ReadyPod
-from hetserve_twin.systems import ServiceFacts
+from hetserve_twin.systems import Key, ServiceFacts
+
+BY_MODEL: Final = "model"
+"""Index of profiles: namespace and model."""
 
 Kind = TypeVar("Kind", bound=BaseModel)
 
@@ -32,16 +35,18 @@ Kind = TypeVar("Kind", bound=BaseModel)
 class Cluster:
     """Stores of all objects that matter, and the reflectors that fill them.
 
-    changed: something has changed since it was cleared. slowdown: sigma, the most that sharing may slow instances by.
+    keys: the services that matter. slowdown: sigma, the most that sharing may slow instances by. redeclared: what is
+    declared has changed since it was cleared; moved: pods have.
     """
 
-    def __init__(self, api: ApiServer, slowdown: Millionths) -> None:
+    def __init__(self, api: ApiServer, keys: Collection[Key], slowdown: Millionths) -> None:
+        self._keys = frozenset(keys)
         self.services: Store[InferenceService | Broken] = _kind(InferenceService)
-        self.profiles: Store[ModelProfile | Broken] = _kind(ModelProfile)
+        self.profiles: Store[ModelProfile | Broken] = _kind(ModelProfile, {BY_MODEL: _model_of})
         self.types: Store[InstanceType | Broken] = _kind(InstanceType)
         self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
         self.nodes: Store[NodeFact] = Store(node_fact)
-        self.changed = asyncio.Event()
+        self.redeclared, self.moved = asyncio.Event(), asyncio.Event()
         self._rule = SharingRule(slowdown)
         stores: list[tuple[str, Store[Any], str | None]] = [
             (INSTANCE_TYPE.path(), self.types, None),
@@ -51,8 +56,9 @@ class Cluster:
             ("/api/v1/pods", self.pods, UNFINISHED_PODS),
         ]
         self.reflectors = [Reflector(api, path, store, selector) for path, store, selector in stores]
-        for _, store, _ in stores:
-            store.subscribe(lambda _before, _after: self.changed.set())
+        self.pods.subscribe(lambda _before, _after: self.moved.set())
+        for store in (self.services, self.profiles, self.types):
+            store.subscribe(lambda _before, _after: self.redeclared.set())
 
     async def synced(self) -> None:
         """Returns when every kind has been listed."""
@@ -60,17 +66,19 @@ class Cluster:
             await reflector.synced.wait()
 
     def declared(self) -> Iterator[ServiceFacts]:
-        """The services as they are declared, with the profiles of their models."""
-        types = {found.metadata.name: found for found in _good(self.types)}
+        """The services that matter as they are declared, with the profiles of their models."""
+        types = {str(found.metadata.name): found for found in _good(self.types)}
         for service in _good(self.services):
-            yield self._facts(service, types)
+            if (namespace_of(service), str(service.metadata.name)) in self._keys:
+                yield self._facts(service, types)
 
     def ready(self) -> Iterator[ReadyPod]:
         """Pods of services that are Ready and not being deleted."""
         for pod in self.pods:
             if pod.ready and not pod.terminating and pod.service and pod.instance_type and pod.node:
                 key = (pod.namespace, pod.service)
-                yield ReadyPod(pod.uid, pod.name, key, pod.instance_type, tuple(_places(pod)))
+                if key in self._keys:
+                    yield ReadyPod(pod.uid, pod.name, key, pod.instance_type, tuple(_places(pod)))
 
     def devices(self) -> list[Device]:
         """GPUs of all nodes, with the memory that pods have taken."""
@@ -89,7 +97,7 @@ class Cluster:
 
     def _facts(self, service: InferenceService, types: dict[str, InstanceType]) -> ServiceFacts:
         namespace, spec = namespace_of(service), service.spec
-        of_model = [p for p in _good(self.profiles) if p.spec.model == spec.model.name and namespace_of(p) == namespace]
+        of_model = _good(self.profiles.by(BY_MODEL, (namespace, spec.model.name)))
         profiles = {p.spec.instance_type: p for p in sorted(of_model, key=lambda p: str(p.metadata.name), reverse=True)}
         known = {kind: profile for kind, profile in profiles.items() if kind in types}
         shares = frozenset(kind for kind, p in known.items() if self._shares(service, types[kind], p))
@@ -115,8 +123,14 @@ def _places(pod: PodFact) -> Iterator[Place]:
             yield pod.node, gpu
 
 
-def _kind(model: type[Kind]) -> Store[Kind | Broken]:
-    return Store(partial(_read, model), _error_of)
+def _kind(
+    model: type[Kind], index: Mapping[str, Callable[[Kind | Broken], Hashable | None]] | None = None
+) -> Store[Kind | Broken]:
+    return Store(partial(_read, model), _error_of, index)
+
+
+def _model_of(profile: ModelProfile | Broken) -> Hashable | None:
+    return None if isinstance(profile, Broken) else (namespace_of(profile), profile.spec.model)
 
 
 def _read(model: type[Kind], raw: RawObject) -> Kind | Broken:
@@ -130,5 +144,5 @@ def _error_of(found: BaseModel | Broken) -> str | None:
     return found.error if isinstance(found, Broken) else None
 
 
-def _good(store: Store[Kind | Broken]) -> list[Kind]:
-    return [found for found in store if not isinstance(found, Broken)]
+def _good(found: Iterable[Kind | Broken]) -> list[Kind]:
+    return [one for one in found if not isinstance(one, Broken)]

@@ -151,6 +151,7 @@ class LoadTwin:
             bounds = contract.batch_bounds(threshold_batches(facts))
             self.services[facts.key] = ServiceFigures(facts.key, facts.model, facts.slo, bounds)
             return
+        figures.model = facts.model
         figures.widen(threshold_batches(facts))
         if figures.slo != facts.slo:
             figures.slo, figures.latencies = facts.slo, contract.latency_bounds(facts.slo)

@@ -47,7 +47,8 @@ class ServiceFacts:
 class Truth:
     """How long queries of one service really take: by type, the profile as first seen, and its hidden factor.
 
-    A later edit of a profile changes what is predicted, not how long serving takes. Types and batch sizes only grow.
+    A later edit of a profile changes what is predicted, not how long serving takes, unless the service serves another
+    model. Types and batch sizes only grow.
     """
 
     factors: Mapping[str, float]
@@ -56,13 +57,17 @@ class Truth:
     declared: dict[str, LatencyProfile] = field(default_factory=dict)
     uses: dict[str, ModelProfile] = field(default_factory=dict)
     batches: tuple[int, ...] = ()
+    model: str = ""
 
     def learn(self, facts: ServiceFacts) -> None:
         """Takes over what is new in the declared service."""
+        is_new = facts.model != self.model
         for kind in sorted(facts.profiles):
             found = profile_from_spec(facts.profiles[kind].spec)
             self.declared[kind], self.uses[kind] = found, facts.profiles[kind]
-            self.profiles.setdefault(kind, found)
+            if is_new or kind not in self.profiles:
+                self.profiles[kind] = found
+        self.model = facts.model
         self.batches = tuple(sorted({*self.batches, *facts.mix.batches}))
 
     def system(self, slo: Seconds) -> System:

@@ -46,7 +46,7 @@ class Twin:
             settings.policy, settings.speed, settings.seed, Seconds(settings.timeout), settings.max_slowdown / ONE
         )
         self.engine = LoadTwin(loads, rules)
-        self.cluster = Cluster(api, settings.max_slowdown)
+        self.cluster = Cluster(api, loads.keys(), settings.max_slowdown)
         self.address: tuple[str, int] | None = None
         self.playing = asyncio.Event()
         self._clock, self._sleep = clock, sleep
@@ -104,10 +104,13 @@ class Twin:
 
     def look(self) -> None:
         """Takes over what has changed in the cluster."""
-        if self.cluster.changed.is_set() or not self.playing.is_set():
-            self.cluster.changed.clear()
+        redeclared, moved = self.cluster.redeclared, self.cluster.moved
+        if redeclared.is_set():
             self.engine.declare(self.cluster.declared())
+        if redeclared.is_set() or moved.is_set():
             self.engine.stand(self.cluster.ready())
+        redeclared.clear()
+        moved.clear()
 
     async def _drain(self) -> None:
         """Lets nothing more arrive; plays on until all is answered, so that the last scrape shows it."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropStatement, Replace, never
+from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
 ENGINE: Final = "hetserve_twin.engine"
 PLAY: Final = "tests/unit/twin/test_load_twin.py"
-LAWS: Final = "tests/properties/test_twin_laws.py"
-CONSERVED: Final = "test_every_query_that_arrived_is_served_dropped_or_under_way"
 
 TWIN: Final = (
     Mutant(
@@ -26,8 +24,8 @@ TWIN: Final = (
         ENGINE,
         "LoadTwin._give_up",
         DropStatement("self.services[key].dropped += gone"),
-        LAWS,
-        CONSERVED,
+        PLAY,
+        "test_what_nobody_serves_has_arrived_and_is_given_up_after_the_timeout",
     ),
     Mutant(
         "twin: the speed raises the rates",
@@ -65,7 +63,7 @@ TWIN: Final = (
         "twin: what is true follows an edited profile",
         "hetserve_twin.systems",
         "Truth.learn",
-        Replace("self.profiles.setdefault(kind, found)", "self.profiles.update({kind: found})"),
+        always("$is_new or $kind not in self.profiles"),
         PLAY,
         "test_an_edited_profile_changes_what_is_predicted_and_not_what_is_true",
     ),

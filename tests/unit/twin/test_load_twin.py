@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
-from hetserve_twin.engine import STAYS, Load, LoadTwin, Rules
-from twin_scene import facts, playing, pod, trace
+from hetserve_twin.engine import STAYS, Load, LoadTwin
+from twin_scene import facts, playing, pod, trace, twin_of
 
 S = ("team", "s")
 
@@ -46,8 +48,7 @@ def test_speed_shrinks_the_times_of_a_trace_and_not_its_rates() -> None:
 
 def test_one_seed_gives_one_play_and_each_service_draws_of_its_own() -> None:
     def counts(seed: int) -> list[int]:
-        loads = {("team", name): Load(trace((0, 50))) for name in ("s", "t")}
-        twin = LoadTwin(loads, Rules(seed=seed))
+        twin = twin_of({name: Load(trace((0, 50))) for name in ("s", "t")}, seed=seed)
         twin.declare([facts("s"), facts("t")])
         twin.stand([pod("a"), pod("b", "t")])
         twin.advance(Seconds(20))
@@ -77,16 +78,16 @@ def test_a_client_waits_for_its_slo_at_least() -> None:
 
 def test_a_pod_that_becomes_ready_serves_from_then_on() -> None:
     # 150/s: more than one serves (100/s), less than two.
-    twin = playing(150, [pod("a")])
+    twin = playing(150, [pod("a")], timeout=Seconds(1.0))
     twin.advance(Seconds(10))
-    alone = in_time(twin)
-    before = twin.services[S].received
+    assert in_time(twin) < 0.5
     twin.stand([pod("a"), pod("b")])
-    twin.advance(Seconds(40))
-    assert alone < 0.75
-    late = (1 - in_time(twin)) * twin.services[S].received - (1 - alone) * before
-    assert late / (twin.services[S].received - before) < 0.1
-    assert served(twin)["b"] > 0.3 * (twin.services[S].received - before)
+    twin.advance(Seconds(15))
+    received, late = twin.services[S].received, 1 - in_time(twin)
+    twin.advance(Seconds(45))
+    later = twin.services[S].received - received
+    assert (1 - in_time(twin)) * twin.services[S].received - late * received < 0.1 * later
+    assert served(twin)["b"] > 0.3 * later
 
 
 def test_a_pod_that_is_not_ready_any_more_ends_what_it_serves_and_takes_no_more() -> None:
@@ -122,7 +123,7 @@ def test_what_is_gone_for_long_is_forgotten() -> None:
 
 def test_a_neighbour_on_the_same_gpu_slows_and_one_on_another_does_not() -> None:
     def busy(gpu: str) -> float:
-        twin = LoadTwin({("team", name): Load(trace((0, 60))) for name in ("s", "t")})
+        twin = twin_of({name: Load(trace((0, 60))) for name in ("s", "t")})
         twin.declare([facts("s"), facts("t")])
         twin.stand([pod("a", "s", "fast", "0"), pod("b", "t", "fast", gpu)])
         twin.advance(Seconds(60))
@@ -149,9 +150,19 @@ def test_an_edited_profile_changes_what_is_predicted_and_not_what_is_true() -> N
     assert twin._played[S].system.predicted.arrays.mean.ravel().tolist() == [0.050, 0.020, 0.005]
 
 
+def test_a_service_that_comes_back_with_another_model_takes_as_long_as_that_one() -> None:
+    twin = playing(20, [pod("a")])
+    twin.advance(Seconds(10))
+    twin.declare([])
+    twin.declare([replace(facts(times={"fast": 40}), model="other")])
+    before, busy = int(twin.instances.served[0]), float(twin.instances.busy[0])
+    twin.advance(Seconds(60))
+    assert (twin.instances.busy[0] - busy) / (twin.instances.served[0] - before) == pytest.approx(0.040, rel=0.01)
+    assert twin.services[S].model == "other"
+
+
 def test_a_service_that_appears_later_is_played_from_then_on() -> None:
-    loads = {("team", name): Load(trace((0, 50))) for name in ("s", "t")}
-    twin = LoadTwin(loads)
+    twin = twin_of({name: Load(trace((0, 50))) for name in ("s", "t")})
     twin.declare([])
     twin.stand([pod("a")])
     twin.advance(Seconds(5))
@@ -177,7 +188,7 @@ def test_a_service_that_is_deleted_gets_no_more_queries() -> None:
 
 
 def test_services_without_a_trace_or_a_profile_are_not_played() -> None:
-    twin = LoadTwin({S: Load(trace((0, 50)))})
+    twin = twin_of({"s": Load(trace((0, 50)))})
     twin.declare([facts("other"), facts(times={})])
     twin.stand([pod("a", "other"), pod("b")])
     twin.advance(Seconds(1))
@@ -197,7 +208,7 @@ def test_a_pod_on_a_type_without_a_profile_takes_no_queries_and_is_named_once(
 def test_the_mix_is_the_declared_one_or_the_loads_own() -> None:
     declared = BatchMix.of([(1, 3.0), (7, 1.0)])
     for own, largest in ((None, 7), (BatchMix.single(9), 9)):
-        twin = LoadTwin({S: Load(trace((0, 200)), mix=own)})
+        twin = twin_of({"s": Load(trace((0, 200)), mix=own)})
         twin.declare([facts(mix=declared, profile={"latency": {"linear": {"intercept": "1ms", "slope": "1ms"}}})])
         twin.advance(Seconds(10))
         figures = twin.services[S]
@@ -209,7 +220,7 @@ def test_the_mix_is_the_declared_one_or_the_loads_own() -> None:
 
 def test_another_mix_while_queries_wait_adds_bounds_and_keeps_the_counts() -> None:
     profile = {"latency": {"linear": {"intercept": "1ms", "slope": "1ms"}}}
-    twin = LoadTwin({S: Load(trace((0, 100)))})
+    twin = twin_of({"s": Load(trace((0, 100)))})
     twin.declare([facts(mix=BatchMix.single(5), profile=profile)])
     twin.advance(Seconds(2))
     before = twin.services[S].received
@@ -233,8 +244,7 @@ def test_another_slo_counts_durations_anew() -> None:
 
 
 def test_gpus_are_as_busy_as_their_instances_together() -> None:
-    loads = {("team", name): Load(trace((0, 40))) for name in ("s", "t")}
-    twin = LoadTwin(loads)
+    twin = twin_of({name: Load(trace((0, 40))) for name in ("s", "t")})
     twin.declare([facts("s"), facts("t")])
     twin.stand([pod("a", "s", "fast", "0", "1"), pod("b", "t", "fast", "1")])
     percents = []

@@ -90,7 +90,7 @@ def a_cluster() -> FakeApiServer:
 def settings(folder: Path, text: str = "time_s,qps\n0,20\n", **given: Any) -> TwinSettings:
     (folder / "load.csv").write_text(text)
     loads = [{"service": "rm2", "trace": str(folder / "load.csv")}]
-    return TwinSettings.model_validate({"host": "127.0.0.1", "port": 0, "loads": loads, **given})
+    return TwinSettings.model_validate({"host": "127.0.0.1", "port": 0, "loads": loads, "policy": "fcfs", **given})
 
 
 @pytest_asyncio.fixture
