@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -113,7 +114,7 @@ def _throughout(demand: Demand, samples: list[tuple[float, float]], window: Seco
     if not holding:
         return None
     times = [*([] if carried else [begin]), *(at for at, _ in holding), demand.now]
-    if any(later - earlier > hold for earlier, later in zip(times, times[1:], strict=False)):
+    if any(later - earlier > hold for earlier, later in pairwise(times)):
         return None
     covered = demand.now - max(begin, holding[0][0])
     return [value for _, value in holding] if covered >= LEAST_COVER * window - _ROUNDING else None
