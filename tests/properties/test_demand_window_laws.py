@@ -13,7 +13,7 @@ from hetserve.demand.windows import attained_below, highest, lowest, trend
 
 STEP = Seconds(15.0)
 rates = st.floats(0, 1e6, allow_subnormal=False).map(QPS)
-windows = st.sampled_from([15.0, 30.0, 60.0, 299.5, 300.0, 600.0]).map(Seconds)
+windows = st.sampled_from([0.0, 15.0, 30.0, 60.0, 299.5, 300.0, 600.0]).map(Seconds)
 
 
 @st.composite

@@ -85,9 +85,15 @@ def test_samples_from_after_now_do_not_count() -> None:
     assert highest(demand(1, 1, 1, 99, until=NOW + 10), Seconds(30)) == 1.0
 
 
-def test_a_window_must_be_positive() -> None:
-    with pytest.raises(ValueError, match=r"window 0: must be a positive number of seconds"):
-        lowest(demand(1, 2), Seconds(0))
+def test_a_window_of_no_length_is_the_newest_sample() -> None:
+    assert (lowest(demand(1, 2), Seconds(0)), highest(demand(1, 2), Seconds(0))) == (2.0, 2.0)
+    assert highest(demand(1, 2, until=NOW - 46), Seconds(0)) is None
+
+
+@pytest.mark.parametrize("window", [-1.0, math.nan])
+def test_a_window_is_not_negative(window: float) -> None:
+    with pytest.raises(ValueError, match=rf"window {window}: must be a number of seconds of at least 0"):
+        lowest(demand(1, 2), Seconds(window))
 
 
 def test_attainment_is_below_only_if_it_is_throughout_the_window() -> None:
