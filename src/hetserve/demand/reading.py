@@ -8,8 +8,11 @@ throughout its window: of a Prometheus that began empty the first rates are too 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import median_low
 from typing import Final
 
 from hetserve.base.units import QPS, Seconds
@@ -25,6 +28,8 @@ GAP_STEPS: Final = 2.1
 """Steps without a sample of the source that a window may have: one lost scrape, and jitter."""
 _OVER: Final = 1.01
 """Queries in time per query that ended, at most: each rate is extrapolated by itself."""
+_LONGER: Final = 1.5
+"""Times the usual distance of samples."""
 _MOST_NAMED: Final = 3
 
 
@@ -117,13 +122,22 @@ def _times(wanted: Wanted, answered: Answered, points: Points) -> dict[float, fl
 def _whole(wanted: Wanted, stamps: Points) -> Iterator[tuple[float, float]]:
     """Moments at which samples lay throughout the window, with the newest one's time."""
     tolerance, since, newest = GAP_STEPS * wanted.step, math.inf, -math.inf
+    seen: list[float] = []
+    found: list[tuple[float, float]] = []
     for at, stamp in stamps:
         if not stamp > newest:
             continue
         if stamp - newest > tolerance:
             since = stamp
         newest = stamp
-        if since <= at - wanted.steps * wanted.step:
+        seen.append(stamp)
+        if since <= at - wanted.steps * wanted.step and stamp > at - wanted.window:
+            found.append((at, stamp))
+    usual = median_low([later - earlier for earlier, later in pairwise(seen)]) if found else 0.0
+    for at, stamp in found:
+        after = bisect_right(seen, at - wanted.window)
+        # A rate whose window begins within a longer pause than usual is too small.
+        if seen[after] - seen[after - 1] <= _LONGER * usual:
             yield at, stamp
 
 
