@@ -18,26 +18,27 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Answers to the queries of one group. last: the last moment asked for; nameless: series that name no service."""
+    """Answers to the queries of one group at `now` [Unix seconds]. nameless: number of series that name no service."""
 
-    last: float
+    now: float
     rate: Mapping[Place, list[Series]] = field(default_factory=dict)
     sampled_at: Mapping[Place, Points] = field(default_factory=dict)
     ended: Mapping[Place, Points] = field(default_factory=dict)
     in_time: Mapping[Place, Mapping[float, Points]] = field(default_factory=dict)
     nameless: int = 0
 
-    def answered(self, wanted: Wanted, buckets: Mapping[float, float] | None) -> Answered:
+    def answered(self, wanted: Wanted, buckets: Mapping[float, float] | None, notes: tuple[str, ...] = ()) -> Answered:
         """What was answered about one service. buckets: of its batch sizes; None: not asked for, or none there."""
         place = (wanted.namespace, wanted.name)
         return Answered(
-            last=self.last,
+            last=self.now,
             rate=self.rate.get(place, ()),
             sampled_at=self.sampled_at.get(place, []),
             ended=self.ended.get(place, []),
             in_time=self.in_time.get(place, {}),
             buckets=buckets,
             hint=self._hint(),
+            notes=notes,
         )
 
     def _hint(self) -> str:
@@ -49,7 +50,7 @@ class Grouped:
         )
 
 
-def take_apart(answers: Mapping[Part, Iterable[Series]], last: float) -> Grouped:
+def take_apart(answers: Mapping[Part, Iterable[Series]], now: float) -> Grouped:
     """Answers to `group_queries`, by service."""
     rate: dict[Place, list[Series]] = {}
     nameless = 0
@@ -60,7 +61,7 @@ def take_apart(answers: Mapping[Part, Iterable[Series]], last: float) -> Grouped
         else:
             rate.setdefault(place, []).append(series)
     return Grouped(
-        last,
+        now,
         rate,
         dict(_by_service(answers[Part.SAMPLED_AT])),
         dict(_by_service(answers[Part.ENDED])),
@@ -83,11 +84,9 @@ def buckets_of(found: Iterable[Series]) -> dict[float, float]:
     for series in found:
         bound = _bound(series)
         if bound is None:
-            raise ValueError(f"queries.{Part.BATCH_SIZES}: series {series} has no label {contract.BOUND} with a number")
+            raise ValueError(f"series {series} has no label {contract.BOUND} with a number")
         if bound in buckets:
-            raise ValueError(
-                f"queries.{Part.BATCH_SIZES}: several series have {contract.BOUND}={bound:g}; aggregate them by it"
-            )
+            raise ValueError(f"several series have {contract.BOUND}={bound:g}; aggregate them by it")
         buckets[bound] = series.points[-1][1]
     return buckets
 

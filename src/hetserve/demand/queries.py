@@ -17,7 +17,7 @@ from typing import Final
 from hetserve.base.units import Seconds
 from hetserve.demand import contract
 from hetserve.demand.contract import Outcome
-from hetserve.demand.wanted import OwnQueries, Wanted, asked_span
+from hetserve.demand.wanted import OwnQueries, Wanted
 
 CLOCK: Final = "time()"
 """PromQL for Prometheus's own time [Unix seconds]."""
@@ -58,10 +58,13 @@ class RangeQuery:
 
         Counted in whole milliseconds, as Prometheus does.
         """
+        step, last = round(self.step * 1000), round(self.last_moment(now) * 1000)
+        return (last - math.ceil(self.span * 1000 / step) * step) / 1000, last / 1000
+
+    def last_moment(self, now: float) -> float:
+        """The second of the above."""
         step = round(self.step * 1000)
-        last = math.floor(now * 1000) // step * step
-        first = last - math.ceil(self.span * 1000 / step) * step
-        return first / 1000, last / 1000
+        return math.floor(now * 1000) // step * step / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,9 @@ class InstantQuery:
     """PromQL at one moment."""
 
     promql: str
+
+    def last_moment(self, now: float) -> float:
+        return now
 
 
 Query = RangeQuery | InstantQuery
@@ -98,8 +104,8 @@ def _group(window: Seconds, members: list[Wanted]) -> Group:
     return Group(
         window,
         members[0].step,
-        Seconds(max(asked_span(one, one.span) for one in members)),
-        Seconds(max(asked_span(one, one.attained_span) for one in members)),
+        Seconds(max(one.span for one in members)),
+        Seconds(max(one.attained_span for one in members)),
         tuple(sorted({one.slo for one in members})),
     )
 
@@ -133,10 +139,10 @@ def mix_query() -> InstantQuery:
 
 def own_queries(wanted: Wanted, own: OwnQueries) -> dict[Part, Query]:
     """The service's own queries. Rates are asked for a window further back, as above."""
-    span = Seconds(asked_span(wanted, wanted.span) + wanted.window + wanted.step)
+    span = Seconds(wanted.span + wanted.window + wanted.step)
     queries: dict[Part, Query] = {Part.RATE: RangeQuery(own.rate, span, wanted.step)}
     if own.latency is not None:
-        queries[Part.LATENCY] = RangeQuery(own.latency, asked_span(wanted, wanted.attained_span), wanted.step)
+        queries[Part.LATENCY] = RangeQuery(own.latency, wanted.attained_span, wanted.step)
     if own.batch_sizes is not None:
         queries[Part.BATCH_SIZES] = InstantQuery(own.batch_sizes)
     return queries

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.scaling import ScalingSpec
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand.windows import HELD_STEPS
 
@@ -32,7 +31,7 @@ class Wanted:
     """What is wanted of one service.
 
     slo: latency; percentile: share of queries that meets it, below 1. window: of each rate; stale_after: age of a
-    sample. span: time for which windows of rates are wanted, up to now; attained_span: the same of attainment.
+    sample. up_window, down_window: stabilization windows, 0 without scaling. scales: whether a trend is wanted, too.
     own: None: the metrics of hetserve's contract.
     """
 
@@ -42,9 +41,21 @@ class Wanted:
     percentile: float
     window: Seconds
     stale_after: Seconds
-    span: Seconds
-    attained_span: Seconds
+    up_window: Seconds = Seconds(0.0)
+    down_window: Seconds = Seconds(0.0)
+    scales: bool = False
     own: OwnQueries | None = None
+
+    @property
+    def span(self) -> Seconds:
+        """Seconds before now for which rates are asked, so that a sample holds at the beginning of each window."""
+        trend = TREND_SPAN if self.scales else Seconds(0.0)
+        return self._held(max(self.up_window, self.down_window, trend, self.stale_after))
+
+    @property
+    def attained_span(self) -> Seconds:
+        """The same for attainment, which counts in the up window alone."""
+        return self._held(max(self.up_window, self.window))
 
     @property
     def steps(self) -> int:
@@ -56,14 +67,16 @@ class Wanted:
         """Distance of samples, whole milliseconds: a quarter of the window, at most a minute."""
         return Seconds(math.ceil(self.window * 1000 / self.steps) / 1000)
 
+    def _held(self, span: Seconds) -> Seconds:
+        return Seconds(span + HELD_STEPS * self.step)
+
 
 def wanted_of(service: InferenceService, namespace: str) -> Wanted | None:
     """What a valid service asks for; None: its load is not measured (it has no spec.metrics)."""
     source = service.spec.metrics
     if source is None:
         return None
-    span, attained_span = _spans(service.spec.scaling)
-    queries = source.queries
+    scaling, queries = service.spec.scaling, source.queries
     return Wanted(
         namespace=namespace,
         name=service.metadata.name,
@@ -71,19 +84,8 @@ def wanted_of(service: InferenceService, namespace: str) -> Wanted | None:
         percentile=float(service.spec.slo.percentile) / 100,
         window=source.window_seconds,
         stale_after=source.stale_after_seconds,
-        span=span,
-        attained_span=attained_span,
+        up_window=Seconds(0.0) if scaling is None else scaling.scale_up_or_default.window_seconds,
+        down_window=Seconds(0.0) if scaling is None else scaling.scale_down_or_default.window_seconds,
+        scales=scaling is not None,
         own=None if queries is None else OwnQueries(queries.rate, queries.latency, queries.batch_sizes),
     )
-
-
-def _spans(scaling: ScalingSpec | None) -> tuple[Seconds, Seconds]:
-    if scaling is None:
-        return Seconds(0.0), Seconds(0.0)
-    up, down = scaling.scale_up_or_default.window_seconds, scaling.scale_down_or_default.window_seconds
-    return max(up, down, TREND_SPAN), up
-
-
-def asked_span(wanted: Wanted, span: Seconds) -> Seconds:
-    """Seconds before now that are asked for, so that a sample can hold at the beginning of `span`, or be stale."""
-    return Seconds(max(span, wanted.stale_after) + HELD_STEPS * wanted.step)

@@ -27,8 +27,9 @@ WANTED = Wanted(
     percentile=0.99,
     window=Seconds(60.0),
     stale_after=Seconds(120.0),
-    span=Seconds(300.0),
-    attained_span=Seconds(30.0),
+    up_window=Seconds(30.0),
+    down_window=Seconds(300.0),
+    scales=True,
 )
 OWN = replace(WANTED, own=OwnQueries("sum(rate(istio_requests_total[1m]))", latency="histogram_quantile(...)"))
 (GROUP,) = groups([WANTED])
