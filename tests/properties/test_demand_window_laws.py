@@ -47,6 +47,15 @@ def test_the_lowest_and_the_highest_are_measured_rates_and_known_together(demand
         assert {low, high} <= {sample.qps for sample in demand.samples}
 
 
+@given(demands(), windows)
+def test_a_lower_bound_is_never_taken_for_smaller(demand: Demand, window: Seconds) -> None:
+    bound = replace(demand, lower_bound=True)
+    high, least = highest(demand, window), highest(bound, window)
+
+    assert least is None or high is None or least >= high
+    assert least == highest(demand, Seconds(max(window, 120.0)))
+
+
 @given(demands(), windows, windows)
 def test_a_longer_window_never_narrows_the_range(demand: Demand, one: Seconds, other: Seconds) -> None:
     short, long = sorted((one, other))

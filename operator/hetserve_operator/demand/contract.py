@@ -85,7 +85,9 @@ class ContractPoll:
             return
         try:
             self._buckets = buckets_by_service(await self._prometheus.ask(mix_query(), now))
-            self._buckets_at, self._mix_trouble = self._clock(), ""
+            self._mix_trouble = ""
+            if self._buckets:  # else those who serve have only begun
+                self._buckets_at = self._clock()
         except PrometheusError as error:
             if age > MIX_WINDOW:
                 self._buckets = {}

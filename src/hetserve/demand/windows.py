@@ -46,8 +46,12 @@ def lowest(demand: Demand, window: Seconds) -> QPS | None:
 
 
 def highest(demand: Demand, window: Seconds) -> QPS | None:
-    """The largest rate [queries/s] in the last `window` seconds; None: the window is not known."""
-    rates = _throughout(demand, _rates(demand.samples), window)
+    """The largest rate [queries/s] in the last `window` seconds; None: the window is not known.
+
+    Of a lower bound, in two windows of the rate at least: when its target dies such a rate falls to nothing first.
+    """
+    least = 2 * demand.window if demand.lower_bound else 0.0
+    rates = _throughout(demand, _rates(demand.samples), Seconds(max(window, least)))
     return None if rates is None else QPS(max(rates))
 
 

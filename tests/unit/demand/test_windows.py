@@ -66,6 +66,14 @@ def test_samples_that_stopped_hold_for_three_steps() -> None:
     assert lowest(demand(*[5.0] * 21, until=NOW - 46), Seconds(30)) is None
 
 
+def test_a_lower_bound_that_falls_to_nothing_is_not_yet_small() -> None:
+    """The rate of a query over a minute, whose target died 45 s ago."""
+    dying = replace(demand(*[100.0] * 10, 75, 50, 25), lower_bound=True)
+
+    assert highest(dying, Seconds(0)) == 100.0
+    assert lowest(dying, Seconds(0)) == 25.0
+
+
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])
 def test_of_what_is_not_fresh_no_window_is_known(freshness: Freshness) -> None:
     load = replace(demand(*range(1, 22), attained=(0.1,) * 21), freshness=freshness, why="out of order")
