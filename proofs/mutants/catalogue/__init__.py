@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.catalogue.binding import BINDING
 from mutants.catalogue.compute import COMPUTE
+from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -30,6 +31,7 @@ MUTANTS: Final = (
     *QUEUES,
     *FLOW,
     *SERVICE_SPEC,
+    *DEMAND,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
