@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.catalogue.binding import BINDING
 from mutants.catalogue.compute import COMPUTE
+from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -33,6 +34,7 @@ MUTANTS: Final = (
     *FLOW,
     *SERVICE_SPEC,
     *TOTALS,
+    *DEMAND,
     *TWIN,
 )
 
