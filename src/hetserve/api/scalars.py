@@ -132,7 +132,7 @@ def _whole(value: Any) -> Any:
     return value
 
 
-InstanceCount = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10_000)]
+InstanceCount = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_whole)]
 # May be a number (cpu: 2), as everywhere in Kubernetes.
 Quantity = Annotated[
     str,
