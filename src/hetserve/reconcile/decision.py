@@ -47,8 +47,15 @@ class Finding:
 
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
-_ABSENT_BEFORE: Final = ("gpu_compute=0", "gpu=None", "max_slowdown=None", "unshared=()")
-"""Last fields of a problem's values, as they are where no compute is booked."""
+_ABSENT_BEFORE: Final = (
+    "gpu_compute=0",
+    "gpu=None",
+    "most_total=None",
+    "least_total=0",
+    "max_slowdown=None",
+    "unshared=()",
+)
+"""Fields that a problem's values have got, the last first, as they are where no compute is booked and no total bound."""
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
 )
@@ -125,7 +132,7 @@ def decide(world: World, planner: Planner) -> PlanDecision:
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    Where no compute is booked it is that of versions before it was: their plans are followed after an upgrade. How an
+    Where no compute is booked and no total is bound it is that of versions before: their plans are followed after an upgrade. How an
     instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
     """
     types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from hetserve.planning.flow.classes import ClassTable
 from hetserve.planning.flow.cost import SATURATIONS
 from hetserve.planning.flow.judge import RAREST
 from hetserve.planning.flow.leading import UNTRIED
-from hetserve.planning.flow.program import CEILING, Margin, Mix, least_cost, most_load
+from hetserve.planning.flow.program import CEILING, Margin, Mix, fixed, least_cost, most_load
 
 _WAIT, _LATE = 0.1, 0.3
 _LEAST, _OFTEN_LATE = 0.3, 0.1
@@ -37,6 +38,17 @@ def saturation_for(table: ClassTable, counts: Sequence[int]) -> float:
 def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
     """The program's mix of the most load under the margin that does best alone."""
     return most_load(table, UNTRIED, budget=budget) or most_load(table, CEILING, budget=budget)
+
+
+def untried_rate(table: ClassTable, counts: Sequence[int]) -> float:
+    """Queries/s that these counts hold by the program and their size; 0: they cannot serve every batch."""
+    saturation = saturation_for(table, counts)
+    for margin in (Margin(saturation, _WAIT, _LATE), replace(UNTRIED, saturation=saturation)):
+        found = fixed(table, margin, counts)
+        if found is not None:
+            return found.rate
+    top = fixed(table, CEILING, counts)
+    return 0.0 if top is None else top.rate * saturation
 
 
 def untried_cost(table: ClassTable, load: float, budget: int | None) -> Mix | None:
