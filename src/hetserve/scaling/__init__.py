@@ -3,7 +3,7 @@
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause
 from hetserve.scaling.policy import decide
-from hetserve.scaling.questions import Answer, Ask, Kind, Pending, Question, Unanswered
+from hetserve.scaling.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.rules import Direction, ScalingRules, StepLimit, scaling_rules
 
 __all__ = [
@@ -15,12 +15,10 @@ __all__ = [
     "Direction",
     "Facts",
     "InForce",
-    "Kind",
     "Limit",
     "Measured",
     "Pause",
     "Pending",
-    "Question",
     "ScalingReason",
     "ScalingRules",
     "StepLimit",

@@ -10,8 +10,9 @@ from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work, WorkKind
 from hetserve.scaling.decision import Limit, ScalingReason
-from hetserve.scaling.questions import Ask, Kind, Pending, Question, Unanswered
+from hetserve.scaling.questions import Ask, Pending, Unanswered
 
 _TOO_MUCH: Final = frozenset((Reason.CAPACITY_TOO_LOW, Reason.BUDGET_TOO_LOW))
 
@@ -31,12 +32,12 @@ class Found:
 
 def plan_or_reach(problem: Problem, ask: Ask) -> Found | Pending | Unanswered:
     """The plan for the problem's load, or what holds most. Unanswered: neither is to be had, and why."""
-    made = _plan(Kind.PLAN, problem, ask)
+    made = _plan("Decision", problem, ask)
     if not isinstance(made, Plan) or made.feasible:
         return made if not isinstance(made, Plan) else Found(made)
     if made.reason not in _TOO_MUCH:
         return Unanswered(made.message)
-    most = _plan(Kind.REACH, problem, ask)
+    most = _plan("MostWithinReach", problem, ask)
     if not isinstance(most, Plan):
         return most
     if not most.feasible:
@@ -49,13 +50,13 @@ def plan_or_reach(problem: Problem, ask: Ask) -> Found | Pending | Unanswered:
     return Found(most, held, (Limit(ScalingReason.BEYOND_REACH, words),))
 
 
-def _plan(kind: Kind, problem: Problem, ask: Ask) -> Plan | Pending | Unanswered:
-    answer = ask(Question(kind, problem))
+def _plan(kind: WorkKind, problem: Problem, ask: Ask) -> Plan | Pending | Unanswered:
+    answer = ask(Work(problem, kind=kind))
     if isinstance(answer, Plan) and answer.reason == Reason.PLANNER_FAILED:
         return Unanswered(answer.message)
     if isinstance(answer, Plan | Pending | Unanswered):
         return answer
-    return Unanswered("the planner answered with a trial")
+    return Unanswered("the planner answered without a plan")
 
 
 def plan_words(plan: Plan) -> str:

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
 
-from hetserve.base.units import QPS, MiB, MilliCPU, Percent, Seconds
+from hetserve.base.units import QPS, MiB, MilliCPU, Percent
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption
-from hetserve.scaling.counts import in_order
 from hetserve.scaling.rules import ScalingRules
-
-_NONE: Final = ResourceAmounts()
 
 
 def free_problem(problem: Problem, rules: ScalingRules, counts: Counts, load: QPS, caps: Mapping[str, int]) -> Problem:
@@ -51,40 +47,6 @@ def shrinking_problem(problem: Problem, rules: ScalingRules, counts: Counts, loa
     free, held = free_problem(problem, rules, counts, load, {}), dict(counts)
     types = tuple(_at_most(option, held.get(option.name, 0)) for option in free.types)
     return replace(free, types=types, pools=())
-
-
-def capacity_problem(problem: Problem, counts: Counts) -> tuple[Problem, Counts]:
-    """The question of what counts hold, free of all that does not matter to it; with the counts in its order."""
-    held = dict(counts)
-    types = tuple(_bare(option) for option in problem.types if held.get(option.name, 0) > 0)
-    bare = replace(
-        problem,
-        objective="MinCost",
-        types=types,
-        budget=None,
-        load=None,
-        saturation_threshold=1.0,
-        pools=(),
-        left_out=(),
-        unshared=(),
-        max_slowdown=None,
-        least_total=0,
-        most_total=None,
-    )
-    return bare, in_order(counts, bare)
-
-
-def _bare(option: TypeOption) -> TypeOption:
-    return replace(
-        option,
-        max_instances=None,
-        min_instances=0,
-        running=0,
-        launch_time=Seconds(0.0),
-        demand=_NONE,
-        pool=None,
-        gpu=None,
-    )
 
 
 def _as_planned(option: TypeOption, count: int) -> TypeOption:

@@ -8,13 +8,14 @@ from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work
 from hetserve.scaling.counts import cost_of
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.found import plan_words
 from hetserve.scaling.grid import COARSE, up_to_grid
 from hetserve.scaling.look import Look
 from hetserve.scaling.problems import free_problem
-from hetserve.scaling.questions import Ask, Kind, Pending, Question
+from hetserve.scaling.questions import Ask, Pending
 from hetserve.scaling.shrinking import shrinking_load, was_missed
 
 _HOUR = 3600
@@ -59,7 +60,7 @@ def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
     if not rules.replaces or load is None or load <= 0 or not look.is_settled:
         return None
     needed = up_to_grid(load / rules.saturation, COARSE)
-    answer = ask(Question(Kind.PLAN, free_problem(facts.problem, rules, look.counts, needed, look.caps)))
+    answer = ask(Work(free_problem(facts.problem, rules, look.counts, needed, look.caps)))
     if isinstance(answer, Pending):
         return look.waits(f"whether another mix is cheaper at {qps_text(load)}")
     if not isinstance(answer, Plan) or not answer.feasible or was_missed(look, answer.counts, load):

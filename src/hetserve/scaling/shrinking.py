@@ -9,13 +9,14 @@ from hetserve.base.units import QPS
 from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
+from hetserve.planning.work import Work
 from hetserve.scaling.capacity import Capacity, capacity
 from hetserve.scaling.counts import cost_of, covers, total, without
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.grid import up_to_grid
 from hetserve.scaling.look import Look
 from hetserve.scaling.problems import shrinking_problem
-from hetserve.scaling.questions import Ask, Kind, Pending, Question
+from hetserve.scaling.questions import Ask, Pending
 from hetserve.scaling.steps import fewer_removed, room
 
 
@@ -118,7 +119,7 @@ def _fewer(look: Look, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
     """The cheapest counts within those in force that carry the load; N-1 if the planner finds none."""
     facts = look.facts
     needed = up_to_grid(load / facts.rules.saturation)
-    answer = ask(Question(Kind.PLAN, shrinking_problem(facts.problem, facts.rules, look.counts, needed)))
+    answer = ask(Work(shrinking_problem(facts.problem, facts.rules, look.counts, needed)))
     if isinstance(answer, Pending):
         return answer
     if not isinstance(answer, Plan) or not answer.feasible or was_missed(look, answer.counts, load):
