@@ -61,7 +61,8 @@ def _used(problem: Problem) -> tuple[int | None, ...]:
     if problem.planned_by not in _BY_CAPACITY:
         return _bought(problem)
     rates = [throughput(option.profile, problem.mix) or 0.0 for option in problem.types]
-    # The least cost carries the load with less than one instance to spare, beside the least instances wanted, of a type and in all.
+    # The least cost carries the load with less than one instance to spare, beside the least instances wanted, of a
+    # type and in all.
     wanted = math.fsum(option.min_instances * rate for option, rate in zip(problem.types, rates, strict=True))
     carried = problem.load / problem.saturation_threshold + max(rates) * (1 + problem.least_total) + wanted
     return tuple(

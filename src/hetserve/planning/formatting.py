@@ -34,7 +34,7 @@ def batches_text(first: int, last: int) -> str:
 
 
 def total_text(least: int, most: int | None) -> str:
-    """Bounds on instances of all types together: ``at least 2 and at most 5 instances in all (minInstances, maxInstances)``."""
+    """``at least 2 and at most 5 instances in all (minInstances, maxInstances)``; one of the bounds must be there."""
     bounds = [
         (f"at least {least}", "minInstances") if least else None,
         (f"at most {most}", "maxInstances") if most is not None else None,

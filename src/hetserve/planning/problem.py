@@ -96,13 +96,13 @@ class LatencySlo:
 class Problem:
     """Everything that a plan depends on: equal problems get equal plans.
 
-    load: queries/s (MinCost); 0: none, which asks for `least_total` or `min_instances`. saturation_threshold: ilp and greedy plan for load / threshold (HetSev: 1).
-    launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the highest Q_b per dollar. left_out:
-    types that are no options. policy: the dispatch policy that will serve. planner: the one that is
-    wanted; None: the objective's default. unshared: the types if each instance had its GPU alone, without facts of the
-    cluster, for what the verdict says of sharing; empty where no type shares. max_slowdown: sigma, or None there.
-    least_total, most_total: bounds on the instances of all types together (`spec.scaling`); None: none. Planners flow,
-    ilp and greedy keep them; others refuse a problem that has any.
+    load: queries/s (MinCost); 0 where some instances are wanted without any. saturation_threshold: ilp and greedy plan
+    for load / threshold (HetSev: 1). launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the
+    highest Q_b per dollar. left_out: types that are no options. policy: the dispatch policy that will serve. planner:
+    the one that is wanted; None: the objective's default. unshared: the types if each instance had its GPU alone,
+    without facts of the cluster, for what the verdict says of sharing; empty where no type shares. max_slowdown: sigma,
+    or None there. least_total, most_total: bounds on the instances of all types together; None: none. They are
+    MinCost's: planners flow, ilp and greedy keep them, others refuse a problem that has any.
     """
 
     service: str

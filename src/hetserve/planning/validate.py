@@ -12,7 +12,7 @@ from hetserve.registry.planners import PLANNERS
 
 
 def problem_error(problem: Problem, planner: str | None = None) -> str | None:
-    """First error of a problem: field, value and what is allowed; None for a valid one. planner: None: the problem's."""
+    """First error of a problem: field, value and what is allowed; None: it is valid. planner: None: the problem's."""
     return next(_errors(problem, planner or problem.planned_by), None)
 
 
@@ -46,7 +46,7 @@ def _demand_errors(problem: Problem) -> Iterator[str]:
         yield f"budget {problem.budget} micro-dollars/h: must be more than 0"
     if problem.load is not None and not (math.isfinite(problem.load) and problem.load >= 0):
         yield f"load {problem.load} q/s: must be a positive finite number"
-    if problem.load == 0 and not _keeps_some(problem):
+    if problem.load is not None and float(problem.load) == 0 and not _keeps_some(problem):
         yield (
             "load 0 q/s: must be a positive finite number, or, for MinCost, at least one instance must be wanted "
             "(least_total or a type's min_instances)"

@@ -83,13 +83,15 @@ def too_little(table: ClassTable, load: float | None, budget: int | None) -> Pla
     wanted = "serve the whole mix within the SLO" if whole else f"carry {qps_text(load or 0)}"
     cheapest = least_cost(table, CEILING, load or _TRICKLE, budget=None)
     if cheapest is None:
-        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, load or _TRICKLE, whole))
+        return infeasible(
+            problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, load or _TRICKLE, whole)
+        )
     cost = cost_of(table, cheapest.counts)
     most = "" if whole else _most(table, budget)
     least = f" with {total_text(problem.least_total, None)}" if problem.least_total else ""
     message = (
-        f"budget {money_text(budget or 0)} buys no mix{least} that could {wanted}{most}: the cheapest that could costs at "
-        f"least {money_text(cost)} ({summary(table.counts(cheapest.counts))})"
+        f"budget {money_text(budget or 0)} buys no mix{least} that could {wanted}{most}: the cheapest that could costs "
+        f"at least {money_text(cost)} ({summary(table.counts(cheapest.counts))})"
     )
     return infeasible(problem, NAME, Reason.BUDGET_TOO_LOW, message)
 

@@ -130,7 +130,12 @@ def cost_of(table: ClassTable, values: Iterable[int]) -> int:
 def allowed(table: ClassTable, values: Values, budget: int | None) -> bool:
     """Whether limits, of a type and in all, pools and the budget allow these counts."""
     within = all(o.min_instances <= count <= o.most for o, count in zip(table.types, values, strict=True))
-    return within and _within_total(table, values) and (budget is None or cost_of(table, values) <= budget) and fits(table, values)
+    return (
+        within
+        and _within_total(table, values)
+        and (budget is None or cost_of(table, values) <= budget)
+        and fits(table, values)
+    )
 
 
 def most_in_all(table: ClassTable) -> int:

@@ -17,7 +17,7 @@ def trickle(table: ClassTable) -> float:
 
 
 def spendable(problem: Problem) -> int | None:
-    """Micro-dollars/h that a plan can cost at most: the budget, or all that limits allow; None: they allow any number."""
+    """Micro-dollars/h that a plan can cost at most: the budget, or all that limits allow; None: they allow any."""
     if problem.budget is not None:
         return int(problem.budget)
     if problem.most_total is not None:

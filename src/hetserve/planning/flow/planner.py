@@ -28,7 +28,8 @@ def plan_flow(
     """The plan of the flow program's best tried solution.
 
     seed: of the trials. quick: no trials: the program with a margin by size. Without a load, MinCost takes the most
-    throughput; of a load of 0, what costs least and serves every batch. Infeasible with SpecInvalid, NoTypeMeetsSLO, BudgetTooLow or CapacityTooLow.
+    throughput; for a load of 0, what costs least and serves every batch. Infeasible with SpecInvalid, NoTypeMeetsSLO,
+    BudgetTooLow or CapacityTooLow.
     """
     table = class_table(problem)
     refused = nothing_serves(table)

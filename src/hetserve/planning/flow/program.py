@@ -317,7 +317,7 @@ class _Builder:
         return max(most if budget is None else min(most, budget // option.price), option.min_instances)
 
     def _useful(self, i: int, rate: float, budget: int | None) -> int:
-        """As `_most`, but no more than serve all that the type may serve of a rate [queries/s], or make the least total.
+        """As `_most`, but no more than serve all that the type may serve of a rate [queries/s], or make `least_total`.
 
         Of a type with more, some can go: what is left serves as much and is enough in all.
         """

@@ -27,10 +27,11 @@ def verdict(choice: Choice) -> str:
 def _held(choice: Choice) -> str:
     slo = choice.table.problem.slo
     within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})"
-    verb = "no load: holds" if choice.is_idle else "carries" if choice.is_cost else "holds"
+    idle = "for no load: " if choice.is_idle else ""
+    verb = "carries" if choice.is_cost and not choice.is_idle else "holds"
     if choice.untried:
-        return f"not tried, as {choice.untried}: by the program and its size it {verb} {within}"
-    return f"{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
+        return f"{idle}not tried, as {choice.untried}: by the program and its size it {verb} {within}"
+    return f"{idle}{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
 
 
 def _margin(choice: Choice) -> Iterator[str]:

@@ -22,6 +22,7 @@ from hetserve.planning.problem import Problem, TypeRefusal
 from hetserve.planning.slo import slo_miss
 
 _TOP = 10
+_ALLOW = "limits and free resources allow"
 
 
 def explain(
@@ -112,7 +113,9 @@ def too_little(
     """
     short = f"{qps_text(model.needed - most.capacity)} too little"
     if sum(most.counts) < model.least_total:
-        allow = f"{heuristic} finds within limits and free resources" if heuristic else "limits and free resources allow"
+        allow = (
+            f"{heuristic} finds within limits and free resources" if heuristic else "limits and free resources allow"
+        )
         why, reason = f"{allow} no mix of {total_text(model.least_total, None)}", Reason.CAPACITY_TOO_LOW
     elif most.capacity < model.needed * (1 - float(TOLERANCE)) and model.room_for(most.counts) <= 0:
         best = f"the best that {heuristic} finds" if heuristic else "the best"
@@ -120,7 +123,7 @@ def too_little(
         why, reason = f"{total_text(0, model.most_total)} are allowed, {held}, {short}", Reason.CAPACITY_TOO_LOW
     elif most.capacity < model.needed * (1 - float(TOLERANCE)):
         allow = f"the most that {heuristic} finds within limits and free resources"
-        who = allow if heuristic else "every instance that limits and free resources allow"
+        who = allow if heuristic else f"every instance that {_ALLOW}"
         why = f"{who} ({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {short}"
         reason = Reason.CAPACITY_TOO_LOW
     elif cheapest is None or problem.budget is None or cheapest.cost <= problem.budget:
