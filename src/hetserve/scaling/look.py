@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Demand
 from hetserve.demand.windows import highest, lowest, trend
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
@@ -21,7 +22,7 @@ TREND_WINDOW: Final = Seconds(180.0)
 MOST_GROWTH: Final = 2.0
 """Times the present load that a trend may make of it."""
 _MOMENT: Final = Seconds(1e-3)
-"""A window of 0 s sees the newest sample."""
+"""What a window of 0 s looks back, to see whether the newest sample still holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +91,21 @@ def look_at(facts: Facts) -> Look:
     """A look at a service with a plan in force."""
     assert facts.in_force is not None  # noqa: S101  the caller has checked
     counts = in_order(facts.in_force.counts, facts.problem)
-    up, down = _span(facts.rules.up.window), _span(facts.rules.down.window)
-    low, recent, high = lowest(facts.demand, up), highest(facts.demand, up), highest(facts.demand, down)
+    rules, demand = facts.rules, facts.demand
+    low, recent = _over(lowest, demand, rules.up.window), _over(highest, demand, rules.up.window)
+    high = _over(highest, demand, rules.down.window)
     rise = _rise(facts, counts, low)
     forecast = None if low is None else QPS(low + rise)
     scarce = caps(facts, scarce_types(facts.changes, facts.now))
     return Look(facts, counts, Measured(low, high, forecast), recent, rise, scarce)
 
 
-def _span(window: Seconds) -> Seconds:
-    return max(window, _MOMENT)
+def _over(extreme: Callable[[Demand, Seconds], QPS | None], demand: Demand, window: Seconds) -> QPS | None:
+    """An extreme of a window; of one of 0 s, the newest sample."""
+    if window > 0:
+        return extreme(demand, window)
+    known = extreme(demand, _MOMENT)
+    return None if known is None or demand.latest is None else demand.latest.qps
 
 
 def _rise(facts: Facts, counts: Counts, low: QPS | None) -> QPS:
