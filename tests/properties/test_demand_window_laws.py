@@ -13,7 +13,7 @@ from hetserve.demand.windows import attained_below, highest, lowest, trend
 
 STEP = Seconds(15.0)
 rates = st.floats(0, 1e6, allow_subnormal=False).map(QPS)
-windows = st.sampled_from([15.0, 30.0, 60.0, 299.5, 300.0, 600.0]).map(Seconds)
+windows = st.sampled_from([0.0, 15.0, 30.0, 60.0, 299.5, 300.0, 600.0]).map(Seconds)
 
 
 @st.composite
@@ -45,6 +45,15 @@ def test_the_lowest_and_the_highest_are_measured_rates_and_known_together(demand
     if low is not None and high is not None:
         assert low <= high
         assert {low, high} <= {sample.qps for sample in demand.samples}
+
+
+@given(demands(), windows)
+def test_a_lower_bound_is_never_taken_for_smaller(demand: Demand, window: Seconds) -> None:
+    bound = replace(demand, lower_bound=True)
+    high, least = highest(demand, window), highest(bound, window)
+
+    assert least is None or high is None or least >= high
+    assert least == highest(demand, Seconds(max(window, 120.0)))
 
 
 @given(demands(), windows, windows)

@@ -2,7 +2,7 @@
 
 A sample holds until the next one, for three steps at most. A window is known if no stretch without a new sample in it
 is longer than that, and samples hold for three quarters of it. What is not known is None; of demand that is not Fresh
-no window is known.
+no window is known. A window of 0 s is the newest sample, while it holds.
 """
 
 from __future__ import annotations
@@ -46,8 +46,12 @@ def lowest(demand: Demand, window: Seconds) -> QPS | None:
 
 
 def highest(demand: Demand, window: Seconds) -> QPS | None:
-    """The largest rate [queries/s] in the last `window` seconds; None: the window is not known."""
-    rates = _throughout(demand, _rates(demand.samples), window)
+    """The largest rate [queries/s] in the last `window` seconds; None: the window is not known.
+
+    Of a lower bound, in two windows of the rate at least: when its target dies such a rate falls to nothing first.
+    """
+    least = 2 * demand.window if demand.lower_bound else 0.0
+    rates = _throughout(demand, _rates(demand.samples), Seconds(max(window, least)))
     return None if rates is None else QPS(max(rates))
 
 
@@ -98,11 +102,10 @@ def _rates(samples: Iterable[RateSample]) -> list[tuple[float, float]]:
 def _throughout(demand: Demand, samples: list[tuple[float, float]], window: Seconds) -> list[float] | None:
     """Values that hold at some moment of the window, oldest first; None: it is not known.
 
-    The last sample from before the window counts while it holds in it. Raises ValueError for a window that is not
-    positive.
+    The last sample from before the window counts while it holds in it. Raises ValueError for a negative window.
     """
-    if not window > 0:
-        raise ValueError(f"window {window}: must be a positive number of seconds")
+    if not window >= 0:
+        raise ValueError(f"window {window}: must be a number of seconds of at least 0")
     if demand.freshness is not Freshness.FRESH:
         return None
     begin, hold = demand.now - window, HELD_STEPS * demand.step + _ROUNDING

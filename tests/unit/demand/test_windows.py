@@ -66,6 +66,14 @@ def test_samples_that_stopped_hold_for_three_steps() -> None:
     assert lowest(demand(*[5.0] * 21, until=NOW - 46), Seconds(30)) is None
 
 
+def test_a_lower_bound_that_falls_to_nothing_is_not_yet_small() -> None:
+    """The rate of a query over a minute, whose target died 45 s ago."""
+    dying = replace(demand(*[100.0] * 10, 75, 50, 25), lower_bound=True)
+
+    assert highest(dying, Seconds(0)) == 100.0
+    assert lowest(dying, Seconds(0)) == 25.0
+
+
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])
 def test_of_what_is_not_fresh_no_window_is_known(freshness: Freshness) -> None:
     load = replace(demand(*range(1, 22), attained=(0.1,) * 21), freshness=freshness, why="out of order")
@@ -85,9 +93,15 @@ def test_samples_from_after_now_do_not_count() -> None:
     assert highest(demand(1, 1, 1, 99, until=NOW + 10), Seconds(30)) == 1.0
 
 
-def test_a_window_must_be_positive() -> None:
-    with pytest.raises(ValueError, match=r"window 0: must be a positive number of seconds"):
-        lowest(demand(1, 2), Seconds(0))
+def test_a_window_of_no_length_is_the_newest_sample() -> None:
+    assert (lowest(demand(1, 2), Seconds(0)), highest(demand(1, 2), Seconds(0))) == (2.0, 2.0)
+    assert highest(demand(1, 2, until=NOW - 46), Seconds(0)) is None
+
+
+@pytest.mark.parametrize("window", [-1.0, math.nan])
+def test_a_window_is_not_negative(window: float) -> None:
+    with pytest.raises(ValueError, match=rf"window {window}: must be a number of seconds of at least 0"):
+        lowest(demand(1, 2), Seconds(window))
 
 
 def test_attainment_is_below_only_if_it_is_throughout_the_window() -> None:
