@@ -16,6 +16,7 @@ from mutants.catalogue.reading import READING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.twin import TWIN
 
 MUTANTS: Final = (
     *LEDGER,
@@ -30,6 +31,7 @@ MUTANTS: Final = (
     *QUEUES,
     *FLOW,
     *SERVICE_SPEC,
+    *TWIN,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
