@@ -73,6 +73,8 @@ def for_capacity(problem: Problem) -> Problem:
         types=tuple(map(_bare, problem.types)),
         budget=None,
         load=None,
+        saturation_threshold=1.0,
+        launch_weight=0.0,
         base=None,
         pools=(),
         left_out=(),
@@ -88,12 +90,13 @@ def _bare(option: TypeOption) -> TypeOption:
     return TypeOption(option.name, option.price, option.profile)
 
 
-def capacity_of(problem: Problem, counts: Counts) -> Capacity:
+def capacity_of(problem: Problem, counts: Counts, *, quick: bool = False) -> Capacity:
     """The highest rate [queries/s] at which counts keep the SLO under the dispatch policy that will serve.
 
     counts: instances per type, in any order; types that are left out have none. It is a figure of simulation, of seeded
     draws: equal questions have equal answers, and more instances may seem to hold up to some percent less. Where there
-    are too many instances to try, it is the fluid rate with the margin that suits their number. Nothing of the load,
+    are too many instances to try, or `quick` is asked for, it is the fluid rate with the margin that suits their
+    number, mostly less. Nothing of the load,
     budget, limits or planner matters (see `for_capacity`). Raises ValueError for a type that the problem does not have,
     and for fewer than no instances.
     """
@@ -106,5 +109,5 @@ def capacity_of(problem: Problem, counts: Counts) -> Capacity:
             raise ValueError(f"type {name!r} is not of the problem; there are: {', '.join(names)}")
         if count < 0:
             raise ValueError(f"{count} instances of {name}: must be 0 or more")
-    rate, tried = capacity(for_capacity(problem), tuple((name, held.get(name, 0)) for name in names))
+    rate, tried = capacity(for_capacity(problem), tuple((name, held.get(name, 0)) for name in names), quick=quick)
     return Capacity(QPS(rate), tried)

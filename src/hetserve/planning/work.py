@@ -19,7 +19,7 @@ Done = Plan | Trial | Capacity
 class Work:
     """kind: a plan for a problem or, of counts, a trial; the plan of the most load; what counts hold.
 
-    quick: an untried plan will do.
+    quick: an untried answer will do.
     """
 
     problem: Problem
@@ -35,7 +35,7 @@ def done(work: Work) -> Done:
     if work.kind == "Capacity":
         if work.counts is None:
             raise ValueError("the capacity of no counts is asked for: give the instances of each type")
-        return capacity_of(work.problem, work.counts)
+        return capacity_of(work.problem, work.counts, quick=work.quick)
     if work.counts is not None:
         return trial(work.problem, work.counts)
     return plan(work.problem, quick=work.quick)

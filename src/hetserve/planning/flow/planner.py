@@ -87,7 +87,7 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_cost(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
-        mix = untried_cost(table, load, budget) or ceiling
+        mix = untried_cost(table, load, budget, ceiling.counts) or ceiling
         held = load if table.problem.load else untried_rate(table, mix.counts)
         return explain(
             Choice(table, mix.counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick)

@@ -305,8 +305,7 @@ class _Builder:
         """some: [type] whether a type can have instances; None: all can."""
         kinds, classes = np.nonzero(self.usable if some is None else self.usable & some[:, None])
         columns.kinds, columns.classes, columns.first_flow = kinds, classes, len(model.costs)
-        for _ in range(len(kinds)):
-            model.column()
+        model.flows(len(kinds))
 
     def _most(self, i: int, budget: int | None) -> int:
         """The most instances of a type that its limits, the total and the budget allow."""
@@ -338,9 +337,10 @@ class _Builder:
         """Balance of each class, time of each type (of `fixed` counts, if given), and the late ones."""
         table, kinds, classes = self.table, columns.kinds, columns.classes
         places = columns.first_flow + np.arange(len(kinds))
-        for c in range(len(table.shares)):
-            mine = places[classes == c]
-            model.row([*mine, columns.rate], [*np.ones(len(mine)), -1.0], 0.0, 0.0)
+        order = np.argsort(classes, kind="stable")
+        ends = np.searchsorted(classes[order], np.arange(1, len(table.shares)))
+        for mine in np.split(places[order], ends):
+            model.row([*mine.tolist(), columns.rate], [1.0] * len(mine) + [-1.0], 0.0, 0.0)
         work = table.shares[classes] * table.means[kinds, classes] / self.unit
         for t in range(len(table.types)):
             mine = kinds == t

@@ -26,17 +26,19 @@ def trial(problem: Problem, counts: Counts) -> Trial:
     return Trial(held=QPS(_highest(judge, values)))
 
 
-def capacity(problem: Problem, counts: Counts) -> tuple[float, bool]:
-    """Highest rate [queries/s] within the SLO, and whether trials say so or, of too many instances, the program.
+def capacity(problem: Problem, counts: Counts, *, quick: bool = False) -> tuple[float, bool]:
+    """Highest rate [queries/s] within the SLO, and whether trials say so or the program.
 
-    The load of the problem does not matter.
+    The load of the problem does not matter. quick: nothing is tried; nor are too many instances.
     """
     table = class_table(problem)
     values, fluid = table.values(counts), FluidRates(table, CEILING)
     judge = Judge(table, choosing_rate(SEED), fluid)
     if not fluid(values):
         return 0.0, True
-    return (_highest(judge, values), True) if judge.can_try(values) else (untried_rate(table, values), False)
+    if quick or not judge.can_try(values):
+        return untried_rate(table, values), False
+    return _highest(judge, values), True
 
 
 def _highest(judge: Judge, values: Values) -> float:

@@ -6,6 +6,7 @@ no type alone carries the rest. The plan states its gap to the optimum.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -92,12 +93,14 @@ def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[Next
 def scale_out(model: CostModel, needed: float) -> Choice:
     """Adds instances to what runs until `needed` queries/s are carried or nothing more fits.
 
-    Then the cheapest ones, launching included, until there are as many in all as are wanted.
+    Where the total is what they do not fit, faster ones take the places of slower ones. Last come the cheapest,
+    launching included, until there are as many in all as are wanted.
     """
     made = model.choice(tuple(_start(model)))
     while made.capacity < needed:
         options = list(_options(model, made, needed - made.capacity))
         if not options:
+            made = _exchanged(model, made, needed)
             break
         _, i, more = min(options)
         made = model.choice((*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :]))
@@ -111,6 +114,30 @@ def scale_out(model: CostModel, needed: float) -> Choice:
             break
         made = min(ones, key=lambda choice: choice.key)
     return made
+
+
+def _exchanged(model: CostModel, made: Choice, needed: float) -> Choice:
+    """As many instances in all, of types that carry more: the cheapest exchange per query/s first."""
+    while made.capacity < needed and model.room_for(made.counts) <= 0:
+        options = list(_exchanges(model, made, needed - made.capacity))
+        if not options:
+            break
+        made = min(options)[2]
+    return made
+
+
+def _exchanges(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, tuple[int, int], Choice]]:
+    """Some of a type for as many of a faster one; `lacking` queries/s say how many."""
+    for (i, slow), (j, fast) in itertools.permutations(enumerate(model.rates), 2):
+        spare = made.counts[i] - model.least[i]
+        if fast <= slow or spare <= 0:
+            continue
+        fewer = (*made.counts[:i], made.counts[i] - spare, *made.counts[i + 1 :])
+        some = min(addable(model, fewer, j, math.inf), spare, max(math.ceil(lacking / (fast - slow)), 1))
+        values = [n - some * (k == i) + some * (k == j) for k, n in enumerate(made.counts)]
+        if some > 0 and model.allowed(tuple(values)):
+            other = model.choice(values)
+            yield (other.objective - made.objective) / min(other.capacity - made.capacity, lacking), (i, j), other
 
 
 def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
