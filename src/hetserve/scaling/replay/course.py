@@ -10,7 +10,7 @@ from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
-from hetserve.scaling.decision import Action, Decision
+from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause
 from hetserve.scaling.policy import decide
 from hetserve.scaling.questions import Ask
@@ -51,7 +51,7 @@ class Follower(Protocol):
 
 @dataclass(slots=True)
 class Course:
-    """What became of a trace: the instances, and every decision that changed something or said something new."""
+    """What became of a trace: the instances, and decisions that changed the plan, or held for a new reason."""
 
     fleet: Fleet
     begin: float
@@ -112,11 +112,14 @@ class Policy:
 def follow(setting: Setting, arrived: Arrived, ask: Ask, passed: Callable[[float], None] = lambda _: None) -> Course:
     """The policy over a whole trace. passed: called with each time of a decision [s]."""
     course = Course(Fleet(setting.problem.types, setting.problem.budget), arrived.begin, arrived.end)
+    held_for: ScalingReason | None = None
 
     def heard(one: Decided) -> None:
-        last = course.decided[-1].decision if course.decided else None
-        if one.decision.changes or last is None or last.reason is not one.decision.reason:
+        nonlocal held_for
+        made = one.decision
+        if made.changes or made.reason not in (held_for, ScalingReason.LOAD_CARRIED):
             course.decided.append(one)
+        held_for = None if made.changes else made.reason
 
     run(Policy(setting, ask, heard), course.fleet, arrived, passed)
     return course
