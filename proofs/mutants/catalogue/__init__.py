@@ -13,6 +13,7 @@ from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
+from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
 
@@ -28,6 +29,7 @@ MUTANTS: Final = (
     *SHARING,
     *QUEUES,
     *FLOW,
+    *SERVICE_SPEC,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")

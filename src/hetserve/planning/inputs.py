@@ -62,12 +62,14 @@ def build_problem(
     settings: PlanSettings | None = None,
     *,
     sharing: SharingRule | None = None,
+    load: QPS | None = None,
 ) -> Problem | Unplannable:
     """Problem of one service, its types sorted by name.
 
     types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. sharing: None: the settings'
-    sigma, and no instance runs. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing,
-    ProfileConflict or LoadUnknown.
+    sigma, and no instance runs. load: planned for instead of spec.load.expectedQPS. With spec.scaling, its saturation
+    counts instead of the settings' threshold. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes,
+    ProfileMissing, ProfileConflict or LoadUnknown.
     """
     settings, facts = settings or PlanSettings(), world or ClusterFacts()
     sharing = sharing or SharingRule(settings.max_slowdown)
@@ -75,12 +77,10 @@ def build_problem(
     if isinstance(offers, Unplannable):
         return offers
     spec, shares = service.spec, any(offer.shares for offer in offers.usable)
-    load = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
+    if load is None and spec.load is not None and spec.load.expected_qps is not None:
+        load = QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
-        return Unplannable(
-            Reason.LOAD_UNKNOWN,
-            "objective MinCost plans for a load, and none is known: set spec.load.expectedQPS (queries/s)",
-        )
+        return Unplannable(Reason.LOAD_UNKNOWN, _no_load(measured=spec.scaling is not None))
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,
@@ -89,7 +89,7 @@ def build_problem(
         types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), sharing) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
-        saturation_threshold=settings.saturation_threshold,
+        saturation_threshold=settings.saturation_threshold if spec.scaling is None else spec.scaling.saturation_share,
         launch_weight=settings.launch_weight,
         base=settings.base,
         pools=facts.pools,
@@ -97,6 +97,16 @@ def build_problem(
         planner=spec.planner,
         unshared=tuple(_option(alone(o), TypeFacts(), sharing) for o in offers.usable) if shares else (),
         max_slowdown=sharing.max_slowdown if shares else None,
+    )
+
+
+def _no_load(*, measured: bool) -> str:
+    unknown = "objective MinCost plans for a load, and none is known: "
+    if not measured:
+        return unknown + "set spec.load.expectedQPS (queries/s)"
+    return (
+        unknown + "spec.scaling follows the load that is measured, and none has been yet; to plan before, set "
+        "spec.load.expectedQPS (queries/s), or give `hetserve plan` --load"
     )
 
 
