@@ -90,9 +90,10 @@ class Controllers:
             waited = pod["metadata"].setdefault("launching", 0)
             pod["metadata"]["launching"] = waited + 1
             kind = (pod["metadata"].get("labels") or {}).get(names.LABEL_INSTANCE_TYPE)
-            if waited >= self.launch_ticks and kind not in self.never_ready:
+            serves = waited >= self.launch_ticks and kind not in self.never_ready
+            if serves:
                 pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-            if waited <= self.launch_ticks:
+            if serves or waited < self.launch_ticks:
                 self.api.touch(path)
 
     def _bind(self) -> None:

@@ -87,6 +87,12 @@ class PlanDecision:
         budget = None if self.service is None else self.service.spec.budget
         return None if budget is None else parse_money(budget.hourly)
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether the budget is obeyed even where no plan fits it, or none is known."""
+        budget = None if self.service is None else self.service.spec.budget
+        return budget is not None and budget.when_too_low == "Shrink"
+
 
 def decide(world: World, planner: Planner) -> PlanDecision:
     """Decision for the service in a world; calls the planner only if its answer can matter."""
@@ -113,7 +119,7 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         return _unplannable(reason, recorded, service, offers)
     stored = {kind: _stored(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
     problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
-    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None)
+    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
     case = _Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute, stays)
     try:
