@@ -159,7 +159,9 @@ async def test_pods_of_a_type_whose_price_is_gone_block_growth_and_are_said() ->
 def test_a_missing_price_is_not_zero() -> None:
     holdings = {"a": Instances(2, 2, 0, None), "b": Instances(0, 0, 0, MicroDollarsPerHour(1))}
     assert hourly_cost(holdings) is None
-    stage = next_counts({"b": 5}, holdings, Limits(MicroDollarsPerHour(100)), lambda counts: float(sum(counts.values())))
+    stage = next_counts(
+        {"b": 5}, holdings, Limits(MicroDollarsPerHour(100)), lambda counts: float(sum(counts.values()))
+    )
     assert stage.counts == {"a": 0, "b": 0}, "what costs nobody knows how much goes before anything is added"
     assert hourly_cost({"a": Instances(2, 0, 0, None)}) == 0
 

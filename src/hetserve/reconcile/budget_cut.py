@@ -65,7 +65,9 @@ class _Cut:
 
     def _least(self, kept: Mapping[str, int], floor: Callable[[str], int]) -> str | None:
         """Type of which an instance above the floor carries least for its money."""
-        return min(self._named(n for n in kept if kept[n] > floor(n)), key=lambda n: (self._loss(kept, n), n), default=None)
+        return min(
+            self._named(n for n in kept if kept[n] > floor(n)), key=lambda n: (self._loss(kept, n), n), default=None
+        )
 
     def _named(self, names: Iterable[str]) -> list[str]:
         """Those whose removal saves something that is known."""
@@ -86,4 +88,3 @@ class _Cut:
             if not fitting:
                 return kept
             kept = max(fitting, key=self.worth)
-

@@ -1,7 +1,8 @@
 """Counts how many instances of each type run, and how many more fit, for one service, as nodes and pods change.
 
 - A service's own bound pods count as running, and the place of one that terminates as room: a rollout does not look
-  like lost capacity, and what is going does not look as if it were there for nothing. Those that a rollout would replace by instances that book more count only as far as these find a place.
+  like lost capacity, and what is going does not look as if it stayed. Those that a rollout would replace by instances
+  that book more count only as far as these find a place.
 - Waiting pods reserve nothing: only the service that loses a place plans again.
 - A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
 - A GPU has room as the extender's ledger says: memory and compute for an instance that declares both, an idle GPU for

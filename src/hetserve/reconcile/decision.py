@@ -22,13 +22,14 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import MicroDollarsPerHour, format_money, parse_money
 from hetserve.planning.caps import without_slack_caps
-from hetserve.planning.inputs import build_problem
+from hetserve.planning.inputs import ClusterFacts, build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
 from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
 from hetserve.planning.tenancy import SharingRule, Tenancy
 from hetserve.reconcile.bookings import as_recorded, booked_types, is_booked_right, recorded_gpus, undeclared_types
+from hetserve.reconcile.launch_times import observed_launch_times
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, kept_record, plan_record, read_record, summary
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
@@ -111,7 +112,7 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     declared = build_problem(service, world.types, world.profiles, None, world.settings, sharing=sharing)
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
-    facts = world.capacity.facts(*asked, declaring=world.declaring)
+    facts = _timed(world, world.capacity.facts(*asked, declaring=world.declaring), service)
     problem = build_problem(service, world.types, world.profiles, facts, world.settings, sharing=sharing)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
@@ -126,6 +127,15 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         return _choose(case, planner)
     except Exception as error:
         return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
+
+
+def _timed(world: World, facts: ClusterFacts, service: InferenceService) -> ClusterFacts:
+    """With the launch times that this service's instances took. Only MinCost weighs them; the digest has none."""
+    times = observed_launch_times(world.pods) if service.spec.objective == "MinCost" else {}
+    if not times:
+        return facts
+    types = {name: replace(one, launch_time=times.get(name)) for name, one in facts.types.items()}
+    return replace(facts, types=types)
 
 
 def inputs_digest(declared: Problem) -> str:

@@ -54,9 +54,7 @@ def _takers(
     if room is None or room >= waiting:
         return None
     return frozenset(
-        old
-        for old in spare
-        if (world.capacity.room(place, model, offer, live, gone=_uids(world, old)) or 0) > room
+        old for old in spare if (world.capacity.room(place, model, offer, live, gone=_uids(world, old)) or 0) > room
     )
 
 

@@ -84,7 +84,9 @@ def _transition(raw: RawObject, decision: PlanDecision, seen: Seen) -> Json | No
     if stage is None or not stage.under_way:
         return None
     stored = read_status(raw)
-    before = stored.get("transition") if decision.record is not None and stored.get("plan") == decision.record.raw else None
+    before = (
+        stored.get("transition") if decision.record is not None and stored.get("plan") == decision.record.raw else None
+    )
     known = before.get("of") if isinstance(before, Mapping) else None
     left = max(1, min(stage.left, _MOST_STEPS))
     of = max(left, known) if isinstance(known, int) and known <= _MOST_STEPS else left

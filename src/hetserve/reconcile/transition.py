@@ -197,7 +197,9 @@ class _Move:
     def left(self) -> int:
         """Instances that are still to become ready, or to end."""
         return sum(
-            max(0, self.wanted(name) - one.ready) + max(0, max(one.replicas, one.live) - self.wanted(name)) + one.terminating
+            max(0, self.wanted(name) - one.ready)
+            + max(0, max(one.replicas, one.live) - self.wanted(name))
+            + one.terminating
             for name, one in self.held.items()
         )
 

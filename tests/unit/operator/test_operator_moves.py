@@ -1,4 +1,4 @@
-"""A change of plan on a simulated cluster: the old instances go when their successors serve, and never beyond the budget."""
+"""A change of plan on a simulated cluster: old instances go when their successors serve, never beyond the budget."""
 
 from __future__ import annotations
 
