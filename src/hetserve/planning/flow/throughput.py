@@ -23,7 +23,7 @@ class Race:
 
     entered: those that ran, in order, with the rate that they were seen to hold (0: less than the best by then).
     nearly: the rate that those refused by little may hold. room: the fluid rate that is enough to hold the same for
-    less: close to it short trials show no overload, so there no more than half a percent of it is given away.
+    less: close to the rate held short trials hardly tell counts apart, so there half a percent of it is given away.
     """
 
     judge: Judge
