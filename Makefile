@@ -136,7 +136,7 @@ bench-http: setup ## Measure what a request costs our HTTP loop and servers of l
 	$(BIN)/python -m benchmarks.http $(FLAGS)
 
 .PHONY: bench-sharing
-bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; ten minutes on two cores)
+bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; six minutes on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)
 
 .PHONY: bench-flow
