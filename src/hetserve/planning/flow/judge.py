@@ -116,7 +116,7 @@ class Judge:
         made = self._made.get((values, rate))
         if made is None or (len(made.ratios) < 2 and not made.unstable):
             return 0.0
-        return rate * (self.late(values, rate) / self.table.allowed) ** (-1 / POWER)
+        return rate * math.pow(self.late(values, rate) / self.table.allowed, -1 / POWER)
 
     def undecided(self, values: Values, rate: float) -> bool:
         """Whether a trial that failed did so for want of queries: few enough were late, but not with confidence."""
