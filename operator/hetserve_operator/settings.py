@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from hetserve.api import names
 from hetserve.base.units import Millionths
@@ -43,6 +44,52 @@ class SharingOptions(SettingsModel):
     extender_lease: str = ""
 
 
+def _prometheus_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if value and (not good or value.split() != [value]):
+        raise ValueError("must be an address such as https://prometheus.monitoring.svc:9090; empty: none")
+    if "@" in value or "?" in value or "#" in value:
+        raise ValueError("must have no user, query or fragment; credentials belong into tokenFile")
+    return value.rstrip("/")
+
+
+class PrometheusOptions(SettingsModel):
+    """Prometheus that services are measured by.
+
+    url: empty: none. ca_file: certificates that its own is checked against; empty: the system's. token_file: holds the
+    bearer token, and is read anew for each query, so that it may rotate; empty: none. timeout: for one
+    query. interval: how often it is asked.
+    """
+
+    url: Annotated[str, AfterValidator(_prometheus_url)] = ""
+    ca_file: str = ""
+    token_file: str = ""
+    timeout: Duration = Field(default="5s", gt=0)  # type: ignore[assignment]
+    interval: Duration = Field(default="15s", gt=0)  # type: ignore[assignment]
+
+    @property
+    def configured(self) -> bool:
+        return bool(self.url)
+
+    @model_validator(mode="after")
+    def _secrets_are_encrypted(self) -> Self:
+        given = [name for name, path in (("caFile", self.ca_file), ("tokenFile", self.token_file)) if path]
+        if given and not self.url.startswith("https://"):
+            raise ValueError(f"{' and '.join(given)} must stand beside an https url, this one is {self.url!r}")
+        return self
+
+
+class MetricsOptions(SettingsModel):
+    """Where the demand of services is measured. allow_queries: whether services may bring PromQL of their own."""
+
+    prometheus: PrometheusOptions = PrometheusOptions()
+    allow_queries: bool = False
+
+
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
@@ -62,6 +109,7 @@ class OperatorSettings(SettingsModel):
     planner_processes: int = Field(default=2, ge=1, le=64)
     planner_deadline: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     sharing: SharingOptions = SharingOptions()
+    metrics: MetricsOptions = MetricsOptions()
     leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from harness.chart import render_chart
+from hetserve_operator.settings import OperatorSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
 
@@ -29,6 +30,9 @@ RENDERS = {
             *("--set", "scheduler.extenderUrl=http://127.0.0.1:18888", "--set", "scheduler.kubeconfig=/tmp/kubeconfig"),
             *("--set", "extender.mode=score", "--set", "extender.policy=Spread"),
             *("--set", "extender.queue.queues=auto", "--set", "extender.queue.failOpenAfter=10m"),
+            *("--set", "metrics.prometheus.url=https://prometheus.monitoring.svc:9090/team"),
+            *("--set", "metrics.prometheus.caSecret.name=prometheus-ca", "--set", "metrics.prometheus.timeout=2s"),
+            *("--set", "metrics.prometheus.tokenSecret.name=reader", "--set", "metrics.allowQueries=true"),
         ],
     ),
 }
@@ -46,6 +50,19 @@ REFUSED = {
     "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),
     "a slow-down below one": ("sharing.maxSlowdown=0.9", "sharing/maxSlowdown"),
     "a slow-down that is no text": ("sharing.maxSlowdown=2", "sharing/maxSlowdown"),
+    "a Prometheus with a password in its address": ("metrics.prometheus.url=http://me:secret@x", "prometheus/url"),
+    "a Prometheus without a scheme": ("metrics.prometheus.url=prometheus:9090", "prometheus/url"),
+    "a token over HTTP": ("metrics.prometheus.tokenFile=/t", "need an https metrics.prometheus.url"),
+    "a CA for HTTP": ("metrics.prometheus.caSecret.name=a", "caSecret and metrics.prometheus.caFile need an https"),
+    "a token from a relative path": ("metrics.prometheus.tokenFile=t", "tokenFile"),
+    "a token twice": (
+        "metrics.prometheus.url=https://x,metrics.prometheus.tokenFile=/t,metrics.prometheus.tokenSecret.name=t",
+        "say the same thing twice",
+    ),
+    "a Secret that nothing mounts": (
+        "metrics.prometheus.url=https://x,metrics.prometheus.tokenSecret.name=t,components.enabled=false",
+        "set metrics.prometheus.tokenFile",
+    ),
     "an extender behind HTTPS, whose certificate nobody would verify": (
         "scheduler.extenderUrl=https://x",
         "extenderUrl",
@@ -141,6 +158,41 @@ def test_every_workload_is_complete() -> None:
         assert not container["image"].endswith(":latest"), name
         assert {"livenessProbe", "readinessProbe", "resources", "securityContext"} <= container.keys(), name
         assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
+
+
+def test_the_operator_reads_prometheus_token_and_ca_from_the_secrets_that_are_mounted() -> None:
+    at = "metrics.prometheus"
+    given = f"{at}.url=https://x,{at}.tokenSecret.name=reader,{at}.tokenSecret.key=t,{at}.caSecret.name=trust"
+    documents = [d for d in yaml.safe_load_all(render_chart("--set", given)) if d]
+    settings, deployment = (
+        {d["kind"]: d for d in documents if d["metadata"]["name"] == "hetserve-operator"}[kind]
+        for kind in ("ConfigMap", "Deployment")
+    )
+    pod = deployment["spec"]["template"]["spec"]
+    secrets = {v["name"]: v["secret"] for v in pod["volumes"] if "secret" in v}
+    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    files = {
+        f"{mounts[name]}/{item['path']}": (secret["secretName"], item["key"])
+        for name, secret in secrets.items()
+        for item in secret["items"]
+    }
+
+    read = OperatorSettings.model_validate(yaml.safe_load(settings["data"]["settings.yaml"])).metrics.prometheus
+
+    assert files == {read.token_file: ("reader", "t"), read.ca_file: ("trust", "ca.crt")}
+    assert "reader" not in settings["data"]["settings.yaml"]
+
+
+def test_without_prometheus_nothing_is_mounted_and_nothing_is_asked() -> None:
+    documents = [d for d in yaml.safe_load_all(render_chart()) if d and d["metadata"]["name"] == "hetserve-operator"]
+    by_kind = {d["kind"]: d for d in documents}
+    volumes = by_kind["Deployment"]["spec"]["template"]["spec"]["volumes"]
+
+    settings = OperatorSettings.model_validate(yaml.safe_load(by_kind["ConfigMap"]["data"]["settings.yaml"]))
+
+    assert settings.metrics == OperatorSettings().metrics
+    assert not settings.metrics.prometheus.configured
+    assert [v["name"] for v in volumes] == ["settings", "tmp"]
 
 
 def test_uninstalling_first_lifts_our_gates_where_the_components_run_and_nobody_said_no() -> None:

@@ -31,6 +31,33 @@ def test_spec_table(bare_cluster: Cluster, row: dict[str, Any]) -> None:
         assert "created (server dry run)" in answer
 
 
+@pytest.mark.parametrize(("length", "good"), [(4096, True), (4097, False)])
+def test_a_query_has_a_greatest_length(bare_cluster: Cluster, length: int, good: bool) -> None:
+    queries = {"rate": "a" * length, "latency": "a", "batchSizes": "a"}
+    service = builders.service(overrides={"spec.metrics": {"source": "Queries", "queries": queries}})
+    answer = bare_cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(service), check=False)
+    assert ("created (server dry run)" in answer) is good
+    assert ("spec.metrics.queries.rate" in answer) is not good
+
+
+def test_only_fields_under_no_rule_across_fields_are_filled_in(bare_cluster: Cluster, namespace: str) -> None:
+    scaled = {"spec.objective": "MinCost", "spec.load": builders.REMOVED, "spec.metrics": {"source": "Hetserve"}}
+    scaling: dict[str, Any] = {"scaleUp": {}, "scaleDown": {}}
+    service = builders.service(overrides={"metadata.namespace": namespace, "spec.scaling": scaling, **scaled})
+
+    (stored,) = bare_cluster.apply(service)
+
+    spec = stored["spec"]
+    assert spec["metrics"] == {"source": "Hetserve"}
+    assert spec["scaling"] == {
+        "saturation": "0.8",
+        "tolerance": "0.1",
+        "scaleUp": {"stabilizationWindow": "30s", "lookAhead": "LaunchTime"},
+        "scaleDown": {"stabilizationWindow": "5m"},
+    }
+    assert (spec["mode"], spec["pause"], spec["budget"]["whenTooLow"]) == ("Apply", "None", "Shrink")
+
+
 def test_the_model_of_a_service_cannot_change(bare_cluster: Cluster, namespace: str) -> None:
     service = builders.service(overrides={"metadata.namespace": namespace})
     bare_cluster.apply(service)
@@ -81,4 +108,6 @@ def test_get_shows_the_columns_that_answer_what_it_runs_and_costs(bare_cluster: 
 
     assert header.split() == ["NAME", "READY", "OBJECTIVE", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
     assert row.split()[:2] == ["rm2", "MaxThroughput"]
+    wide, _ = bare_cluster.kubectl("get", "hisvc", "--namespace", namespace, "-o", "wide").splitlines()
+    assert {"LOAD", "METRICS"} <= set(wide.split())
     assert "rm2" in bare_cluster.kubectl("get", "hetserve", "--namespace", namespace), "category hetserve"

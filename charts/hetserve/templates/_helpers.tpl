@@ -81,3 +81,21 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* Path of a file for Prometheus: that of the Secret, or the one given; call with (dict "root" $ "what" "ca") */}}
+{{- define "hetserve.prometheusFile" -}}
+{{- $given := .root.Values.metrics.prometheus }}
+{{- $secret := get $given (printf "%sSecret" .what) }}
+{{- $file := get $given (printf "%sFile" .what) }}
+{{- $field := printf "metrics.prometheus.%s" .what }}
+{{- if and $secret.name $file }}
+{{- fail (printf "%sSecret and %sFile say the same thing twice: set one" $field $field) }}
+{{- end }}
+{{- if and $secret.name (not .root.Values.components.enabled) }}
+{{- fail (printf "%sSecret is mounted into the operator's pod, and components.enabled is false: set %sFile" $field $field) }}
+{{- end }}
+{{- if and (or $secret.name $file) (not (hasPrefix "https://" $given.url)) }}
+{{- fail (printf "%sSecret and %sFile need an https metrics.prometheus.url, this one is %q" $field $field $given.url) }}
+{{- end }}
+{{- ternary (printf "/etc/hetserve-prometheus/%s/%s" .what $secret.key) $file (not (empty $secret.name)) }}
+{{- end }}

@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.catalogue.binding import BINDING
 from mutants.catalogue.compute import COMPUTE
+from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -13,8 +14,10 @@ from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
+from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.totals import TOTALS
 from mutants.catalogue.twin import TWIN
 
 MUTANTS: Final = (
@@ -29,6 +32,9 @@ MUTANTS: Final = (
     *SHARING,
     *QUEUES,
     *FLOW,
+    *SERVICE_SPEC,
+    *TOTALS,
+    *DEMAND,
     *TWIN,
 )
 

@@ -8,8 +8,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
+from hetserve.api.demand_source import MetricsSpec
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
+from hetserve.api.scaling import ScalingSpec
+from hetserve.api.scaling_status import MOST_DECISIONS, AdviceStatus, DecisionStatus, DemandStatus, TransitionStatus
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, Objective, made_for
 
 NOT_OBSERVED: Final = -1
@@ -37,6 +40,11 @@ class Budget(ApiModel):
     """The most that the service may cost."""
 
     hourly: Money = Field(description="decimal dollars per hour, for example 2.5")
+    when_too_low: Literal["Shrink", "Keep"] = Field(
+        default="Shrink",
+        description="where no plan fits the budget. Shrink: instances are removed until what runs fits, those that "
+        "cost the least capacity first. Keep: what runs stays",
+    )
 
 
 class BatchShare(ApiModel):
@@ -50,7 +58,12 @@ class Load(ApiModel):
     """The load to plan for."""
 
     expected_qps: float | None = Field(
-        default=None, gt=0, le=1e9, allow_inf_nan=False, alias="expectedQPS", description="queries/s; MinCost needs it"
+        default=None,
+        gt=0,
+        le=1e9,
+        allow_inf_nan=False,
+        alias="expectedQPS",
+        description="queries/s; MinCost needs it, with scaling only until the load is measured",
     )
     batch_sizes: Annotated[list[BatchShare], distinct(lambda b: b.batch, "batch")] = Field(
         default_factory=list,
@@ -109,6 +122,9 @@ PlannerName = Annotated[
 ]
 
 
+Pause = Literal["None", "ScaleDown", "ScaleUp", "All"]
+
+
 class InferenceServiceSpec(ApiModel):
     """Desired state of a model service."""
 
@@ -124,6 +140,16 @@ class InferenceServiceSpec(ApiModel):
             "load.batchSizes is required for MaxThroughput: the plan depends on the mix of batch sizes",
             lambda s: s.objective != "MaxThroughput" or (s.load is not None and len(s.load.batch_sizes) > 0),
         ),
+        Rule(
+            "!has(self.scaling) || self.objective == 'MinCost'",
+            "scaling needs objective MinCost: it follows a load at the least cost",
+            lambda s: s.scaling is None or s.objective == "MinCost",
+        ),
+        Rule(
+            "!has(self.scaling) || has(self.metrics)",
+            "scaling needs metrics: without them there is no load to follow",
+            lambda s: s.scaling is None or s.metrics is not None,
+        ),
         *(_not_made_for(o, name) for o in OBJECTIVES for name in PLANNERS.names if name not in made_for(o)),
     )
 
@@ -132,7 +158,20 @@ class InferenceServiceSpec(ApiModel):
     planner: PlannerName | None = None
     slo: Slo
     budget: Budget | None = None
-    load: Load | None = Field(default=None, description="the load to plan for")
+    load: Load | None = Field(
+        default=None, description="the load to plan for; with scaling and fresh metrics, the measured one counts"
+    )
+    metrics: MetricsSpec | None = Field(default=None, description="absent: the load is not measured")
+    scaling: ScalingSpec | None = Field(
+        default=None, description="absent: planned once for spec.load, and again when the objects change"
+    )
+    mode: Literal["Apply", "Advise"] = Field(
+        default="Apply", description="Advise: nothing but the status is written, whatever changes; see status.advice"
+    )
+    pause: Pause = Field(
+        default="None",
+        description="which changes of the number of instances are held back; what a lower budget asks for is not",
+    )
     instance_types: InstanceTypesRef | None = Field(
         default=None, description="absent: every instance type that has a profile of this model"
     )
@@ -145,6 +184,10 @@ class InferenceServiceSpec(ApiModel):
         description="pod template; the container named model (or the only one) receives resources and the device",
         json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     )
+
+    def pauses(self, direction: Literal["ScaleUp", "ScaleDown"]) -> bool:
+        """Whether changes in this direction are held back."""
+        return self.pause in ("All", direction)
 
 
 class Condition(ApiModel):
@@ -185,6 +228,9 @@ class PlanStatus(ApiModel):
         max_length=32,
         description="queries/s: held in simulation; if not tried, upper bound (MaxThroughput) or capacity (MinCost)",
     )
+    load: str | None = Field(
+        default=None, max_length=32, description="queries/s that the plan was made for; absent under MaxThroughput"
+    )
     tried: bool | None = Field(
         default=None, description="whether a simulation has tried the plan; absent: its planner tries nothing"
     )
@@ -218,6 +264,15 @@ class InferenceServiceStatus(ApiModel):
         max_length=64,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
     )
+    demand: DemandStatus | None = Field(default=None, description="absent: spec.metrics is not set")
+    transition: TransitionStatus | None = Field(default=None, description="absent: no change is under way")
+    last_decisions: list[DecisionStatus] = Field(
+        default_factory=list,
+        max_length=MOST_DECISIONS,
+        description="the newest first",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    advice: AdviceStatus | None = Field(default=None, description="absent: mode is Apply, or nothing would change")
     reason: str = Field(default="", max_length=128, description="reason of the Ready condition, for the REASON column")
 
 

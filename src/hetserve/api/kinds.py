@@ -70,6 +70,8 @@ INFERENCE_SERVICE: Final = CustomResource(
         Column("QPS", "string", ".status.plan.qps"),
         Column("Cost/h", "string", ".status.plan.hourlyCost"),
         Column("Reason", "string", ".status.reason"),
+        Column("Load", "string", ".status.demand.qps", priority=1),
+        Column("Metrics", "string", '.status.conditions[?(@.type=="MetricsAvailable")].reason', priority=1),
         Column("Verdict", "string", ".status.plan.verdict", priority=1),
         AGE,
     ),

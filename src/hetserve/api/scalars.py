@@ -40,6 +40,24 @@ def _checked(rule: Rule) -> AfterValidator:
     return AfterValidator(check)
 
 
+_NANOSECONDS = {"us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+def nanoseconds(text: str) -> int:
+    """A duration as CEL compares it: each part of it cut off to whole nanoseconds. Raises ValueError."""
+    parse_duration(text)
+    parts = re.findall(r"([0-9.]+)(us|ms|s|m|h)", text)
+    return sum(int(Decimal(number) * _NANOSECONDS[unit]) for number, unit in parts)
+
+
+def _between(least: str, most: str) -> Rule:
+    return Rule(
+        f"duration(self) >= duration('{least}') && duration(self) <= duration('{most}')",
+        f"must be at least {least} and at most {most}",
+        lambda s: nanoseconds(least) <= nanoseconds(s) <= nanoseconds(most),
+    )
+
+
 def _scalar(pattern: str, max_length: int, description: str, rule: Rule | None = None) -> Any:
     extra: dict[str, Any] = {"x-kubernetes-validations": [rule.as_schema()]} if rule else {}
     return Field(pattern=pattern, max_length=max_length, description=description, json_schema_extra=extra)
@@ -68,12 +86,19 @@ _SHARE = Rule(
     lambda s: 0 < parse_ratio(s) <= 1_000_000,
 )
 _FACTOR = Rule("double(self) >= 1.0", "must be at least 1, for example 1.08", lambda s: parse_ratio(s) >= 1_000_000)
+_TOLERANCE = Rule("double(self) < 1.0", "must be below 1, for example 0.1", lambda s: parse_ratio(s) < 1_000_000)
 Duration = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms")]
 PositiveDuration = Annotated[
     str,
     _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms", _POSITIVE_DURATION),
     _checked(_POSITIVE_DURATION),
 ]
+_WINDOW, _STABILIZATION, _HORIZON = _between("1s", "1h"), _between("0s", "1h"), _between("1m", "720h")
+Window = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 1m", _WINDOW), _checked(_WINDOW)]
+StabilizationWindow = Annotated[
+    str, _scalar(DURATION_PATTERN, 32, "a duration, for example 5m", _STABILIZATION), _checked(_STABILIZATION)
+]
+Horizon = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 1h", _HORIZON), _checked(_HORIZON)]
 Money = Annotated[
     str,
     _scalar(MONEY_PATTERN, 13, "decimal dollars per hour, for example 2.5", _POSITIVE_MONEY),
@@ -96,6 +121,18 @@ Variation = Annotated[
 ]
 Share = Annotated[str, _scalar(RATIO_PATTERN, 13, "a decimal share, above 0 and at most 1", _SHARE), _checked(_SHARE)]
 Factor = Annotated[str, _scalar(RATIO_PATTERN, 13, "a decimal factor of at least 1", _FACTOR), _checked(_FACTOR)]
+Tolerance = Annotated[
+    str, _scalar(RATIO_PATTERN, 13, "a decimal share, from 0 to below 1", _TOLERANCE), _checked(_TOLERANCE)
+]
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise ValueError("must be a whole number")  # noqa: TRY004  (pydantic's)
+    return value
+
+
+InstanceCount = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_whole)]
 # May be a number (cpu: 2), as everywhere in Kubernetes.
 Quantity = Annotated[
     str,

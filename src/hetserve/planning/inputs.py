@@ -9,7 +9,7 @@ from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import QPS, Millionths, parse_duration, parse_money
+from hetserve.base.units import QPS, Millionths, Seconds, parse_duration, parse_money
 from hetserve.demand import BatchMix
 from hetserve.planning.offers import Offer, Unplannable, alone, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
@@ -25,12 +25,13 @@ class TypeFacts:
 
     running: its instances, without those that larger ones are to replace and find no place for. room: further ones; on
     a GPU type, healthy GPUs with the memory and without this model; on a CPU type, nodes on which one fits; None:
-    unknown. pool: of new instances.
+    unknown. pool: of new instances. launch_time: as observed; None: as declared.
     """
 
     running: int = 0
     room: int | None = None
     pool: str | None = None
+    launch_time: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,14 @@ def build_problem(
     settings: PlanSettings | None = None,
     *,
     sharing: SharingRule | None = None,
+    load: QPS | None = None,
 ) -> Problem | Unplannable:
     """Problem of one service, its types sorted by name.
 
     types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. sharing: None: the settings'
-    sigma, and no instance runs. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes, ProfileMissing,
-    ProfileConflict or LoadUnknown.
+    sigma, and no instance runs. load: planned for instead of spec.load.expectedQPS. With spec.scaling, its saturation
+    counts instead of the settings' threshold. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes,
+    ProfileMissing, ProfileConflict or LoadUnknown.
     """
     settings, facts = settings or PlanSettings(), world or ClusterFacts()
     sharing = sharing or SharingRule(settings.max_slowdown)
@@ -75,21 +78,19 @@ def build_problem(
     if isinstance(offers, Unplannable):
         return offers
     spec, shares = service.spec, any(offer.shares for offer in offers.usable)
-    load = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
+    if load is None and spec.load is not None and spec.load.expected_qps is not None:
+        load = QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
-        return Unplannable(
-            Reason.LOAD_UNKNOWN,
-            "objective MinCost plans for a load, and none is known: set spec.load.expectedQPS (queries/s)",
-        )
+        return Unplannable(Reason.LOAD_UNKNOWN, _no_load(measured=spec.scaling is not None))
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
-        mix=_mix(service),
+        mix=mix_of(service),
         types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), sharing) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
-        saturation_threshold=settings.saturation_threshold,
+        saturation_threshold=settings.saturation_threshold if spec.scaling is None else spec.scaling.saturation_share,
         launch_weight=settings.launch_weight,
         base=settings.base,
         pools=facts.pools,
@@ -100,7 +101,18 @@ def build_problem(
     )
 
 
-def _mix(service: InferenceService) -> BatchMix:
+def _no_load(*, measured: bool) -> str:
+    unknown = "objective MinCost plans for a load, and none is known: "
+    if not measured:
+        return unknown + "set spec.load.expectedQPS (queries/s)"
+    return (
+        unknown + "spec.scaling follows the load that is measured, and none has been yet; to plan before, set "
+        "spec.load.expectedQPS (queries/s), or give `hetserve plan` --load"
+    )
+
+
+def mix_of(service: InferenceService) -> BatchMix:
+    """The batch sizes that a service is planned for."""
     load = service.spec.load
     if load is None or not load.batch_sizes:
         return BatchMix.single()
@@ -122,7 +134,7 @@ def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:
         max_instances=min(limits) if limits else None,
         min_instances=offer.type.spec.min_instances,
         running=facts.running,
-        launch_time=parse_duration(offer.type.spec.launch_time),
+        launch_time=parse_duration(offer.type.spec.launch_time) if facts.launch_time is None else facts.launch_time,
         demand=offer.demand,
         pool=facts.pool,
         gpu=offer.gpu,

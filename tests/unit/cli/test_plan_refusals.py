@@ -57,6 +57,9 @@ def test_infeasible_is_exit_3_with_the_message_and_nothing_else(case: str) -> No
     assert document["cost"] is None
 
 
+SCALED = edited("objective: MaxThroughput", "objective: MinCost").replace(
+    "  slo:", "  planner: greedy\n  metrics: {source: Hetserve}\n  scaling: {saturation: '0.5'}\n  slo:"
+)
 UNPLANNABLE = {
     "unknown type": (
         edited("  slo:", "  instanceTypes: {names: [g4dn.xlarge, p5.48xlarge]}\n  slo:"),
@@ -75,6 +78,11 @@ UNPLANNABLE = {
         "ProfileConflict",
         "ModelProfiles rm2-r5n.large and rm2-t3.xlarge in namespace default",
     ),
+    "a load that only a cluster can measure": (
+        SCALED,
+        "LoadUnknown",
+        "to plan before, set spec.load.expectedQPS (queries/s), or give `hetserve plan` --load",
+    ),
 }
 
 
@@ -87,6 +95,13 @@ def test_objects_that_do_not_fit_together_are_exit_3(case: str) -> None:
     assert (document["feasible"], document["reason"], document["counts"]) == (False, reason, {})
     assert message in document["message"]
     assert document["message"] in result.stderr
+
+
+def test_a_scaled_service_is_planned_for_the_load_that_is_given_at_its_saturation() -> None:
+    for asked, share, instances in ((), 50, 2), (("--saturation-threshold", "1"), 100, 1):
+        document = json.loads(run("-", "-o", "json", "--load", "10", *asked, stdin=SCALED).stdout)
+        assert document["counts"]["g4dn.xlarge"] == instances, "one carries 15.1 q/s, of which half is too little"
+        assert f"at most {share} % is wanted" in document["verdict"]
 
 
 def test_the_feasible_services_are_still_shown_when_one_is_not() -> None:

@@ -97,9 +97,37 @@ def test_the_greatest_slow_down_is_a_setting(tmp_path: Path) -> None:
     assert (found.planning.max_slowdown, found.sharing.extender_lease) == (1_500_000, "x")
 
 
+def test_the_address_of_prometheus_is_a_setting(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "metrics:\n  allowQueries: true\n  prometheus:\n    {url: 'https://p:9090/team/', caFile: /ca, "
+        "tokenFile: /token, timeout: 2s, interval: 500ms}\n"
+    )
+    found = load_settings(OperatorSettings, path, {}).metrics
+    read = found.prometheus
+    assert (found.allow_queries, read.configured, read.url) == (True, True, "https://p:9090/team")
+    assert (read.ca_file, read.token_file, read.timeout, read.interval) == ("/ca", "/token", 2.0, 0.5)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (
+            "metrics: {prometheus: {url: 'p:9090'}}",
+            "metrics.prometheus.url: 'p:9090': must be an address such as https://",
+        ),
+        ("metrics: {prometheus: {url: 'http://:9'}}", "must be an address such as"),
+        ("metrics: {prometheus: {url: 'http://p:x'}}", "must be an address such as"),
+        ("metrics: {prometheus: {url: 'http://p q'}}", "must be an address such as"),
+        ("metrics: {prometheus: {url: 'http://me:it@p'}}", "must have no user, query or fragment"),
+        ("metrics: {prometheus: {url: 'http://p/?a=b'}}", "must have no user, query or fragment"),
+        (
+            "metrics: {prometheus: {url: 'http://p', tokenFile: /t}}",
+            "tokenFile must stand beside an https url, this one is 'http://p'",
+        ),
+        ("metrics: {prometheus: {caFile: /c}}", "caFile must stand beside an https url, this one is ''"),
+        ("metrics: {prometheus: {interval: 0s}}", "metrics.prometheus.interval: 0.0: Input should be greater"),
+        ("metrics: {prometheus: {timeout: 0s}}", "metrics.prometheus.timeout: 0.0: Input should be greater"),
         ("portt: 1", "portt: unknown setting"),
         ("debounce: 5", "debounce: 5: a duration is a text"),
         ("plannerDeadline: 0s", "plannerDeadline: 0.0: Input should be greater"),
@@ -114,7 +142,7 @@ def test_the_greatest_slow_down_is_a_setting(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_used_are_named(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text(text)
-    with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
+    with pytest.raises(SettingsError, match=words.replace("(", r"\(").replace("?", r"\?")):
         load_settings(OperatorSettings, path, {})
 
 

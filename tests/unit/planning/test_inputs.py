@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.base.units import MiB
+from hetserve.base.units import QPS, MiB
 from hetserve.planning import (
     ClusterFacts,
     PlanSettings,
@@ -102,6 +102,8 @@ def test_settings_and_load_reach_the_problem() -> None:
 
 
 A = [instance_type("a"), instance_type("b")]
+SCALED: dict[str, Any] = {"objective": "MinCost", "metrics": {"source": "Hetserve"}, "scaling": {"saturation": "0.5"}}
+
 REFUSED: dict[str, tuple[dict[str, Any], list[Any], Reason, str]] = {
     "an unknown type": (
         {"instanceTypes": {"names": ["a", "zz"]}},
@@ -140,6 +142,12 @@ REFUSED: dict[str, tuple[dict[str, Any], list[Any], Reason, str]] = {
         Reason.LOAD_UNKNOWN,
         "set spec.load.expectedQPS",
     ),
+    "a load that is measured, and not yet": (
+        {**SCALED, "load": None},
+        [model_profile("m", "a")],
+        Reason.LOAD_UNKNOWN,
+        "none has been yet; to plan before, set spec.load.expectedQPS (queries/s), or give `hetserve plan` --load",
+    ),
 }
 
 
@@ -152,6 +160,27 @@ def test_objects_that_do_not_fit_together_are_named(case: str) -> None:
     assert message in answer.message
     about_profiles = reason in {Reason.PROFILE_MISSING, Reason.PROFILE_CONFLICT}
     assert (ConditionType.PROFILE_READY in answer.conditions) is about_profiles
+
+
+def test_a_load_that_is_given_counts_instead_of_the_expected_one() -> None:
+    for expected in (None, {"expectedQPS": 7}):
+        service = inference_service(**{**SCALED, "load": expected})
+        assert built(build_problem(service, A, [model_profile("m", "a")], load=QPS(3.0))).load == 3.0
+    assert (
+        built(
+            build_problem(inference_service(**{**SCALED, "load": {"expectedQPS": 7}}), A, [model_profile("m", "a")])
+        ).load
+        == 7.0
+    )
+
+
+def test_with_scaling_its_saturation_counts_and_else_that_of_the_installation() -> None:
+    settings = PlanSettings(saturation_threshold=0.7)
+    for spec, share in ((SCALED, 0.5), ({**SCALED, "scaling": {}}, 0.8), ({"objective": "MinCost"}, 0.7)):
+        service = inference_service(**{**spec, "load": {"expectedQPS": 7}})
+        assert (
+            built(build_problem(service, A, [model_profile("m", "a")], settings=settings)).saturation_threshold == share
+        )
 
 
 def test_a_model_larger_than_the_gpu_leaves_the_type_out_with_the_numbers() -> None:

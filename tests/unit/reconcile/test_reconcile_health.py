@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve.api.conditions import DOCS, ConditionType, Reason
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.reason_docs import DOCS
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.api_messages import CreationFailure

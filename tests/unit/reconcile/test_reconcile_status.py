@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hetserve.api.condition_docs import render_conditions
-from hetserve.api.conditions import DOCS, Reason
+from hetserve.api.conditions import Reason
+from hetserve.api.reason_docs import DOCS
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Plan, RankedConfiguration
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision

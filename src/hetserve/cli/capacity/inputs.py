@@ -49,6 +49,8 @@ class Overrides:
             problem = dataclasses.replace(problem, budget=self.budget)
         if self.load is not None:
             problem = dataclasses.replace(problem, objective="MinCost", load=self.load)
+        if self.saturation_threshold is not None:
+            problem = dataclasses.replace(problem, saturation_threshold=self.saturation_threshold)
         if self.mix is not None:
             problem = dataclasses.replace(problem, mix=self.mix)
         slo = dataclasses.replace(
@@ -92,7 +94,8 @@ def problem_of(service: InferenceService, manifests: Manifests, overrides: Overr
     """The service's problem with the overrides, or why there is none; exits for an unknown type."""
     from hetserve.planning import Unplannable, build_problem  # noqa: PLC0415
 
-    problem = build_problem(service, manifests.types, manifests.profiles, settings=overrides.settings())
+    settings = overrides.settings()
+    problem = build_problem(service, manifests.types, manifests.profiles, settings=settings, load=overrides.load)
     if isinstance(problem, Unplannable):
         return problem
     known = [option.name for option in problem.types]

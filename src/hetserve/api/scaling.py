@@ -1,0 +1,176 @@
+"""spec.scaling: how a service follows its load.
+
+For decisions, with what absent fields mean:
+
+- `ScalingSpec.least`, `.most` (None: no limit), `.saturation_share`, `.tolerance_share`, `.replaces`,
+  `.payback_seconds`, `.scale_up_or_default`, `.scale_down_or_default`;
+- `ScaleUp` and `ScaleDown`: `.window_seconds`, `.step_policies` (empty: no limit), `.select`; `ScaleUp.look_ahead`;
+- `StepPolicy`: `.type`, `.value`, `.period_seconds`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from hetserve.api.base import ApiModel, Rule
+from hetserve.api.scalars import Horizon, InstanceCount, Share, StabilizationWindow, Tolerance, Window, distinct
+from hetserve.base.units import Seconds, parse_duration
+
+DEFAULT_SCALE_UP_WINDOW: Final = "30s"
+DEFAULT_SCALE_DOWN_WINDOW: Final = "5m"
+DEFAULT_PAYBACK_HORIZON: Final = "1h"
+MOST_POLICIES: Final = 8
+
+SelectPolicy = Literal["Max", "Min"]
+
+
+class StepPolicy(ApiModel):
+    """The most that may change within a period."""
+
+    type: Literal["Instances", "Percent"] = Field(
+        description="Instances: a number. Percent: of the instances at the period's beginning, rounded up"
+    )
+    value: InstanceCount = Field(description="instances or percent")
+    period: Window = Field(description="the changes of this time count together, for example 1m")
+
+    @property
+    def period_seconds(self) -> Seconds:
+        return parse_duration(self.period)
+
+
+class _Direction(ApiModel):
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.selectPolicy) || has(self.policies)",
+            "selectPolicy needs policies to select from",
+            lambda d: d.select_policy is None or d.policies is not None,
+        ),
+    )
+
+    policies: Annotated[list[StepPolicy] | None, distinct(lambda p: (p.type, p.period), "policy")] = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_POLICIES,
+        description="limits of steps; absent: no limit",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type", "period"]},
+    )
+    select_policy: SelectPolicy | None = Field(
+        default=None, description="which of the policies counts: Max, the one that allows most (absent), or Min"
+    )
+
+    @property
+    def step_policies(self) -> tuple[StepPolicy, ...]:
+        """The policies; empty: no limit."""
+        return tuple(self.policies or ())
+
+    @property
+    def select(self) -> SelectPolicy:
+        """Which policy counts; absent: Max."""
+        return self.select_policy or "Max"
+
+
+class ScaleUp(_Direction):
+    """How instances are added."""
+
+    stabilization_window: StabilizationWindow = Field(
+        default=DEFAULT_SCALE_UP_WINDOW, description="time that the load must be too high throughout; may be 0s"
+    )
+    look_ahead: Literal["None", "LaunchTime"] = Field(
+        default="LaunchTime",
+        description="LaunchTime: plan for the load that the trend leads to when new instances serve, at most twice "
+        "the present one",
+    )
+
+    @property
+    def window_seconds(self) -> Seconds:
+        return parse_duration(self.stabilization_window)
+
+
+class ScaleDown(_Direction):
+    """How instances are removed."""
+
+    stabilization_window: StabilizationWindow = Field(
+        default=DEFAULT_SCALE_DOWN_WINDOW,
+        description="what stays must carry the largest load of this time; may be 0s",
+    )
+
+    @property
+    def window_seconds(self) -> Seconds:
+        return parse_duration(self.stabilization_window)
+
+
+class ScalingSpec(ApiModel):
+    """How the service follows its measured load."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.minInstances) || !has(self.maxInstances) || self.minInstances <= self.maxInstances",
+            "minInstances must be at most maxInstances",
+            lambda s: s.max_instances is None or s.least <= s.max_instances,
+        ),
+        Rule(
+            "!has(self.paybackHorizon) || (has(self.replacement) && self.replacement == 'WhenItPays')",
+            "paybackHorizon needs replacement WhenItPays",
+            lambda s: s.payback_horizon is None or s.replaces,
+        ),
+    )
+
+    min_instances: InstanceCount | None = Field(
+        default=None, description="least instances of all types together; absent: 1"
+    )
+    max_instances: InstanceCount | None = Field(
+        default=None, description="most instances of all types together; absent: no limit"
+    )
+    saturation: Share = Field(
+        default="0.8", description="share of their capacity that instances are planned to be used to, for example 0.8"
+    )
+    tolerance: Tolerance = Field(
+        default="0.1", description="share of saturation by which the load must exceed it before instances are added"
+    )
+    scale_up: ScaleUp | None = None
+    scale_down: ScaleDown | None = None
+    replacement: Literal["Never", "WhenItPays"] | None = Field(
+        default=None,
+        description="WhenItPays: instances are swapped for those of cheaper types where the saving over "
+        "paybackHorizon exceeds what launch and overlap cost. Absent: Never",
+    )
+    payback_horizon: Horizon | None = Field(
+        default=None, description=f"time within which a replacement must pay; absent: {DEFAULT_PAYBACK_HORIZON}"
+    )
+
+    @property
+    def least(self) -> int:
+        """Least instances; absent: 1."""
+        return 1 if self.min_instances is None else self.min_instances
+
+    @property
+    def most(self) -> int | None:
+        """Most instances; None: no limit."""
+        return self.max_instances
+
+    @property
+    def saturation_share(self) -> float:
+        return float(self.saturation)
+
+    @property
+    def tolerance_share(self) -> float:
+        return float(self.tolerance)
+
+    @property
+    def scale_up_or_default(self) -> ScaleUp:
+        return self.scale_up or ScaleUp()
+
+    @property
+    def scale_down_or_default(self) -> ScaleDown:
+        return self.scale_down or ScaleDown()
+
+    @property
+    def replaces(self) -> bool:
+        """Whether instances may be swapped for cheaper types; absent: never."""
+        return self.replacement == "WhenItPays"
+
+    @property
+    def payback_seconds(self) -> Seconds:
+        return parse_duration(self.payback_horizon or DEFAULT_PAYBACK_HORIZON)

@@ -1,0 +1,64 @@
+"""Status of a service that concerns its load: what is measured, what is changed, and why."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from hetserve.api.base import ApiModel
+
+Freshness = Literal["Fresh", "Stale", "Missing", "Invalid"]
+DecisionAction = Literal["ScaleUp", "ScaleDown", "Replace", "Hold", "Shrink", "FirstPlan"]
+
+MOST_DECISIONS = 5
+"""Decisions that the status keeps, the newest first."""
+
+_DATE_TIME: dict[str, Any] = {"format": "date-time"}
+_REASON = r"^[A-Z][A-Za-z0-9]{0,127}$"
+
+
+class DemandStatus(ApiModel):
+    """The demand as last measured, at most a minute old while it is Fresh and something is written."""
+
+    qps: str | None = Field(default=None, max_length=32, description="queries/s; absent: never measured")
+    freshness: Freshness = Field(description="Fresh: it may be acted upon. Otherwise nothing shrinks")
+    sampled_at: str | None = Field(
+        default=None, max_length=32, description="time of the newest sample", json_schema_extra=_DATE_TIME
+    )
+
+
+class TransitionStatus(ApiModel):
+    """The way from what runs to the plan."""
+
+    step: int = Field(ge=1, le=10_000, description="the step under way, from 1")
+    of: int = Field(ge=1, le=10_000, description="steps in all, as planned now")
+    doing: str = Field(max_length=1024, description="for example waiting until 2 of 3 new instances are ready")
+
+
+class DecisionStatus(ApiModel):
+    """A decision about the service's instances."""
+
+    time: str = Field(max_length=32, json_schema_extra=_DATE_TIME)
+    action: DecisionAction = Field(
+        description="Shrink: down to the budget. FirstPlan: nothing ran. Hold: a change was due and did not happen"
+    )
+    reason: str = Field(max_length=128, pattern=_REASON, description="one word for programs, as of its Event")
+    from_: str | None = Field(
+        default=None, alias="from", max_length=2048, description="instances before, for example 2xg4dn.xlarge"
+    )
+    to: str | None = Field(default=None, max_length=2048, description="instances after")
+    load: str | None = Field(default=None, max_length=32, description="queries/s that it was made for")
+    hourly_cost: str | None = Field(default=None, max_length=32, description="decimal dollars per hour afterwards")
+    message: str = Field(max_length=1024)
+    instance_type: str | None = Field(default=None, max_length=63, description="the type that the reason is about")
+
+
+class AdviceStatus(ApiModel):
+    """What would be done if mode were Apply."""
+
+    summary: str = Field(max_length=2048, description="instances, for example 1xg4dn.xlarge+13xr5n.large")
+    hourly_cost: str = Field(max_length=32, description="decimal dollars per hour")
+    load: str | None = Field(default=None, max_length=32, description="queries/s that it was made for")
+    reason: str = Field(max_length=128, pattern=_REASON)
+    message: str = Field(max_length=4096)

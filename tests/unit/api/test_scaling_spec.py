@@ -1,0 +1,138 @@
+"""What absent fields of metrics and scaling mean, and what older specs read as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from hetserve.api.demand_source import MetricsSpec
+from hetserve.api.inference_service import Budget, InferenceService, InferenceServiceStatus
+from hetserve.api.manifests import read_manifests
+from hetserve.api.scaling import ScalingSpec
+from hetserve.api.scaling_status import DecisionStatus
+from hetserve.planning.inputs import build_problem
+from hetserve.planning.problem import Problem
+from hetserve.reconcile.decision import inputs_digest
+from hetserve.testing import builders
+from hetserve.testing.data import REPOSITORY
+
+DIGESTS_BEFORE_SCALING = {
+    "rm2": "0707138e8bdd7f7b",
+    "resnet50": "e091b8052c77927f",
+    "inception-v3": "b291083eea80f234",
+    "ssd-resnet50": "0fce410e2faba98c",
+    "transformer": "fce81e676f3d4487",
+}
+NEW_FIELDS: dict[str, Any] = {
+    "spec.mode": "Advise",
+    "spec.pause": "All",
+    "spec.metrics": {"source": "Hetserve"},
+    "spec.budget.whenTooLow": "Keep",
+}
+
+
+def metrics(**fields: Any) -> MetricsSpec:
+    return MetricsSpec.model_validate({"source": "Hetserve", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "window", "stale_after"),
+    [
+        ({}, 60.0, 120.0),
+        ({"window": "30s"}, 30.0, 120.0),
+        ({"window": "10m"}, 600.0, 600.0),
+        ({"window": "2s", "staleAfter": "3s"}, 2.0, 3.0),
+        ({"staleAfter": "60s"}, 60.0, 60.0),
+    ],
+)
+def test_without_an_age_samples_count_for_two_minutes_or_the_window(
+    fields: dict[str, str], window: float, stale_after: float
+) -> None:
+    read = metrics(**fields)
+    assert (read.window_seconds, read.stale_after_seconds) == (window, stale_after)
+
+
+def test_absent_fields_of_scaling_mean_what_their_descriptions_say() -> None:
+    scaling = ScalingSpec()
+    up, down = scaling.scale_up_or_default, scaling.scale_down_or_default
+    assert (scaling.least, scaling.most, scaling.saturation_share, scaling.tolerance_share) == (1, None, 0.8, 0.1)
+    assert (scaling.replaces, scaling.payback_seconds) == (False, 3600.0)
+    assert (up.window_seconds, up.step_policies, up.select, up.look_ahead) == (30.0, (), "Max", "LaunchTime")
+    assert (down.window_seconds, down.step_policies, down.select) == (300.0, (), "Max")
+
+
+def test_every_field_of_scaling_reaches_its_accessor() -> None:
+    policy = {"type": "Percent", "value": 10, "period": "90s"}
+    direction = {"stabilizationWindow": "0s", "policies": [policy], "selectPolicy": "Min"}
+    scaling = ScalingSpec.model_validate(
+        {
+            "minInstances": 2,
+            "maxInstances": 3,
+            "saturation": "0.75",
+            "tolerance": "0",
+            "scaleUp": {**direction, "lookAhead": "None"},
+            "scaleDown": direction,
+            "replacement": "WhenItPays",
+            "paybackHorizon": "2h",
+        }
+    )
+    assert (scaling.least, scaling.most, scaling.saturation_share, scaling.tolerance_share) == (2, 3, 0.75, 0.0)
+    assert (scaling.replaces, scaling.payback_seconds) == (True, 7200.0)
+    assert scaling.scale_up_or_default.look_ahead == "None"
+    for read in (scaling.scale_up_or_default, scaling.scale_down_or_default):
+        (step,) = read.step_policies
+        assert (read.window_seconds, read.select) == (0.0, "Min")
+        assert (step.type, step.value, step.period_seconds) == ("Percent", 10, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("pause", "held"),
+    [("None", set()), ("ScaleUp", {"ScaleUp"}), ("ScaleDown", {"ScaleDown"}), ("All", {"ScaleUp", "ScaleDown"})],
+)
+def test_a_pause_holds_back_its_direction(pause: str, held: set[str]) -> None:
+    spec = InferenceService.model_validate(builders.service(overrides={"spec.pause": pause})).spec
+    directions: tuple[Any, ...] = ("ScaleUp", "ScaleDown")
+    assert {direction for direction in directions if spec.pauses(direction)} == held
+
+
+@pytest.mark.parametrize(("length", "good"), [(4096, True), (4097, False)])
+def test_a_query_has_a_greatest_length(length: int, good: bool) -> None:
+    given = {"source": "Queries", "queries": {"rate": "a" * length}}
+    if good:
+        assert metrics(**given).queries is not None
+        return
+    with pytest.raises(ValidationError, match="at most 4096"):
+        metrics(**given)
+
+
+def test_the_instances_before_a_decision_are_written_as_from() -> None:
+    written = {"time": "2026-01-02T03:04:05Z", "action": "Hold", "reason": "MetricsStale", "from": "1xa", "message": ""}
+    read = DecisionStatus.model_validate(written)
+    assert read.from_ == "1xa"
+    assert read.model_dump(exclude_none=True) == written
+
+
+def test_a_service_of_before_reads_as_it_did() -> None:
+    service = InferenceService.model_validate(builders.service())
+    assert (service.spec.mode, service.spec.pause) == ("Apply", "None")
+    assert (service.spec.metrics, service.spec.scaling) == (None, None)
+    assert service.spec.budget == Budget(hourly="2.5", when_too_low="Shrink")
+    status = InferenceServiceStatus()
+    assert (status.demand, status.transition, status.last_decisions, status.advice) == (None, None, [], None)
+
+
+@pytest.mark.parametrize("sample", ["rm2", "hetsev"])
+def test_plans_of_before_keep_their_digest_whatever_the_new_fields_say(sample: str) -> None:
+    read = read_manifests([str(REPOSITORY / "manifests" / "samples" / f"{sample}.yaml")])
+    for service in read.services:
+        raw = service.model_dump(exclude_none=True)
+        overrides = {
+            path: value for path, value in NEW_FIELDS.items() if "budget" not in path or "budget" in raw["spec"]
+        }
+        changed = InferenceService.model_validate(builders.with_overrides(raw, overrides))
+        for one in (service, changed):
+            problem = build_problem(one, read.types, read.profiles)
+            assert isinstance(problem, Problem)
+            assert inputs_digest(problem) == DIGESTS_BEFORE_SCALING[service.metadata.name]
