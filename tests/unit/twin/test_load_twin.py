@@ -112,6 +112,16 @@ def test_a_pod_that_is_ready_again_goes_on_with_its_counts() -> None:
     assert twin.instances.seats[0].gone_at < 10
 
 
+def test_a_pod_that_is_made_anew_under_its_name_goes_on_with_its_series() -> None:
+    twin = playing(50, [pod("a")])
+    twin.advance(Seconds(5))
+    before = served(twin)["a"]
+    twin.stand([replace(pod("a"), uid="another")])
+    twin.advance(Seconds(10))
+    assert len(twin.instances.seats) == 1
+    assert served(twin)["a"] > before + 150
+
+
 def test_what_is_gone_for_long_is_forgotten() -> None:
     twin = playing(5, [pod("a")])
     twin.advance(Seconds(5))
