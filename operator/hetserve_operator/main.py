@@ -41,6 +41,7 @@ from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 from hetserve_shell.leader.elector import Elector, boot_clock
+from hetserve_shell.tasks import garbage
 from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ POD_NAME: Final = "POD_NAME"
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: str | int | None) -> None:
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
+    garbage.relax()
     settings = process.settings_or_exit(OperatorSettings, config_path, flags)
     if identity:
         settings = settings.identified(identity)
