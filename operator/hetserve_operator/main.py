@@ -132,6 +132,7 @@ class Operator:
             lambda: self.extender.books_compute,
             demand=self.demand.demand,
         )
+        self.ways = (Prometheus(settings.metrics.prometheus), Prometheus(settings.metrics.prometheus))
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
@@ -185,6 +186,8 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for way in self.ways:
+                way.close()
             await probes.stop(PROBES_DRAIN_WITHIN)
 
     def start(self) -> list[asyncio.Task[object]]:
@@ -244,9 +247,8 @@ class Operator:
 
     def _demand_poller(self) -> DemandPoller:
         options = self.settings.metrics.prometheus
-        ways = Prometheus(options), Prometheus(options)
         return DemandPoller(
-            self.demand, *ways, self.cache.wanted, self.metrics, interval=options.interval, clock=self.clock
+            self.demand, *self.ways, self.cache.wanted, self.metrics, interval=options.interval, clock=self.clock
         )
 
     def _wishes_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:

@@ -72,7 +72,7 @@ def _series(one: Mapping[str, Any]) -> Series:
     if "histogram" in one or "histograms" in one:
         raise AnswerError("the result is a native histogram, not numbers; use histogram_count or a rate", refused=True)
     pairs = one["values"] if "values" in one else [one["value"]]
-    return Series(one["metric"], [(moment, float(value)) for moment, value in pairs])
+    return Series(dict(one["metric"].items()), [(float(moment), float(value)) for moment, value in pairs])
 
 
 def _result(answer: object) -> tuple[str, list[Any]]:
