@@ -17,6 +17,7 @@ from mutants.catalogue.reading import READING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.totals import TOTALS
 from mutants.catalogue.twin import TWIN
 
 MUTANTS: Final = (
@@ -32,6 +33,7 @@ MUTANTS: Final = (
     *QUEUES,
     *FLOW,
     *SERVICE_SPEC,
+    *TOTALS,
     *DEMAND,
     *TWIN,
 )

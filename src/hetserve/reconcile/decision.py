@@ -22,13 +22,15 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import MicroDollarsPerHour, format_money, parse_money
 from hetserve.planning.caps import without_slack_caps
-from hetserve.planning.inputs import build_problem
+from hetserve.planning.inputs import ClusterFacts, build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
 from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
 from hetserve.planning.tenancy import SharingRule, Tenancy
+from hetserve.planning.work import Done
 from hetserve.reconcile.bookings import as_recorded, booked_types, is_booked_right, recorded_gpus, undeclared_types
+from hetserve.reconcile.launch_times import observed_launch_times
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, kept_record, plan_record, read_record, summary
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
@@ -47,8 +49,15 @@ class Finding:
 
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
-_ABSENT_BEFORE: Final = ("gpu_compute=0", "gpu=None", "max_slowdown=None", "unshared=()")
-"""Last fields of a problem's values, as they are where no compute is booked."""
+_ABSENT_BEFORE: Final = (
+    "gpu_compute=0",
+    "gpu=None",
+    "most_total=None",
+    "least_total=0",
+    "max_slowdown=None",
+    "unshared=()",
+)
+"""Fields that problems have got, the last of each value first, as they are without bookings and bounds on a total."""
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
 )
@@ -87,6 +96,12 @@ class PlanDecision:
         budget = None if self.service is None else self.service.spec.budget
         return None if budget is None else parse_money(budget.hourly)
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether the budget is obeyed even where no plan fits it, or none is known."""
+        budget = None if self.service is None else self.service.spec.budget
+        return budget is not None and budget.when_too_low == "Shrink"
+
 
 def decide(world: World, planner: Planner) -> PlanDecision:
     """Decision for the service in a world; calls the planner only if its answer can matter."""
@@ -105,7 +120,7 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     declared = build_problem(service, world.types, world.profiles, None, world.settings, sharing=sharing)
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
-    facts = world.capacity.facts(*asked, declaring=world.declaring)
+    facts = _timed(world, world.capacity.facts(*asked, declaring=world.declaring), service)
     problem = build_problem(service, world.types, world.profiles, facts, world.settings, sharing=sharing)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
@@ -113,7 +128,7 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         return _unplannable(reason, recorded, service, offers)
     stored = {kind: _stored(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
     problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
-    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None)
+    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
     case = _Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute, stays)
     try:
@@ -122,11 +137,21 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
 
+def _timed(world: World, facts: ClusterFacts, service: InferenceService) -> ClusterFacts:
+    """With the launch times that this service's instances took. Only MinCost weighs them; the digest has none."""
+    times = observed_launch_times(world.pods) if service.spec.objective == "MinCost" else {}
+    if not times:
+        return facts
+    types = {name: replace(one, launch_time=times.get(name)) for name, one in facts.types.items()}
+    return replace(facts, types=types)
+
+
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    Where no compute is booked it is that of versions before it was: their plans are followed after an upgrade. How an
-    instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
+    Where no compute is booked and no total is bound it is that of versions before: their plans are followed after an
+    upgrade. How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only
+    words.
     """
     types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
     text = repr(replace(declared, types=types, unshared=unshared))
@@ -280,7 +305,7 @@ def _unbooked(case: _Case, force: _InForce) -> PlanDecision:
     return _unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, case.recorded, case.service, case.offers)
 
 
-def _unanswered(case: _Case, answer: Plan | Trial | PlannerTimedOut, force: _InForce) -> PlanDecision:
+def _unanswered(case: _Case, answer: Done | PlannerTimedOut, force: _InForce) -> PlanDecision:
     """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
     if isinstance(answer, PlannerTimedOut):
         reason, words = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"
