@@ -80,7 +80,8 @@ class DemandPoller:
 
     async def _poll(self, source: str, ask: Callable[[], Awaitable[float | None]]) -> float | None:
         self._book.follow(self._wanted())
-        with self._metrics.demand_seconds.labels(source).time():
+        asks = bool(self._book.to_ask(own=source == QUERIES))
+        with self._metrics.demand_seconds.labels(source).time() if asks else contextlib.nullcontext():
             now = await ask()
             await self._tick()
         return now
