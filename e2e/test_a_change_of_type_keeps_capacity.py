@@ -1,4 +1,4 @@
-"""Promise: a change of type opens no gap and no budget, and a budget that is lowered is obeyed with what carries most."""
+"""Promise: a change of type opens no gap, and a budget that is lowered is obeyed with what carries most."""
 
 from __future__ import annotations
 

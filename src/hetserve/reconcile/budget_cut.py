@@ -15,8 +15,8 @@ from hetserve.reconcile.staging import Counts, Holdings, Limits
 def within_limits(plan: Counts, holdings: Holdings, limits: Limits, rate: RateEstimate) -> dict[str, int]:
     """Replicas by type, none above those of now, that keep the limits.
 
-    plan: the counts in force; empty: there are none. Those that are not ready go first, then those beyond the plan, then
-    any; each time whichever carry least for their money. All go only if not one fits.
+    plan: the counts in force; empty: there are none. Those that are not ready go first, then those beyond the plan,
+    then any; each time whichever carry least for their money. All go only if not one fits.
     """
     now = {name: min(held.replicas, limits.most.get(name, held.replicas)) for name, held in holdings.items()}
     cut = _Cut(plan, holdings, limits, rate)

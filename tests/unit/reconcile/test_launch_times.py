@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hetserve.base.units import Seconds
 from hetserve.reconcile.launch_times import observed_launch_times
 from hetserve.reconcile.observed import PodFact, pod_fact
 
