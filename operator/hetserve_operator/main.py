@@ -16,6 +16,10 @@ from typing import Any, Final
 import click
 import kopf
 
+from hetserve.reconcile.observed import ServiceOutline
+from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.poller import DemandPoller
+from hetserve_operator.demand.prometheus import Prometheus
 from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import PlanBook
@@ -117,7 +121,17 @@ class Operator:
         now: Callable[[], datetime] = _now
         sharing = settings.sharing
         self.extender = ExtenderLease(api, sharing.extender_namespace, sharing.extender_lease, self._add_all)
-        self.observer = Observer(api, self.cache, settings.planning, now, lambda: self.extender.books_compute)
+        self.demand = self._demand_book()
+        self.observer = Observer(
+            api,
+            self.cache,
+            settings.planning,
+            now,
+            lambda: self.extender.books_compute,
+            demand=self.demand.demand,
+        )
+        self.poller = self._demand_poller()
+        self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
         self.book = PlanBook(self.clock, self.queue.add)
         self.planners = PlanningPool(
@@ -181,6 +195,7 @@ class Operator:
         ]
         loops += [("worker", self.workers.work)] * self.settings.workers
         loops += [("planner", loop) for loop in self.planners.loops()]
+        loops += [("demand", loop) for loop in self.poller.loops()]
         return [asyncio.create_task(self._supervised(name, loop), name=name) for name, loop in loops]
 
     async def _supervised(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
@@ -214,6 +229,27 @@ class Operator:
         options = self.settings.leader_election
         candidate = options.candidate(os.environ.get(POD_NAME))
         return Elector(lease_api, options.namespace, options.lease_name, candidate, clock)
+
+    def _demand_book(self) -> DemandBook:
+        options = self.settings.metrics
+        return DemandBook(
+            self.clock,
+            self._add,
+            configured=options.prometheus.configured,
+            allow_queries=options.allow_queries,
+            show=self.metrics.observe_demand,
+        )
+
+    def _demand_poller(self) -> DemandPoller:
+        options = self.settings.metrics.prometheus
+        ways = Prometheus(options), Prometheus(options)
+        return DemandPoller(
+            self.demand, *ways, self.cache.wanted, self.metrics, interval=options.interval, clock=self.clock
+        )
+
+    def _wishes_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:
+        if (before and before.wanted) != (after and after.wanted):
+            self.poller.soon()
 
     def _add_all(self) -> None:
         for key in sorted(self.cache.keys()):

@@ -8,6 +8,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from hetserve.demand.observed import Demand
 from hetserve.reconcile import Request
 from hetserve_operator.workqueue import Key
 
@@ -37,10 +38,21 @@ class OperatorMetrics:
             "hetserve_operator_planning_queue_length", "Problems that wait for a process to plan them."
         )
         self.leader = gauge("hetserve_operator_leader", "1 while this process leads and writes.")
+        self.demand_polls = counter(
+            "hetserve_operator_demand_polls_total", "Times that Prometheus was asked for demand.", ["source", "result"]
+        )
+        self.demand_seconds = histogram(
+            "hetserve_operator_demand_poll_seconds",
+            "Time of asking Prometheus for demand and reading its answers.",
+            ["source"],
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+        )
         labels = ["namespace", "service"]
         self.cost = gauge("hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels)
         self.qps = gauge("hetserve_service_planned_qps", "Bound or capacity of the plan in force.", labels)
         self.ready = gauge("hetserve_service_ready", "1 where the service is Ready.", labels)
+        self.demand_qps = gauge("hetserve_service_demand_qps", "Measured load.", labels)
+        self.demand_age = gauge("hetserve_service_demand_age_seconds", "Age of the newest sample of the load.", labels)
         self._known: set[Key] = set()
 
     async def text(self) -> bytes:
@@ -60,23 +72,33 @@ class OperatorMetrics:
         self.ready.labels(*key).set(ready)
         for gauge, field in ((self.cost, "hourlyCost"), (self.qps, "qps")):
             figure = _figure(plan.get(field))
-            if figure is None:
-                gauge.remove(*key)
-            else:
-                gauge.labels(*key).set(figure)
+            _set(gauge, key, figure)
         self._known.add(key)
+
+    def observe_demand(self, key: Key, demand: Demand | None) -> None:
+        """Exports the measured load of a service that is exported; what is not known is not."""
+        if key in self._known:
+            _set(self.demand_qps, key, demand.latest.qps if demand and demand.latest else None)
+            _set(self.demand_age, key, demand.age if demand else None)
 
     def forget(self, key: Key) -> None:
         """Removes the metrics of a deleted service."""
         if key in self._known:
             self._known.discard(key)
-            for gauge in (self.cost, self.qps, self.ready):
+            for gauge in (self.cost, self.qps, self.ready, self.demand_qps, self.demand_age):
                 gauge.remove(*key)
 
     def forget_all(self) -> None:
         """Removes the metrics of every service: another leader exports them now."""
         for key in list(self._known):
             self.forget(key)
+
+
+def _set(gauge: Gauge, key: Key, figure: float | None) -> None:
+    if figure is None:
+        gauge.remove(*key)
+    else:
+        gauge.labels(*key).set(figure)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from house.source import Source
 
-BASES: Final = ("src", "operator", "scheduler_extender", "shell_kit", "e2e", "proofs", "tests/support")
+BASES: Final = ("src", "operator", "scheduler_extender", "shell_kit", "twin", "e2e", "proofs", "tests/support")
 """Folders on the import path."""
 
 Imports = Mapping[str, frozenset[str]]

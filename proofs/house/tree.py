@@ -15,7 +15,7 @@ from typing import Final
 
 from house.source import Source
 
-PRODUCT: Final = ("src", "operator", "scheduler_extender", "shell_kit")
+PRODUCT: Final = ("src", "operator", "scheduler_extender", "shell_kit", "twin")
 """Shipped code."""
 ROOTS: Final = (*PRODUCT, "e2e", "proofs", "benchmarks", "tests")
 """Folders of Python."""

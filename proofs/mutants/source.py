@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOTS: Final = ("src", "scheduler_extender", "shell_kit", "operator")
+ROOTS: Final = ("src", "scheduler_extender", "shell_kit", "operator", "twin")
 """Folders that modules are imported from."""
 _NOT_RUN: Final = frozenset({"annotation", "returns", "type_comment"})
 

@@ -57,8 +57,10 @@ def built(form: str, source: Path, into: Path) -> Path:
 def test_the_wheel_holds_every_package_and_nothing_else(tmp_path: Path) -> None:
     names = zipfile.ZipFile(built("wheel", ROOT, tmp_path)).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell"}
-    for path in tracked("src/**/*.py", "operator/**/*.py", "scheduler_extender/**/*.py", "shell_kit/**/*.py"):
+    assert top == {"hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell", "hetserve_twin"}
+    for path in tracked(
+        *(f"{root}/**/*.py" for root in ("src", "operator", "scheduler_extender", "shell_kit", "twin"))
+    ):
         assert path.split("/", 1)[1] in names
 
 
@@ -67,7 +69,7 @@ def test_the_source_archive_holds_what_the_wheel_is_built_of_and_no_tests(tmp_pa
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
     files = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
-    folders = {"src", "operator", "scheduler_extender", "shell_kit", "crds"}
+    folders = {"src", "operator", "scheduler_extender", "shell_kit", "twin", "crds"}
     beside = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore", "PKG-INFO"}
     assert {path.split("/")[0] for path in files} == folders | beside
     assert set(tracked(*folders)) - files == set()

@@ -50,6 +50,7 @@ def run(slim: Path, script: str, *arguments: str) -> subprocess.CompletedProcess
 COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "the operator": (("hetserve-operator", "--help"), "operator"),
     "the extender": (("hetserve-extender", "--help"), "extender"),
+    "the twin": (("hetserve-twin", "--help"), "twin"),
     "a cluster": (("hetserve", "gpus"), "cluster"),
     "a watch": (("hetserve", "gpus", "--watch"), "cluster"),
     "a picture": (("hetserve", "plan", SAMPLE, "--planner", "kairos", "--plot", "a.png"), "plot"),

@@ -16,9 +16,9 @@ from enum import Enum
 from typing import Final, TypeVar
 
 from hetserve.api.conditions import Reason
-from hetserve.planning.plan import Plan, Trial
+from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import Work
+from hetserve.planning.work import Done, Work, WorkKind
 from hetserve.reconcile import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve_operator.workqueue import Key
 
@@ -59,13 +59,13 @@ class Ticket:
         return _kind(self.question, untried=self.untried)
 
 
-_Kind = tuple[bool, bool, bool]
-_Answer = Plan | Trial | PlannerTimedOut
+_Kind = tuple[WorkKind, bool, bool, bool]
+_Answer = Done | PlannerTimedOut
 
 
 def _kind(question: PlanQuestion, *, untried: bool = False) -> _Kind:
-    """What fails together: questions without facts of the cluster, trials, and untried plans."""
-    return question.exact, question.counts is not None, untried
+    """What fails together: kinds of work, questions without facts of the cluster, trials, and untried plans."""
+    return question.kind, question.exact, question.counts is not None, untried
 
 
 @dataclass(slots=True)
@@ -77,11 +77,11 @@ class _Page:
     """
 
     declared: Problem
-    answers: dict[Work, Plan | Trial] = field(default_factory=dict)
+    answers: dict[Work, Done] = field(default_factory=dict)
     stopped: dict[_Kind, tuple[float, Plan | PlannerTimedOut]] = field(default_factory=dict)
     lane: Lane = Lane.QUICK
 
-    def known(self, work: Work) -> Plan | Trial | None:
+    def known(self, work: Work) -> Done | None:
         """The answer to exactly this, which becomes the latest."""
         answer = self.answers.pop(work, None)
         if answer is not None:
@@ -107,7 +107,7 @@ class _Page:
             return None
         return answer
 
-    def keep(self, work: Work, answer: Plan | Trial) -> None:
+    def keep(self, work: Work, answer: Done) -> None:
         self.answers.pop(work, None)
         self.answers[work] = answer
         while len(self.answers) > _MOST_PLANS:
@@ -115,7 +115,11 @@ class _Page:
 
     def _latest(self, *, quick: bool) -> list[Plan]:
         kept = reversed(self.answers.items())
-        return [answer for work, answer in kept if work.quick is quick and isinstance(answer, Plan)]
+        return [
+            answer
+            for work, answer in kept
+            if work.kind == "Decision" and work.quick is quick and isinstance(answer, Plan)
+        ]
 
 
 class PlanBook:
@@ -136,7 +140,7 @@ class PlanBook:
         }
         self._patience: dict[Key, tuple[float, PlanQuestion]] = {}
         self._planned: dict[tuple[Key, bool], Ticket] = {}
-        self._shared: dict[Work, Plan | Trial] = {}
+        self._shared: dict[Work, Done] = {}
         self._timed_out: dict[Work, tuple[float, PlannerTimedOut]] = {}
 
     def __len__(self) -> int:
@@ -231,7 +235,8 @@ class PlanBook:
         if known is not None:
             return known, None
         refused = page.refused(_kind(question), self._clock())
-        similar = None if question.exact else page.similar(question.problem)
+        exact = question.exact or question.kind != "Decision"
+        similar = None if exact else page.similar(question.problem)
         untried = page.untried(question.problem) if question.untried else None
         if refused is not None:
             takes = question.needed and similar is not None and similar.feasible
@@ -307,7 +312,7 @@ class PlanBook:
         if len(self._timed_out) < _MOST_SHARED:
             self._timed_out.setdefault(alike, (until, answer))
 
-    def _share(self, work: Work, answer: Plan | Trial) -> None:
+    def _share(self, work: Work, answer: Done) -> None:
         self._shared.setdefault(_nameless(work), answer)
         while len(self._shared) > _MOST_SHARED:
             del self._shared[next(iter(self._shared))]

@@ -17,8 +17,8 @@ from typing import Final, Protocol
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import Seconds
-from hetserve.planning.plan import Plan, Trial, infeasible
-from hetserve.planning.work import Work
+from hetserve.planning.plan import Plan, infeasible
+from hetserve.planning.work import Done, Work
 from hetserve.reconcile import PlannerTimedOut
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import Lane, PlanBook, Ticket
@@ -45,7 +45,7 @@ class Planning(Protocol):
         """Seconds of processor time that it has used."""
         ...
 
-    async def ask(self, work: Work, /) -> Plan | Trial:
+    async def ask(self, work: Work, /) -> Done:
         """Raises ProcessDiedError."""
         ...
 
@@ -149,7 +149,7 @@ class PlanningPool:
         elif ticket in self._under_way:
             asyncio.get_running_loop().call_later(left, self._check_quick, process, ticket, end)
 
-    def _planned(self, ticket: Ticket, answer: Plan | Trial, used: float) -> str:
+    def _planned(self, ticket: Ticket, answer: Done, used: float) -> str:
         if isinstance(answer, Plan):
             self._metrics.plans.labels(answer.planner, str(answer.feasible).lower()).inc()
         # The first large problem is slow only once: code is compiled for it.

@@ -12,8 +12,7 @@ import time
 from asyncio.subprocess import PIPE, Process
 from typing import Any
 
-from hetserve.planning.plan import Plan, Trial
-from hetserve.planning.work import Work
+from hetserve.planning.work import Done, Work
 from hetserve_operator.plans.worker import LENGTH, frame
 
 
@@ -56,14 +55,14 @@ class PlanningProcess:
         except OSError:
             return 0.0
 
-    async def ask(self, work: Work) -> Plan | Trial:
+    async def ask(self, work: Work) -> Done:
         """Its answer. Raises ProcessDiedError. A call that is cancelled leaves the process fit only for `end`."""
         assert self._process.stdin is not None  # noqa: S101  a pipe
         with contextlib.suppress(ConnectionError):  # the answer says how the process ended
             self._process.stdin.write(frame(work))
             await self._process.stdin.drain()
         answer = await self._answer()
-        assert isinstance(answer, Plan | Trial)  # noqa: S101
+        assert isinstance(answer, Done)  # noqa: S101
         return answer
 
     async def end(self) -> None:

@@ -11,7 +11,7 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import trial
-from hetserve.planning.work import Work
+from hetserve.planning.work import Done, Work
 from hetserve.reconcile import Planner, PlanQuestion
 from hetserve_operator.workqueue import Key
 
@@ -83,7 +83,7 @@ class PlanningInLoop:
         """The loop's time, as if it used a processor all the time."""
         return asyncio.get_running_loop().time()
 
-    async def ask(self, work: Work) -> Plan | Trial:
+    async def ask(self, work: Work) -> Done:
         """Its answer."""
         if self._seconds is not None:
             await asyncio.sleep(self._seconds(work))

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
+from hetserve.demand.wanted import Wanted
 from hetserve.planning.offers import DEFAULT_NAMESPACE, namespace_of
 from hetserve.profiles.sharing import compute_share
 from hetserve.reconcile.capacity import Capacity, Kind, kind_of
@@ -66,6 +67,11 @@ class Cache:
     def keys(self) -> Iterator[Key]:
         """Keys of all services."""
         return (Key(service.namespace, service.name) for service in self.services)
+
+    def wanted(self) -> dict[Key, Wanted]:
+        """What is to be measured of the load of each service that wants it."""
+        services = self.services
+        return {Key(one.namespace, one.name): one.wanted for one in services if one.wanted is not None}
 
     def types(self) -> tuple[tuple[InstanceType, ...], tuple[Broken, ...]]:
         """Instance types in the order of their names, and those that cannot be read."""

@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.api.model_profile import ModelProfile
+from hetserve.demand.observed import Demand
+from hetserve.demand.wanted import Wanted
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, World
 from hetserve.reconcile.deployments.ownership import deployments_to_find, replica_sets_to_find, sort_pods
-from hetserve.reconcile.observed import Broken, PodFact, pod_fact, service_outline
+from hetserve.reconcile.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.watch.cache import Cache
@@ -37,7 +39,10 @@ RECOUNT_PAUSE: Final = 1.0
 
 
 class Observer:
-    """Reads the API for all services. books_compute: whether the extender books compute."""
+    """Reads the API for all services. books_compute: whether the extender books compute.
+
+    demand: what is known of a service's load, for what it wants measured.
+    """
 
     def __init__(
         self,
@@ -46,8 +51,11 @@ class Observer:
         planning: PlanSettings,
         now: Callable[[], datetime],
         books_compute: Callable[[], bool] = lambda: True,
+        *,
+        demand: Callable[[Key, Wanted | None], Demand | None] = lambda _key, _wanted: None,
     ) -> None:
         self._api = api
+        self._demand = demand
         self._books_compute = books_compute
         self._cache = cache
         self._planning = planning
@@ -92,7 +100,8 @@ class Observer:
         deployments, replica_sets = await self._owners(key, labelled, facts)
         pods, foreign_pods = sort_pods(key.name, deployments, replica_sets, facts)
         types, broken_types = self._cache.types()
-        profiles, broken_profiles = self._profiles(service)
+        outline = None if service is None else service_outline(service)
+        profiles, broken_profiles = self._profiles(outline)
         return World(
             service=service,
             now=self._now(),
@@ -111,11 +120,11 @@ class Observer:
             written=memory.written,
             fence=memory.fence.fenced(clock),
             books_compute=self._books_compute(),
+            demand=None if outline is None else self._demand(key, outline.wanted),
             settings=self._planning,
         )
 
-    def _profiles(self, service: RawObject | None) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
-        outline = None if service is None else service_outline(service)
+    def _profiles(self, outline: ServiceOutline | None) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
         if outline is None or outline.model is None:
             return (), ()
         return self._cache.profiles(outline.namespace, outline.model)

@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.catalogue.binding import BINDING
 from mutants.catalogue.compute import COMPUTE
+from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -17,6 +18,8 @@ from mutants.catalogue.reading import READING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.totals import TOTALS
+from mutants.catalogue.twin import TWIN
 
 MUTANTS: Final = (
     *LEDGER,
@@ -32,6 +35,9 @@ MUTANTS: Final = (
     *QUEUES,
     *FLOW,
     *SERVICE_SPEC,
+    *TOTALS,
+    *DEMAND,
+    *TWIN,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")

@@ -7,7 +7,7 @@ removes objects whose deletion a watch missed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from hetserve_shell.kube.connection import RawObject
@@ -20,6 +20,9 @@ Fact = TypeVar("Fact")
 
 class Store(Generic[Fact]):
     """Facts by UID, each with the resourceVersion of its object, and indices over them.
+
+    Filled from lists and events in any order (`fill`, `put`, `drop`), or by one Reflector, as its handler (`replace`,
+    `apply`).
 
     reduce: the fact of an object, or None if it has none; called once for each version of an object. An object for
     which it raises has no fact. complaint: what to log about a fact, once.
@@ -81,6 +84,18 @@ class Store(Generic[Fact]):
             self._lists -= 1
             if not self._lists:
                 self._deleted.clear()
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        """Takes a full list that is newer than all that is known."""
+        for raw in objects:
+            self.put(raw)
+        listed = {str(raw["metadata"]["uid"]) for raw in objects}
+        for uid in [uid for uid in self._known if uid not in listed]:
+            self._move(uid, self._forget(uid)[1], None)
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        """Takes an event of a watch."""
+        (self.drop if event == "DELETED" else self.put)(raw)
 
     def by(self, name: str, value: Hashable) -> tuple[Fact, ...]:
         """Facts with a value in the index of this name."""

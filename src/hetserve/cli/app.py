@@ -15,6 +15,7 @@ from hetserve.cli.output import messages
 from hetserve.extras import EXIT_MISSING, install_hint
 
 COMMANDS: Final = {
+    "autoscale": "capacity",
     "compare": "capacity",
     "gpus": "placement",
     "placement": "placement",

@@ -22,6 +22,20 @@ class Freshness(StrEnum):
     INVALID = "Invalid"
 
 
+class Trouble(StrEnum):
+    """Why demand is not Fresh, where the samples themselves are not to blame.
+
+    NOT_ASKED: it will be, for the first time. NOT_CONFIGURED: there is no Prometheus to ask. UNREACHABLE: it gives no
+    whole answer. QUERY_REFUSED: the service's own query is wrong. QUERIES_NOT_ALLOWED: those of tenants are not run.
+    """
+
+    NOT_ASKED = "NotAsked"
+    NOT_CONFIGURED = "NotConfigured"
+    UNREACHABLE = "Unreachable"
+    QUERY_REFUSED = "QueryRefused"
+    QUERIES_NOT_ALLOWED = "QueriesNotAllowed"
+
+
 @dataclass(frozen=True, slots=True)
 class RateSample:
     """A rate [queries/s] over the window that ends at `at` [Unix seconds, by the clock of who measured]."""
@@ -32,7 +46,11 @@ class RateSample:
 
 @dataclass(frozen=True, slots=True)
 class ShareSample:
-    """Share of queries that met the SLO's latency in the window that ends at `at` [Unix seconds, as above]."""
+    """Share of queries that met the SLO's latency in the window that ends at `at` [Unix seconds, as above].
+
+    Where only the latency at the SLO's percentile is measured: that percentile if it is met, else 0, each the least
+    that the share can be.
+    """
 
     at: float
     share: float
@@ -45,7 +63,8 @@ class Demand:
     why: what is wrong, in words; empty if FRESH. now: when it was looked at [Unix seconds, by the clock of who
     measured]. samples: oldest first, at most `step` apart but for gaps. window: of each rate. lower_bound: only
     completed queries are counted, so that a rate at saturation is less than the load. attained: as samples; empty where
-    no latency is measured. mix: of batch sizes as measured; None: not known.
+    no latency is measured. mix: of batch sizes as measured; None: not known. trouble: why it is not FRESH, where the
+    samples are not to blame. notes: what else is not known, and why.
     """
 
     freshness: Freshness
@@ -57,6 +76,8 @@ class Demand:
     lower_bound: bool = False
     attained: tuple[ShareSample, ...] = ()
     mix: BatchMix | None = None
+    trouble: Trouble | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def latest(self) -> RateSample | None:

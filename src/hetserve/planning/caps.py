@@ -46,6 +46,14 @@ def _relaxed(option: TypeOption, declared: TypeOption, useful: int | None) -> Ty
 
 def _useful(problem: Problem) -> tuple[int | None, ...]:
     """Per type, a number of instances that no plan or next step exceeds; None: not known. 0: it serves no batch."""
+    total = problem.most_total
+    if total is None:
+        return _used(problem)
+    return tuple(total if useful is None else min(useful, total) for useful in _used(problem))
+
+
+def _used(problem: Problem) -> tuple[int | None, ...]:
+    """The same, but for the most of all types together."""
     if problem.objective == "MaxThroughput":
         return _bought(problem)
     if problem.load is None:
@@ -53,9 +61,10 @@ def _useful(problem: Problem) -> tuple[int | None, ...]:
     if problem.planned_by not in _BY_CAPACITY:
         return _bought(problem)
     rates = [throughput(option.profile, problem.mix) or 0.0 for option in problem.types]
-    # The least cost carries the load with less than one instance to spare, beside the least instances wanted.
+    # The least cost carries the load with less than one instance to spare, beside the least instances wanted, of a
+    # type and in all.
     wanted = math.fsum(option.min_instances * rate for option, rate in zip(problem.types, rates, strict=True))
-    carried = problem.load / problem.saturation_threshold + max(rates) + wanted
+    carried = problem.load / problem.saturation_threshold + max(rates) * (1 + problem.least_total) + wanted
     return tuple(
         _enough(problem, option, carried * (1 + NOTICEABLE) / rate) if rate else 0
         for option, rate in zip(problem.types, rates, strict=True)

@@ -25,6 +25,7 @@ def violations(problem: Problem, plan: Plan) -> tuple[str, ...]:
     held = [(option, count) for option, (_, count) in zip(problem.types, plan.counts, strict=True)]
     return (
         *_count_violations(held),
+        *_total_violations(problem, sum(count for _, count in held)),
         *_money_violations(problem, plan, held),
         *_pool_violations(problem, held),
         *_promise_violations(problem, plan, held),
@@ -47,6 +48,13 @@ def _count_violations(held: list[tuple[TypeOption, int]]) -> Iterator[str]:
             yield f"{count} instances of {option.name}: at most {option.max_instances} are allowed"
     if all(count <= 0 for _, count in held):
         yield "the plan holds no instance and calls itself feasible"
+
+
+def _total_violations(problem: Problem, total: int) -> Iterator[str]:
+    if total < problem.least_total:
+        yield f"{total} instances in all: at least {problem.least_total} are wanted"
+    if problem.most_total is not None and total > problem.most_total:
+        yield f"{total} instances in all: at most {problem.most_total} are allowed"
 
 
 def _money_violations(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:

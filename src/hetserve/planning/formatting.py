@@ -33,6 +33,17 @@ def batches_text(first: int, last: int) -> str:
     return f"batch {first}" if first == last else f"batches {first} to {last}"
 
 
+def total_text(least: int, most: int | None) -> str:
+    """``at least 2 and at most 5 instances in all (minInstances, maxInstances)``; one of the bounds must be there."""
+    bounds = [
+        (f"at least {least}", "minInstances") if least else None,
+        (f"at most {most}", "maxInstances") if most is not None else None,
+    ]
+    said = [one for one in bounds if one is not None]
+    words, fields = (" and ".join(one[0] for one in said), ", ".join(one[1] for one in said))
+    return f"{words} instances in all ({fields})"
+
+
 def difference_text(qps: float, cost: int, what: str) -> str:
     """Comparison with an alternative: ``5.3 q/s less bound for 0.0174 $/h more``.
 

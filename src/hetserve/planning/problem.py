@@ -96,11 +96,13 @@ class LatencySlo:
 class Problem:
     """Everything that a plan depends on: equal problems get equal plans.
 
-    load: queries/s (MinCost). saturation_threshold: ilp and greedy plan for load / threshold (HetSev: 1).
-    launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the highest Q_b per dollar. left_out:
-    types that are no options. policy: the dispatch policy that will serve. planner: the one that is
-    wanted; None: the objective's default. unshared: the types if each instance had its GPU alone, without facts of the
-    cluster, for what the verdict says of sharing; empty where no type shares. max_slowdown: sigma, or None there.
+    load: queries/s (MinCost); 0 where some instances are wanted without any. saturation_threshold: ilp and greedy plan
+    for load / threshold (HetSev: 1). launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the
+    highest Q_b per dollar. left_out: types that are no options. policy: the dispatch policy that will serve. planner:
+    the one that is wanted; None: the objective's default. unshared: the types if each instance had its GPU alone,
+    without facts of the cluster, for what the verdict says of sharing; empty where no type shares. max_slowdown: sigma,
+    or None there. least_total, most_total: bounds on the instances of all types together; None: none. They are
+    MinCost's: planners flow, ilp and greedy keep them, others refuse a problem that has any.
     """
 
     service: str
@@ -119,6 +121,16 @@ class Problem:
     planner: str | None = None
     unshared: tuple[TypeOption, ...] = field(default=())
     max_slowdown: Millionths | None = None
+    least_total: int = 0
+    most_total: int | None = None
+
+    @property
+    def bounds_total(self) -> bool:
+        return self.least_total > 0 or self.most_total is not None
+
+    def allows_total(self, instances: int) -> bool:
+        """Whether so many instances of all types together are within `least_total` and `most_total`."""
+        return self.least_total <= instances and (self.most_total is None or instances <= self.most_total)
 
     @property
     def planned_by(self) -> str:

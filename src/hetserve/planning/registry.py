@@ -51,7 +51,7 @@ def plan(
         raise ValueError(f"planner {name!r} is unknown; there are: {', '.join(PLANNERS.names)}")
     if evaluate is not None and not PLANNERS[name].evaluates:
         raise ValueError(f"planner {name} tries nothing; those that do: {', '.join(evaluating())}")
-    error = problem_error(problem)
+    error = problem_error(problem, name)
     if error is not None:
         return infeasible(problem, name, Reason.SPEC_INVALID, error)
     impossible = unattainable(problem)

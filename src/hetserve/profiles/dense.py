@@ -46,7 +46,9 @@ def dense(profiles: Sequence[LatencyProfile], batches: Sequence[int]) -> DenseLa
     if batches[0] < 1 or any(a >= b for a, b in itertools.pairwise(batches)):
         raise ValueError(f"batches must be at least 1 and strictly increasing, got {list(batches)[:10]}")
     means = np.array([[_finite(profile.mean(b)) for b in batches] for profile in profiles], dtype=np.float64)
-    spreads = [[(profile.spread(b) or CONSTANT).on(KNOTS) for b in batches] for profile in profiles]
+    given = [[profile.spread(b) or CONSTANT for b in batches] for profile in profiles]
+    known = {spread: spread.on(KNOTS) for spread in dict.fromkeys(itertools.chain(*given))}
+    spreads = [[known[spread] for spread in row] for row in given]
     arrays = (np.array(batches, dtype=np.int64), means, np.array(KNOTS), np.array(spreads, dtype=np.float64))
     for array in arrays:
         array.flags.writeable = False

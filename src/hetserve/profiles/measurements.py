@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import dns_label
-from hetserve.profiles.csv_rows import CsvError, CsvRow, CsvRows, read_rows
+from hetserve.base.csv_rows import CsvError, CsvRow, CsvRows, read_rows
 from hetserve.profiles.samples import (
     LATENCY_UNITS,
     LONGEST,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.api.scalars import dns_label
-from hetserve.profiles.csv_rows import CsvError, CsvRow, CsvRows
+from hetserve.base.csv_rows import CsvError, CsvRow, CsvRows
 
 LATENCY_UNITS: Final = {"latency_ms": ("ms", 1e-3), "latency": ("s", 1.0)}
 """Unit and seconds, by column."""

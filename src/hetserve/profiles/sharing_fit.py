@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
+from hetserve.base.csv_rows import CsvError
 from hetserve.base.units import Millionths, format_ratio
-from hetserve.profiles.csv_rows import CsvError
 from hetserve.profiles.fit import without_outliers
 from hetserve.profiles.measurements import Measurements, Run
 from hetserve.profiles.sharing import ONE

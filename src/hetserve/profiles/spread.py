@@ -84,6 +84,9 @@ class Spread:
         return min(low + (high - low) * ((probability - left) / (right - left)), high)
 
     def on(self, probabilities: Sequence[float]) -> tuple[float, ...]:
+        """Ratios at these probabilities."""
+        if probabilities == self.probabilities:
+            return self.ratios
         return tuple(self.ratio(p) for p in probabilities)
 
     def toward(self, other: Spread, weight: float) -> Spread:

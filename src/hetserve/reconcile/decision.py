@@ -28,6 +28,7 @@ from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
 from hetserve.planning.tenancy import SharingRule, Tenancy
+from hetserve.planning.work import Done
 from hetserve.reconcile.bookings import as_recorded, booked_types, is_booked_right, recorded_gpus, undeclared_types
 from hetserve.reconcile.launch_times import observed_launch_times
 from hetserve.reconcile.observed import read_service
@@ -48,8 +49,15 @@ class Finding:
 
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
-_ABSENT_BEFORE: Final = ("gpu_compute=0", "gpu=None", "max_slowdown=None", "unshared=()")
-"""Last fields of a problem's values, as they are where no compute is booked."""
+_ABSENT_BEFORE: Final = (
+    "gpu_compute=0",
+    "gpu=None",
+    "most_total=None",
+    "least_total=0",
+    "max_slowdown=None",
+    "unshared=()",
+)
+"""Fields that problems have got, the last of each value first, as they are without bookings and bounds on a total."""
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
 )
@@ -141,8 +149,9 @@ def _timed(world: World, facts: ClusterFacts, service: InferenceService) -> Clus
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    Where no compute is booked it is that of versions before it was: their plans are followed after an upgrade. How an
-    instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
+    Where no compute is booked and no total is bound it is that of versions before: their plans are followed after an
+    upgrade. How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only
+    words.
     """
     types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
     text = repr(replace(declared, types=types, unshared=unshared))
@@ -296,7 +305,7 @@ def _unbooked(case: _Case, force: _InForce) -> PlanDecision:
     return _unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, case.recorded, case.service, case.offers)
 
 
-def _unanswered(case: _Case, answer: Plan | Trial | PlannerTimedOut, force: _InForce) -> PlanDecision:
+def _unanswered(case: _Case, answer: Done | PlannerTimedOut, force: _InForce) -> PlanDecision:
     """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
     if isinstance(answer, PlannerTimedOut):
         reason, words = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"

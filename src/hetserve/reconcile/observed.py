@@ -15,6 +15,7 @@ from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
 from hetserve.base.units import MiB, MilliCPU, Percent, Seconds
+from hetserve.demand.wanted import Wanted, wanted_of
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
@@ -45,6 +46,7 @@ class ServiceOutline:
     """What decides which objects concern a service: its model, and how it names instance types.
 
     type_names, type_labels: names or labels of the types that it may use. Both None: each type with a profile of it.
+    wanted: what is to be measured of its load; None: nothing.
     """
 
     namespace: str
@@ -52,6 +54,7 @@ class ServiceOutline:
     model: str | None
     type_names: frozenset[str] | None = None
     type_labels: Mapping[str, str] | None = None
+    wanted: Wanted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +242,14 @@ def service_outline(raw: RawObject) -> ServiceOutline:
         model if isinstance(model, str) else None,
         frozenset(map(str, type_names)) if isinstance(type_names, list) else None,
         {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else None,
+        _wanted(raw) if spec.get("metrics") is not None else None,
     )
+
+
+def _wanted(raw: RawObject) -> Wanted | None:
+    """What a valid service wants measured; none of an invalid one is acted upon."""
+    service = read_service(raw)
+    return None if isinstance(service, str) else wanted_of(service, str(raw["metadata"]["namespace"]))
 
 
 def _broken(kind: str, raw: RawObject, error: str) -> Broken:

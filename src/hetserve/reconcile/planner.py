@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hetserve.base.units import Seconds
-from hetserve.planning.plan import Counts, Plan, Trial
+from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import Work
+from hetserve.planning.work import Done, Work, WorkKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,8 @@ class PlanQuestion:
 
     declared: the same without facts of the cluster. needed: the service has no plan to follow until the answer; else it
     checks for a better one. exact: a plan made for other facts of the cluster is no answer. counts: asks what these
-    do. untried: nothing runs yet, so an untried plan is an answer if the tried one takes long.
+    do. untried: nothing runs yet, so an untried plan is an answer if the tried one takes long. kind: of the work; only
+    a decision may be answered by a plan made for other facts.
     """
 
     problem: Problem
@@ -26,10 +27,11 @@ class PlanQuestion:
     exact: bool = False
     counts: Counts | None = None
     untried: bool = False
+    kind: WorkKind = "Decision"
 
     @property
     def work(self) -> Work:
-        return Work(self.problem, self.counts)
+        return Work(self.problem, self.counts, kind=self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,14 @@ class PlannerTimedOut:
     after: Seconds
 
 
-PlannerAnswer = Plan | Trial | PlanPending | PlannerTimedOut
-"""A trial answers a question with counts; so does a plan that says that the planner failed."""
+PlannerAnswer = Done | PlanPending | PlannerTimedOut
+"""A trial or a capacity answers a question with counts; so does a plan that says that the planner failed."""
 Planner = Callable[[PlanQuestion], PlannerAnswer]
 
 
 def fits(counts: Counts, problem: Problem) -> bool:
-    """Whether the limits of the problem's types allow these counts."""
+    """Whether the limits of the problem's types, each and all together, allow these counts."""
     most = {option.name: option.most for option in problem.types}
+    if not problem.allows_total(sum(n for _, n in counts)):
+        return False
     return all(n == 0 or (name in most and n <= most[name]) for name, n in counts)

@@ -37,11 +37,12 @@ def nonzero(counts: Counts) -> dict[str, int]:
 
 
 def is_allowed(record: PlanRecord, problem: Problem) -> bool:
-    """Whether a record made for other inputs keeps the budget and the least instances of these."""
+    """Whether a record made for other inputs keeps the budget and the bounds on instances of these."""
     held = record.nonzero
     if not held or not held.keys() <= _prices(problem).keys():
         return False
     wanted = all(held.get(option.name, 0) >= option.min_instances for option in problem.types)
+    wanted = wanted and problem.allows_total(sum(held.values()))
     return wanted and (problem.budget is None or cost_of(record, problem) <= problem.budget)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
+from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.reconcile.capacity import Capacity, Kind
@@ -58,6 +59,7 @@ class World:
     written: what we last applied to Deployments, as far as remembered.
     fence: what must be written before a Deployment is changed; None if nobody else can write.
     books_compute: whether the extender books the compute that pods declare.
+    demand: the measured load; None: the service has no spec.metrics.
     now: aware time, for transition times only.
     """
 
@@ -78,6 +80,7 @@ class World:
     written: Mapping[str, str] = field(default_factory=dict)
     fence: Fenced | None = None
     books_compute: bool = True
+    demand: Demand | None = None
     settings: PlanSettings = field(default_factory=PlanSettings)
 
 

@@ -25,6 +25,7 @@ class PlannerMember(Member):
     compared_for: tuple[Objective, ...] = ()
     evaluates: bool = False
     seeded: bool = False
+    bounds_total: bool = False
     judge: str | None = None
 
     @property
@@ -40,6 +41,7 @@ PLANNERS: Final = Registry(
         default_for=OBJECTIVES,
         compared_for=OBJECTIVES,
         seeded=True,
+        bounds_total=True,
         judge="hetserve.planning.flow.trial:trial",
     ),
     PlannerMember(
@@ -72,6 +74,7 @@ PLANNERS: Final = Registry(
         about="HetSev's integer program, solved exactly",
         objectives=("MinCost",),
         compared_for=("MinCost",),
+        bounds_total=True,
     ),
     PlannerMember(
         name="greedy",
@@ -79,6 +82,7 @@ PLANNERS: Final = Registry(
         about="HetSev's heuristic; the plan says how far it is from the optimum",
         objectives=("MinCost",),
         compared_for=("MinCost",),
+        bounds_total=True,
     ),
     PlannerMember(
         name="homogeneous",

@@ -74,6 +74,14 @@ def gpu_pod(
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase} | (refused if unschedulable else {})}
 
 
+def serving_pod(name: str, service: str, instance_type: str, *, ready: bool = True, **fields: Any) -> Json:
+    """A pod of a service on a type that is Ready, or not yet; fields: as `gpu_pod`."""
+    raw = gpu_pod(name, phase="Running", **{"node": "n0", "model": service, **fields})
+    raw["metadata"]["labels"] |= {names.LABEL_SERVICE: service, names.LABEL_INSTANCE_TYPE: instance_type}
+    raw["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
+    return raw
+
+
 def plugin_pod(
     name: str = "nvidia",
     *,

@@ -87,6 +87,9 @@ def allowed(problem: Problem, values: Values, budget: int | None) -> bool:
     held = list(zip(problem.types, values, strict=True))
     if any(count < option.min_instances or count > option.most for option, count in held):
         return False
+    most = sum(values) if problem.most_total is None else problem.most_total
+    if not problem.least_total <= sum(values) <= most:
+        return False
     if budget is not None and cost(problem, values) > budget:
         return False
     for pool in problem.pools:
@@ -119,13 +122,15 @@ def within_budget(problem: Problem, budget: int) -> list[Values]:
 
 
 def enough(problem: Problem, load: float, saturation: float, budget: int | None) -> list[Values]:
-    """All counts that a least cost may have: no type with more than it needs to serve every batch that it can."""
+    """All counts that a least cost may have: no type with more than it needs to serve every batch that it can, or
+    to make the least total."""
     most = []
     for option in problem.types:
         pairs = zip(problem.mix.batches, problem.mix.shares, strict=True)
         means = ((service(option, batch, math.inf)[0], share) for batch, share in pairs)
         work = math.fsum(mean * share for mean, share in means if math.isfinite(mean))
-        most.append(min(option.most, max(math.ceil(load * work / saturation), option.min_instances)))
+        needed = max(math.ceil(load * work / saturation), problem.least_total)
+        most.append(min(option.most, max(needed, option.min_instances)))
     return _every(problem, most, budget)
 
 

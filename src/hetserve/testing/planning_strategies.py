@@ -150,6 +150,14 @@ def flow_cost_problems(draw: st.DrawFn) -> Problem:
 
 
 @st.composite
+def totalled(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Problem:
+    """The same with bounds on the instances of all types together, that often bind and sometimes cannot be kept."""
+    given, least = draw(problems), draw(st.sampled_from([0, 0, 1, 2, 3, 5]))
+    most = draw(st.none() | st.integers(max(least, 1), max(least, 1) + 4))
+    return replace(given, least_total=least, most_total=most)
+
+
+@st.composite
 def margins(draw: st.DrawFn) -> Margin:
     """As the planner keeps them in hand, and nothing in hand."""
     return Margin(

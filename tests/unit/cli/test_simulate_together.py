@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from hetserve.api.model_profile import ModelProfile
 from hetserve.cli.app import app
 from hetserve.testing import builders
 
@@ -231,34 +229,6 @@ def test_bad_input_is_exit_2_with_what_to_do(
     result = run(files[0], *(places.get(argument, argument) for argument in arguments))
     assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
     assert len(result.stderr) < 400, "the file's text is not repeated"
-
-
-def test_shares_and_factors_come_from_the_profile() -> None:
-    from hetserve.cli.capacity.together import compute_use
-
-    def named(namespace: str, model: str, largest: int) -> Any:
-        service = SimpleNamespace(
-            metadata=SimpleNamespace(name=model, namespace=namespace),
-            spec=SimpleNamespace(model=SimpleNamespace(name=model)),
-        )
-        problem = SimpleNamespace(mix=SimpleNamespace(batches=(1, largest)))
-        return SimpleNamespace(service=service, name=f"{namespace}/{model}", problem=problem)
-
-    entries = [("two", 16, "1.1"), ("two", 4, "1.1"), ("three", 8, "1.15")]
-    measured = {
-        "spec.computeShare": "0.55",
-        "spec.sharingMode": "MPS",
-        "spec.interference": [{"model": model, "batch": batch, "factor": factor} for model, batch, factor in entries],
-    }
-    profile = ModelProfile.model_validate(builders.model_profile(overrides=measured))
-    one, two, far = named("a", "one", 4), named("a", "two", 16), named("b", "three", 64)
-    use = compute_use(profile, one, [one, two, far])
-    assert use is not None
-    assert use.share == 0.55
-    # At batches 4 and 4 the scaling is 0.5; a model of another namespace is not the one that is named.
-    assert use.on("a/two") == pytest.approx(0.1 / 0.5)
-    assert use.on("b/three") == pytest.approx(0.15 / 2)
-    assert compute_use(ModelProfile.model_validate(builders.model_profile()), one, []) is None
 
 
 def test_measured_shares_decide_whether_two_hold_together(files: tuple[str, str], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from hetserve.testing.data import REPOSITORY
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_operator.metrics import OperatorMetrics
+from hetserve_twin.engine import LoadTwin
+from hetserve_twin.exposition import TwinCollector
 
 Described = dict[str, tuple[str, frozenset[str]]]
 """Type and labels by name."""
@@ -45,8 +48,19 @@ async def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 def documented() -> Described:
     text = (REPOSITORY / "docs" / "metrics.md").read_text()
-    rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \| ([a-z, ]*)\|", text, re.MULTILINE)
+    rows = re.findall(r"^\| `([A-Za-z_]+)` \| (\w+) \| ([A-Za-z_, ]*)\|", text, re.MULTILINE)
     return {name: (kind, frozenset(filter(None, labels.replace(" ", "").split(",")))) for name, kind, labels in rows}
+
+
+def of_families(families: Iterable[Any]) -> Described:
+    """Of metric families as a collector makes them."""
+    return {
+        f"{family.name}_total" if family.type == "counter" else family.name: (
+            family.type,
+            frozenset(getattr(family, "_labelnames", ())),
+        )
+        for family in families
+    }
 
 
 def declared(registry: CollectorRegistry) -> Described:
@@ -54,8 +68,7 @@ def declared(registry: CollectorRegistry) -> Described:
     found: Described = {}
     for collector in registry._collector_to_names:
         if isinstance(collector, QueueFigures):
-            for family in collector.collect():
-                found[family.name] = (family.type, frozenset(getattr(family, "_labelnames", ())))
+            found |= of_families(collector.collect())
             continue
         (family,) = collector.describe()  # type: ignore[attr-defined]
         labels = frozenset(collector._labelnames)  # type: ignore[attr-defined]
@@ -78,12 +91,13 @@ async def test_every_metric_is_documented_and_every_documented_metric_is_served(
     placer = placer_with(gpu_pod("a", node="n0", gpu="0"))
     code = declared(Metrics(placer).registry) | declared(OperatorMetrics().registry)
     code |= await served_of_the_ledger(placer)
+    code |= of_families(TwinCollector(LoadTwin({}), list, float).describe())
     assert code == documented()
 
 
 def test_queries_and_dashboard_ask_for_metrics_that_there_are() -> None:
     docs = REPOSITORY / "docs"
-    queries = (docs / "metrics.md").read_text().split("```promql")[1]
+    queries = "".join((docs / "metrics.md").read_text().split("```promql")[1:])
     board = json.loads((docs / "grafana-placement.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     names = set(re.findall(r"hetserve_[a-z_]+", queries + " ".join(asked)))

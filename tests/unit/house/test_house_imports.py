@@ -13,7 +13,7 @@ from house.tree import Tree, read
 
 Written = Callable[[Mapping[str, str]], Tree]
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell")
+PACKAGES = ("hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell", "hetserve_twin")
 
 
 @pytest.mark.parametrize(

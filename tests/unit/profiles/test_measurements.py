@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetserve.profiles.csv_rows import CsvError
+from hetserve.base.csv_rows import CsvError
 from hetserve.profiles.measurements import Measurements, Run, read_measurements
 
 COLUMNS = "model,batch,copies,neighbour,neighbour_batch,latency"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetserve.profiles.csv_rows import CsvError
+from hetserve.base.csv_rows import CsvError
 from hetserve.profiles.measurements import read_measurements
 from hetserve.profiles.samples import Samples
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.profiles.csv_rows import CsvError
+from hetserve.base.csv_rows import CsvError
 from hetserve.profiles.measurements import read_measurements
 from hetserve.profiles.sharing_fit import SharingFit, fit_sharing, share_source, sharing_fields
 from sharing_runs import HEADER, copies_of, file_of, lines

@@ -209,3 +209,13 @@ async def test_a_server_that_does_not_say_how_many_remain_gives_no_count() -> No
     for name in "ab":
         api.put(f"{PATH}/{name}", {"metadata": {"name": name}})
     assert await count(api, PATH) is None
+
+
+def test_a_reflectors_list_replaces_all_that_is_known(store: Numbers) -> None:
+    for name, value in (("a", 2), ("b", 4)):
+        store.apply("ADDED", number(name, value, 1))
+    store.replace([number("b", 6, 3), number("c", 8, 2)])
+    assert sorted(store) == [6, 8]
+    store.apply("DELETED", number("c", 8, 4))
+    assert list(store) == [6]
+    assert store.told == [(None, 2), (None, 4), (4, 6), (None, 8), (2, None), (8, None)]

@@ -24,9 +24,9 @@ from hetserve.simulation.shared import (
     ServiceLoad,
     SharedReport,
     SharedService,
-    coefficient,
     play,
 )
+from hetserve.simulation.shared.uses import Neighbour, compute_use
 from hetserve.simulation.stability import SLOS
 
 if TYPE_CHECKING:
@@ -182,34 +182,19 @@ def length(services: Sequence[PlannedService], effort: Effort) -> float:
 
 
 def _shared(one: PlannedService, services: Sequence[PlannedService]) -> SharedService:
-    uses = {
-        kind: compute_use(offer.profile, one, services) or UNMEASURED
-        for kind, offer in one.offers.items()
-        if kind in one.counts
-    }
+    uses = {kind: _use(offer.profile, one, services) for kind, offer in one.offers.items() if kind in one.counts}
     policy = serving.policy_for(one.policy, one.problem, one.counts)
     return SharedService(one.name, serving.system_of(one.alone), policy, uses, one.expected)
 
 
-def compute_use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse | None:
-    """What the profile says of sharing: `spec.computeShare` and `spec.interference`; None: not measured.
-
-    A factor was measured at the mix's largest batch and the entry's batch of the other. Of several for one model the
-    worst counts; models of other namespaces, and those without an entry, get the greatest, at their largest batch.
-    """
+def _use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse:
     found = compute_share(profile.spec)
-    if found is None:
-        return None
-    own, greatest = max(one.problem.mix.batches), found.greatest_factor / ONE
+    return UNMEASURED if found is None else compute_use(found, _neighbour(one), map(_neighbour, services))
 
-    def toward(other: PlannedService) -> float:
-        near = namespace_of(other.service) == namespace_of(one.service)
-        model = other.service.spec.model.name
-        named = [(e.factor / ONE, e.batch) for e in found.interference if near and e.model == model]
-        worst = named or [(greatest, max(other.problem.mix.batches))]
-        return max(coefficient(factor, own, batch) for factor, batch in worst)
 
-    return ComputeUse(found.share / ONE, {other.name: toward(other) for other in services})
+def _neighbour(one: PlannedService) -> Neighbour:
+    model, mix = one.service.spec.model.name, one.problem.mix
+    return Neighbour(one.name, namespace_of(one.service), model, mix.largest)
 
 
 def _unmeasured(one: PlannedService) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from hetserve.simulation import RateTrial
 
+_SHOWN_EACH: Final = 600
+"""Seconds of virtual time."""
 COMPILING: Final = "compiling (kept on disk for the next time)"
 
 
@@ -32,6 +34,9 @@ class Steps:
 
     def busy(self, text: str) -> None:
         """What goes on, without a step."""
+
+    def reached(self, moment: float) -> None:
+        """A moment of virtual time [s]; each counts as the time since the last."""
 
     def each_trial(self, trial: RateTrial) -> None:
         self.done(_trial_text(trial))
@@ -56,6 +61,10 @@ class _Shown(Steps):
 
     def busy(self, text: str) -> None:
         self._say(text)
+
+    def reached(self, moment: float) -> None:
+        if moment % _SHOWN_EACH == 0:
+            self._say(f"{moment / 3600:.1f} h", advance=_SHOWN_EACH)
 
     def compiling(self, began: bool) -> None:
         """Compilation can take as long as a search."""

@@ -121,7 +121,7 @@ def fit(  # noqa: PLR0917  options arrive by name
 
 def _measured(path: str, model: str, instance_type: str) -> Measurements:
     """Measurements of the file; exits with all errors."""
-    from hetserve.profiles.csv_rows import MOST_BYTES, CsvError  # noqa: PLC0415
+    from hetserve.base.csv_rows import MOST_BYTES, CsvError  # noqa: PLC0415
     from hetserve.profiles.measurements import read_measurements  # noqa: PLC0415
 
     try:
@@ -136,7 +136,7 @@ def _sharing(
     measured: Measurements, mode: SharingMode | None, batch: int | None, *, keep_wild: bool
 ) -> SharingFit | None:
     """Fit of copies and neighbours, if they were measured; exits with all errors."""
-    from hetserve.profiles.csv_rows import CsvError  # noqa: PLC0415
+    from hetserve.base.csv_rows import CsvError  # noqa: PLC0415
     from hetserve.profiles.sharing_fit import fit_sharing  # noqa: PLC0415
 
     shared = measured.copied or measured.neighboured

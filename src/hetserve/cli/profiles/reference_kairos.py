@@ -13,9 +13,9 @@ from hetserve.api.manifests import Document, ManifestError, parse_documents
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import dns_label
+from hetserve.base.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.base.files import UnreadableError, read_text
 from hetserve.cli.profiles.kairos_paper import BUDGET, SLO, TYPES, Json
-from hetserve.profiles.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.profiles.samples import LONGEST, SHORTEST
 from hetserve.profiles.spec import milliseconds, profile_manifest
 

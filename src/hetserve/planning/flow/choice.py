@@ -37,6 +37,11 @@ class Choice:
         return self.table.problem.objective == "MinCost" and self.table.problem.load is not None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether the plan is for no load at all."""
+        return self.is_cost and not self.table.problem.load
+
+    @property
     def cost(self) -> int:
         return cost_of(self.table, self.values)
 

@@ -25,7 +25,7 @@ def needless(
 
     means: [type, class], service times, infinite where a class must not go. misses: [type, class]. most: [type], more
     instances serve nothing, or a limit; a type at its own limit replaces none. charge: [type], of launching one
-    instance.
+    instance. One takes the place of one, so bounds on all types together stay kept.
     """
     faster = (means[None] <= means[:, None]).all(axis=2)
     surer = ((misses[None] <= misses[:, None]) | np.isinf(means[:, None])).all(axis=2)

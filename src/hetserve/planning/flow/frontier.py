@@ -122,7 +122,8 @@ class _Frontier:
             self.table.problem, objective="MaxThroughput", budget=MicroDollarsPerHour(budget), load=None, base=None
         )
         made = cast("Planner", PLANNERS[name].load())(problem, None, None)
-        return self.table.values(made.counts) if made.feasible else None
+        values = self.table.values(made.counts)
+        return values if made.feasible and allowed(self.table, values, budget) else None
 
     def _judged(self, values: Values | None) -> EvaluatedConfiguration | None:
         if values is None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.flow.classes import ClassTable
 from hetserve.planning.flow.leading import cost_of
+from hetserve.planning.flow.limits import unlimited
 from hetserve.planning.flow.program import CEILING, least_cost, least_late, most_load
-from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text
+from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text, total_text
 from hetserve.planning.plan import Plan, infeasible, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.slo import slo_miss
@@ -29,6 +32,16 @@ def no_budget(problem: Problem) -> Plan:
         message = "the least cost is planned for a load, and none is known: set spec.load.expectedQPS"
         return infeasible(problem, NAME, Reason.LOAD_UNKNOWN, message)
     message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
+    return infeasible(problem, NAME, Reason.SPEC_INVALID, message)
+
+
+def no_end(problem: Problem) -> Plan:
+    """Infeasible: the most of all instances that limits allow, and nothing limits them."""
+    message = (
+        f"the most load is asked for, and neither a budget nor a limit bounds the instances of "
+        f"{', '.join(unlimited(problem))}: set spec.budget.hourly, spec.scaling.maxInstances, or maxInstances of these "
+        "InstanceTypes"
+    )
     return infeasible(problem, NAME, Reason.SPEC_INVALID, message)
 
 
@@ -66,19 +79,48 @@ def _few_enough(table: ClassTable, late: Floats) -> bool:
 def too_little(table: ClassTable, load: float | None, budget: int | None) -> Plan:
     """Infeasible: limits or the budget allow no mix that serves the load (None: any load)."""
     problem = table.problem
-    wanted = "serve the whole mix within the SLO" if load is None else f"carry {qps_text(load)}"
+    whole = load is None or not problem.load
+    wanted = "serve the whole mix within the SLO" if whole else f"carry {qps_text(load or 0)}"
     cheapest = least_cost(table, CEILING, load or _TRICKLE, budget=None)
     if cheapest is None:
-        most = "" if load is None else _most(table, None)
-        message = f"limits and free resources allow no mix that could {wanted}{most}{_out_of_reach(table)}"
-        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message)
+        return infeasible(
+            problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, load or _TRICKLE, whole)
+        )
     cost = cost_of(table, cheapest.counts)
-    most = "" if load is None else _most(table, budget)
+    most = "" if whole else _most(table, budget)
+    least = f" with {total_text(problem.least_total, None)}" if problem.least_total else ""
     message = (
-        f"budget {money_text(budget or 0)} buys no mix that could {wanted}{most}: the cheapest that could costs at "
-        f"least {money_text(cost)} ({summary(table.counts(cheapest.counts))})"
+        f"budget {money_text(budget or 0)} buys no mix{least} that could {wanted}{most}: the cheapest that could costs "
+        f"at least {money_text(cost)} ({summary(table.counts(cheapest.counts))})"
     )
     return infeasible(problem, NAME, Reason.BUDGET_TOO_LOW, message)
+
+
+def _beyond_limits(table: ClassTable, wanted: str, load: float, whole: bool) -> str:
+    """In words: no mix within the limits carries a load [queries/s], whatever it costs. whole: any load would do."""
+    problem, anything = table.problem, _of_any_total(table)
+    fewest = least_cost(_alike(anything), CEILING, load) if problem.bounds_total else None
+    if fewest is None:
+        most = "" if whole else _most(table, None)
+        return f"limits and free resources allow no mix that could {wanted}{most}{_out_of_reach(table)}"
+    needed = sum(fewest.counts)
+    if problem.most_total is None or needed <= problem.most_total:
+        return f"limits and free resources allow no mix of {total_text(problem.least_total, None)} that could {wanted}"
+    mix = most_load(table, CEILING)
+    carry = "" if mix is None else f", which carry {qps_text(mix.rate)} at most ({summary(table.counts(mix.counts))})"
+    need = "serving the whole mix takes" if whole else f"the load needs {qps_text(load)}, which takes"
+    raised = f"raise spec.scaling.maxInstances to {needed} or more, or allow larger types"
+    return f"{total_text(0, problem.most_total)} are allowed{carry}; {need} at least {needed}: {raised}"
+
+
+def _of_any_total(table: ClassTable) -> ClassTable:
+    return replace(table, problem=replace(table.problem, least_total=0, most_total=None))
+
+
+def _alike(table: ClassTable) -> ClassTable:
+    """The same table where every type costs the same: the cheapest mix has the fewest instances."""
+    types = tuple(replace(option, price=MicroDollarsPerHour(1)) for option in table.types)
+    return replace(table, problem=replace(table.problem, launch_weight=0.0), types=types)
 
 
 def _most(table: ClassTable, budget: int | None) -> str:
@@ -107,7 +149,11 @@ def _none_of(tried: int) -> str:
 def no_load_carried(table: ClassTable, tried: int, load: float | None) -> Plan:
     """Infeasible: every mix that was tried broke the SLO."""
     rate = "at any rate" if load is None else f"at {qps_text(load)}"
-    within = "" if table.problem.budget is None else f" within {money_text(table.problem.budget)}"
+    problem = table.problem
+    rate = rate if load is None or problem.load else "at the least load"
+    within = "" if problem.budget is None else f" within {money_text(problem.budget)}"
+    if problem.most_total is not None:
+        within += f" with {total_text(0, problem.most_total)}"
     message = (
         f"{_none_of(tried)}{within} keeps {latency_text(table.problem.slo.latency)} for "
         f"{table.problem.slo.percentile:.10g} % of the queries {rate} in simulation: the latencies vary too much, or "

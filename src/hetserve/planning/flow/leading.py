@@ -10,7 +10,7 @@ from typing import Final
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.flow.classes import ClassTable, Values
 from hetserve.planning.flow.program import Cut, Margin, most_load
-from hetserve.planning.problem import Problem
+from hetserve.planning.problem import MOST_REPLICAS, Problem
 
 MARGINS: Final = tuple(
     Margin(wait=wait, late=late) for wait, late in ((0.0, 0.2), (0.0, 0.8), (0.05, 0.5), (0.1, 0.2), (0.2, 0.5))
@@ -36,7 +36,7 @@ def leading(table: ClassTable, budget: int) -> tuple[Values, ...]:
             *alone(table, budget),
         )
     )
-    return tuple(counts for counts in found if any(counts))
+    return tuple(counts for counts in found if any(counts) and _within_total(table, counts))
 
 
 def _next_best(table: ClassTable, budget: int) -> Iterator[Values]:
@@ -65,15 +65,15 @@ def _of_two(table: ClassTable, budget: int) -> Iterator[Values]:
 def splits(table: ClassTable, budget: int) -> Iterator[Values]:
     """Two types that share the budget in several ways: where programs see little difference, trials see much."""
     least = tuple(option.min_instances for option in table.types)
-    spare = budget - cost_of(table, least)
+    spare, left = budget - cost_of(table, least), most_in_all(table) - sum(least)
     for i, j in pairs(table):
         first, second = table.types[i], table.types[j]
-        most = min(spare // first.price, first.most - least[i])
+        most = min(spare // first.price, first.most - least[i], left)
         for part in range(1, _SPLITS):
             some = most * part // _SPLITS
-            rest = min((spare - some * first.price) // second.price, second.most - least[j])
+            rest = min((spare - some * first.price) // second.price, second.most - least[j], left - some)
             values = tuple(n + (some if k == i else rest if k == j else 0) for k, n in enumerate(least))
-            if some > 0 and rest > 0 and fits(table, values):
+            if some > 0 and rest > 0 and _within_total(table, values) and fits(table, values):
                 yield values
 
 
@@ -90,9 +90,9 @@ def without_one(table: ClassTable, budget: int, best: Values) -> Iterator[Values
 def alone(table: ClassTable, budget: int) -> Iterator[Values]:
     """As many of each type as limits and the budget allow, beside the least of the others."""
     least = tuple(option.min_instances for option in table.types)
-    spare = budget - cost_of(table, least)
+    spare, left = budget - cost_of(table, least), most_in_all(table) - sum(least)
     for i, option in enumerate(table.types):
-        more = min(spare // option.price, option.most - least[i])
+        more = min(spare // option.price, option.most - least[i], left)
         if more >= 0:
             yield _fitting(table, (*least[:i], least[i] + more, *least[i + 1 :]), i)
 
@@ -128,9 +128,24 @@ def cost_of(table: ClassTable, values: Iterable[int]) -> int:
 
 
 def allowed(table: ClassTable, values: Values, budget: int | None) -> bool:
-    """Whether limits, pools and the budget allow these counts."""
+    """Whether limits, of a type and in all, pools and the budget allow these counts."""
     within = all(o.min_instances <= count <= o.most for o, count in zip(table.types, values, strict=True))
-    return within and (budget is None or cost_of(table, values) <= budget) and fits(table, values)
+    return (
+        within
+        and _within_total(table, values)
+        and (budget is None or cost_of(table, values) <= budget)
+        and fits(table, values)
+    )
+
+
+def most_in_all(table: ClassTable) -> int:
+    """The most instances of all types together: `most_total`, or more than a limit of any type."""
+    most = table.problem.most_total
+    return MOST_REPLICAS * len(table.types) if most is None else most
+
+
+def _within_total(table: ClassTable, values: Values) -> bool:
+    return table.problem.allows_total(sum(values))
 
 
 def fits(table: ClassTable, values: Values) -> bool:
@@ -150,7 +165,11 @@ def fits(table: ClassTable, values: Values) -> bool:
 
 
 def neighbours(table: ClassTable, values: Values, budget: int | None) -> tuple[Values, ...]:
-    """Counts with one instance more, or with some of a type less or exchanged for one or all that the money buys."""
+    """Counts with one instance more, or with some of a type less or exchanged for one or all that the money buys.
+
+    Where instances are counted in all, some are exchanged for as many, and no more are bought than are allowed.
+    """
+    room = most_in_all(table)
     found: dict[Values, None] = {}
     for i, count in enumerate(values):
         spare_count = max(count - table.types[i].min_instances, 0)
@@ -161,6 +180,9 @@ def neighbours(table: ClassTable, values: Values, budget: int | None) -> tuple[V
                 if i == j and less:
                     continue
                 spare = less * table.types[i].price if budget is None else budget - cost_of(table, rest)
-                for more in {1, spare // option.price} if less or budget is not None else {1}:
+                steps = {1, spare // option.price} if less or budget is not None else {1}
+                if table.problem.bounds_total:
+                    steps = {min(one, room - sum(rest)) for one in (*steps, max(less, 1))}
+                for more in steps:
                     found[(*rest[:j], rest[j] + more, *rest[j + 1 :])] = None
     return tuple(one for one in found if one != values and any(one) and allowed(table, one, budget))

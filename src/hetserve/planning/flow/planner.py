@@ -9,14 +9,15 @@ from hetserve.planning.flow.choice import Choice
 from hetserve.planning.flow.classes import ClassTable, class_table
 from hetserve.planning.flow.cost import proved
 from hetserve.planning.flow.explain import explain
-from hetserve.planning.flow.infeasible import no_budget, no_load_carried, nothing_serves, too_little
+from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, too_little
 from hetserve.planning.flow.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
+from hetserve.planning.flow.limits import spendable, trickle
 from hetserve.planning.flow.outcome import of_climb, of_race
 from hetserve.planning.flow.program import CEILING, FluidRates, Mix, launch_charge, least_cost, most_load
 from hetserve.planning.flow.proof import Proof
 from hetserve.planning.flow.steps import without_launches
 from hetserve.planning.flow.throughput import race
-from hetserve.planning.flow.untried import saturation_for, untried_cost, untried_throughput
+from hetserve.planning.flow.untried import saturation_for, untried_cost, untried_rate, untried_throughput
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
 
@@ -27,7 +28,8 @@ def plan_flow(
     """The plan of the flow program's best tried solution.
 
     seed: of the trials. quick: no trials: the program with a margin by size. Without a load, MinCost takes the most
-    throughput. Infeasible with SpecInvalid, NoTypeMeetsSLO, BudgetTooLow or CapacityTooLow.
+    throughput; for a load of 0, what costs least and serves every batch. Infeasible with SpecInvalid, NoTypeMeetsSLO,
+    BudgetTooLow or CapacityTooLow.
     """
     table = class_table(problem)
     refused = nothing_serves(table)
@@ -35,10 +37,25 @@ def plan_flow(
         return refused
     first = SEED if seed is None else seed
     if problem.objective == "MinCost" and problem.load is not None:
-        return _least_cost(table, float(problem.load), first, quick=quick)
+        return _least_cost(table, float(problem.load) or trickle(table), first, quick=quick)
     if problem.budget is None:
         return no_budget(problem)
     return _most_throughput(table, int(problem.budget), first, quick=quick)
+
+
+def plan_most(problem: Problem, seed: int | None = None, *, quick: bool = False) -> Plan:
+    """The most throughput of all that limits and, if there is one, the budget allow; arguments as of `plan_flow`.
+
+    Infeasible too if neither bounds the instances of some type.
+    """
+    table = class_table(problem)
+    refused = nothing_serves(table)
+    if refused is not None:
+        return refused
+    budget = spendable(problem)
+    if budget is None:
+        return no_end(problem)
+    return _most_throughput(table, budget, SEED if seed is None else seed, quick=quick)
 
 
 def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) -> Plan:
@@ -70,17 +87,18 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_cost(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
-        mix = untried_cost(table, load, budget) or ceiling
+        mix = untried_cost(table, load, budget, ceiling.counts) or ceiling
+        held = load if table.problem.load else untried_rate(table, mix.counts)
         return explain(
-            Choice(table, mix.counts, load, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick)
+            Choice(table, mix.counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick)
         )
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
     if best is None:
         return no_load_carried(table, len(run.tried), load)
     others, seen = of_climb(run, proof, best, load), judge.highest(best, fluid(best), load)
-    trials = judge.tried + proof.tried
-    return explain(Choice(table, best, load, fluid, floor, others, trials, seen))
+    held = load if table.problem.load else max(proof.near(best, seen), load)
+    return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, seen))
 
 
 def _floor(table: ClassTable, load: float, budget: int | None, ceiling: Mix) -> float:

@@ -4,7 +4,7 @@
     sum_t x[t,c] = R w_c                                   every class is served in full
     sum_c x[t,c] mean[t,c] <= saturation n_t               each type has its time
     sum_tc miss[t,c] x[t,c] <= late delta R                few enough queries are late
-    a_t >= n_t - running_t;  budget;  least and most n_t;  new instances fit what each pool has free
+    a_t >= n_t - running_t;  budget;  least and most n_t and sum_t n_t;  new instances fit what each pool has free
 
 x[t,c] exists where the class is late with probability of at most `most_late`. Here y[t,c] = x[t,c] / w_c, so that all
 flows have the size of R however rare a class is, and time is in units of a typical service time.
@@ -305,19 +305,24 @@ class _Builder:
         """some: [type] whether a type can have instances; None: all can."""
         kinds, classes = np.nonzero(self.usable if some is None else self.usable & some[:, None])
         columns.kinds, columns.classes, columns.first_flow = kinds, classes, len(model.costs)
-        for _ in range(len(kinds)):
-            model.column()
+        model.flows(len(kinds))
 
     def _most(self, i: int, budget: int | None) -> int:
-        """The most instances of a type that its limits and the budget allow."""
-        option = self.table.types[i]
+        """The most instances of a type that its limits, the total and the budget allow."""
+        option, total = self.table.types[i], self.table.problem.most_total
         most = min(option.most, ENOUGH) if i in self.only else option.min_instances
+        if total is not None:
+            most = min(most, total)
         return max(most if budget is None else min(most, budget // option.price), option.min_instances)
 
     def _useful(self, i: int, rate: float, budget: int | None) -> int:
-        """As `_most`, but no more than serve all that the type may serve of a rate [queries/s]."""
+        """As `_most`, but no more than serve all that the type may serve of a rate [queries/s], or make `least_total`.
+
+        Of a type with more, some can go: what is left serves as much and is enough in all.
+        """
         served = np.where(self.usable[i], self.table.means[i] * self.table.shares, 0.0).sum()
         enough = math.ceil(rate * float(served) / self.margin.saturation) + 1
+        enough = max(enough, self.table.problem.least_total)
         return max(min(self._most(i, budget), enough), int(self.table.types[i].min_instances))
 
     def _reachable(self, budget: int | None) -> float:
@@ -332,9 +337,10 @@ class _Builder:
         """Balance of each class, time of each type (of `fixed` counts, if given), and the late ones."""
         table, kinds, classes = self.table, columns.kinds, columns.classes
         places = columns.first_flow + np.arange(len(kinds))
-        for c in range(len(table.shares)):
-            mine = places[classes == c]
-            model.row([*mine, columns.rate], [*np.ones(len(mine)), -1.0], 0.0, 0.0)
+        order = np.argsort(classes, kind="stable")
+        ends = np.searchsorted(classes[order], np.arange(1, len(table.shares)))
+        for mine in np.split(places[order], ends):
+            model.row([*mine.tolist(), columns.rate], [1.0] * len(mine) + [-1.0], 0.0, 0.0)
         work = table.shares[classes] * table.means[kinds, classes] / self.unit
         for t in range(len(table.types)):
             mine = kinds == t
@@ -355,6 +361,9 @@ class _Builder:
             cheapest = min(option.price for option in types)
             prices = [option.price / cheapest for option in types]
             model.row(columns.counts, prices, -INFINITY, budget / cheapest)
+        least, most = problem.least_total, problem.most_total
+        if problem.bounds_total:
+            model.row(columns.counts, [1.0] * len(types), least, INFINITY if most is None else most)
         for i, new in columns.new.items():
             model.row([columns.counts[i], new], [1.0, -1.0], -INFINITY, types[i].running)
         for pool in problem.pools:
@@ -362,8 +371,8 @@ class _Builder:
                 mine = [i for i in columns.new if types[i].pool == pool.name and types[i].demand.all[resource]]
                 if mine:
                     asked = [float(types[i].demand.all[resource]) for i in mine]
-                    shares, most = [a / max(asked) for a in asked], max(free, 0) / max(asked)
-                    model.row([columns.new[i] for i in mine], shares, -INFINITY, most)
+                    shares, room = [a / max(asked) for a in asked], max(free, 0) / max(asked)
+                    model.row([columns.new[i] for i in mine], shares, -INFINITY, room)
 
     def _cut_rows(self, model: Model, columns: _Columns, cut: Cut, *, upwards: bool) -> None:
         """Some n_t is above (upwards) or below those of the cut."""

@@ -72,9 +72,10 @@ def _enter_all(run: Race, values: Iterable[Values]) -> None:
 
 def _thin(run: Race) -> None:
     """Leaves out instances without which the best holds as much: of each type, the most money first."""
-    types = run.judge.table.types
+    types, least = run.judge.table.types, run.judge.table.problem.least_total
     for i in sorted(range(len(types)), key=lambda i: -types[i].price * run.best[i]):
-        low, high = types[i].min_instances - 1, run.best[i]
+        others = sum(run.best) - run.best[i]
+        low, high = max(types[i].min_instances, least - others) - 1, run.best[i]
         step = 1
         while high - low > 1:
             count = max(high - step, (low + high) // 2)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from hetserve.base.units import QPS
-from hetserve.planning.flow.classes import class_table
+from hetserve.planning.flow.classes import Values, class_table
 from hetserve.planning.flow.judge import SEED, Judge, choosing_cost, choosing_rate
+from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.program import CEILING, FluidRates
 from hetserve.planning.flow.proof import Proof
+from hetserve.planning.flow.untried import untried_rate
 from hetserve.planning.plan import Counts, Trial
 from hetserve.planning.problem import Problem
 
@@ -19,8 +21,26 @@ def trial(problem: Problem, counts: Counts) -> Trial:
     judge = Judge(table, choosing_cost(SEED) if least else choosing_rate(SEED), fluid)
     if not judge.can_try(values):
         return Trial()
-    proof = Proof(judge, SEED)
     if least:
-        return Trial(holds=proof.holds(values, float(problem.load or 0)))
-    chosen = judge.highest(values, fluid(values))
-    return Trial(held=QPS(proof.near(values, chosen) if chosen > 0 else 0.0))
+        return Trial(holds=Proof(judge, SEED).holds(values, float(problem.load or 0) or trickle(table)))
+    return Trial(held=QPS(_highest(judge, values)))
+
+
+def capacity(problem: Problem, counts: Counts, *, quick: bool = False) -> tuple[float, bool]:
+    """Highest rate [queries/s] within the SLO, and whether trials say so or the program.
+
+    The load of the problem does not matter. quick: nothing is tried; nor are too many instances.
+    """
+    table = class_table(problem)
+    values, fluid = table.values(counts), FluidRates(table, CEILING)
+    judge = Judge(table, choosing_rate(SEED), fluid)
+    if not fluid(values):
+        return 0.0, True
+    if quick or not judge.can_try(values):
+        return untried_rate(table, values), False
+    return _highest(judge, values), True
+
+
+def _highest(judge: Judge, values: Values) -> float:
+    chosen = judge.highest(values, judge.fluid(values))
+    return Proof(judge, SEED).near(values, chosen) if chosen > 0 else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from hetserve.planning.flow.classes import ClassTable
 from hetserve.planning.flow.cost import SATURATIONS
 from hetserve.planning.flow.judge import RAREST
 from hetserve.planning.flow.leading import UNTRIED
-from hetserve.planning.flow.program import CEILING, Margin, Mix, least_cost, most_load
+from hetserve.planning.flow.program import CEILING, Margin, Mix, fixed, least_cost, most_load
 
 _WAIT, _LATE = 0.1, 0.3
 _LEAST, _OFTEN_LATE = 0.3, 0.1
@@ -39,12 +40,40 @@ def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
     return most_load(table, UNTRIED, budget=budget) or most_load(table, CEILING, budget=budget)
 
 
-def untried_cost(table: ClassTable, load: float, budget: int | None) -> Mix | None:
-    """The cheapest mix of the program whose saturation suits its size, else the one with most in hand; None: none."""
-    last: Mix | None = None
-    for saturation in SATURATIONS:
-        mix = least_cost(table, Margin(saturation, _WAIT, _LATE), load, budget=budget)
-        last = mix or last
-        if mix is None or saturation <= saturation_for(table, mix.counts):
+def untried_rate(table: ClassTable, counts: Sequence[int]) -> float:
+    """Queries/s that these counts hold by the program and their size; 0: they cannot serve every batch."""
+    saturation = saturation_for(table, counts)
+    for margin in (Margin(saturation, _WAIT, _LATE), replace(UNTRIED, saturation=saturation)):
+        found = fixed(table, margin, counts)
+        if found is not None:
+            return found.rate
+    top = fixed(table, CEILING, counts)
+    return 0.0 if top is None else top.rate * saturation
+
+
+def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Sequence[int]) -> Mix | None:
+    """The cheapest mix of the program whose saturation suits its size, else the one with most in hand; None: none.
+
+    fewest: counts of a mix with nothing in hand: what suits these is near, as lower saturations take more instances.
+    """
+
+    def at(place: int) -> Mix | None:
+        return least_cost(table, Margin(SATURATIONS[place], _WAIT, _LATE), load, budget=budget)
+
+    def suits(place: int, mix: Mix) -> bool:
+        return SATURATIONS[place] <= saturation_for(table, mix.counts)
+
+    share = saturation_for(table, fewest)
+    place = next(i for i, saturation in enumerate(SATURATIONS) if saturation <= share)
+    found = at(place)
+    if found is not None and not suits(place, found):
+        while not suits(place, found) and place + 1 < len(SATURATIONS) and (more := at(place + 1)) is not None:
+            place, found = place + 1, more
+        return found
+    while place > 0:
+        place, less = place - 1, at(place - 1)
+        if less is not None and (found is None or suits(place, less)):
+            found = less
+        if less is not None and not suits(place, less):
             break
-    return last or least_cost(table, CEILING, load, budget=budget)
+    return found

@@ -27,10 +27,11 @@ def verdict(choice: Choice) -> str:
 def _held(choice: Choice) -> str:
     slo = choice.table.problem.slo
     within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})"
-    verb = "carries" if choice.is_cost else "holds"
+    idle = "for no load: " if choice.is_idle else ""
+    verb = "carries" if choice.is_cost and not choice.is_idle else "holds"
     if choice.untried:
-        return f"not tried, as {choice.untried}: by the program and its size it {verb} {within}"
-    return f"{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
+        return f"{idle}not tried, as {choice.untried}: by the program and its size it {verb} {within}"
+    return f"{idle}{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
 
 
 def _margin(choice: Choice) -> Iterator[str]:
@@ -38,8 +39,12 @@ def _margin(choice: Choice) -> Iterator[str]:
     problem, limit = choice.table.problem, choice.ceiling
     if not choice.is_cost:
         share = share_text(min(choice.held / limit, 1.0))
-        most = f"no mix within {money_text(problem.budget or 0)} can hold more than {ceiling_text(limit)}"
+        within = "the limits" if problem.budget is None else money_text(problem.budget)
+        most = f"no mix within {within} can hold more than {ceiling_text(limit)}"
         yield f"{share} of the ceiling: {most}"
+        return
+    if choice.is_idle:
+        yield f"no mix that serves every batch costs less than {floor_text(limit)}"
         return
     if choice.seen > choice.held:
         more = choice.seen / choice.held - 1
@@ -77,7 +82,7 @@ def why_not(choice: Choice, other: Tried | None, entry: RankedConfiguration) -> 
     if not other.held:
         return f"breaks the SLO at {qps_text(other.below or choice.held)} in simulation, {money}"
     if choice.is_cost:
-        return f"carries the load too, {money}"
+        return f"{'serves every batch' if choice.is_idle else 'carries the load'} too, {money}"
     less = seen - other.held
     figure = f"{qps_text(less)} less than the plan" if less > 0 else "no more than the plan"
     return f"holds {figure} in the same trials, {money}"

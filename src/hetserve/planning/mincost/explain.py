@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
+from hetserve.planning.formatting import (
+    difference_text,
+    latency_text,
+    money_text,
+    qps_text,
+    share_text,
+    step_text,
+    total_text,
+)
 from hetserve.planning.mincost.milp import TOLERANCE
 from hetserve.planning.mincost.model import Choice, CostModel
 from hetserve.planning.plan import Counts, NextStep, Plan, RankedConfiguration, infeasible, summary
@@ -14,6 +22,7 @@ from hetserve.planning.problem import Problem, TypeRefusal
 from hetserve.planning.slo import slo_miss
 
 _TOP = 10
+_ALLOW = "limits and free resources allow"
 
 
 def explain(
@@ -102,10 +111,19 @@ def too_little(
     without the budget. heuristic: what found these; empty if proven. Raises ArithmeticError if they contradict each
     other.
     """
-    if most.capacity < model.needed * (1 - float(TOLERANCE)):
-        short = f"{qps_text(model.needed - most.capacity)} too little"
+    short = f"{qps_text(model.needed - most.capacity)} too little"
+    if sum(most.counts) < model.least_total:
+        allow = (
+            f"{heuristic} finds within limits and free resources" if heuristic else "limits and free resources allow"
+        )
+        why, reason = f"{allow} no mix of {total_text(model.least_total, None)}", Reason.CAPACITY_TOO_LOW
+    elif most.capacity < model.needed * (1 - float(TOLERANCE)) and model.room_for(most.counts) <= 0:
+        best = f"the best that {heuristic} finds" if heuristic else "the best"
+        held = f"{best} ({_held(problem, model, most)}) carry {qps_text(most.capacity)}"
+        why, reason = f"{total_text(0, model.most_total)} are allowed, {held}, {short}", Reason.CAPACITY_TOO_LOW
+    elif most.capacity < model.needed * (1 - float(TOLERANCE)):
         allow = f"the most that {heuristic} finds within limits and free resources"
-        who = allow if heuristic else "every instance that limits and free resources allow"
+        who = allow if heuristic else f"every instance that {_ALLOW}"
         why = f"{who} ({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {short}"
         reason = Reason.CAPACITY_TOO_LOW
     elif cheapest is None or problem.budget is None or cheapest.cost <= problem.budget:

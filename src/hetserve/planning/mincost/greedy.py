@@ -6,6 +6,7 @@ no type alone carries the rest. The plan states its gap to the optimum.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,7 +32,7 @@ def plan_greedy(problem: Problem, _evaluate: Evaluator | None = None, _seed: int
     rich = for_budget(model)
     most = None if problem.budget is None else scale_out(rich, math.inf)
     if problem.load is None:
-        if most is None or most.capacity <= 0:
+        if most is None or most.capacity <= 0 or sum(most.counts) < model.least_total:
             return nothing_for_the_budget(problem, model, NAME)
         return _most_for_the_budget(problem, model, most)
     needed = model.needed * (1 - float(TOLERANCE) / 1000)
@@ -60,7 +61,7 @@ def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choic
     """
     model = search.model
     made = scale_in(model, scale_out(model, needed), needed)
-    if made.capacity >= needed:
+    if _is_enough(model, made, needed):
         return made
     free = replace(model, budget=None)
     enough = _if_enough(free, needed)
@@ -90,15 +91,53 @@ def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[Next
 
 
 def scale_out(model: CostModel, needed: float) -> Choice:
-    """Adds instances to what runs until `needed` queries/s are carried or nothing more fits."""
+    """Adds instances to what runs until `needed` queries/s are carried or nothing more fits.
+
+    Where the total is what they do not fit, faster ones take the places of slower ones. Last come the cheapest,
+    launching included, until there are as many in all as are wanted.
+    """
     made = model.choice(tuple(_start(model)))
     while made.capacity < needed:
         options = list(_options(model, made, needed - made.capacity))
         if not options:
-            return made
+            made = _exchanged(model, made, needed)
+            break
         _, i, more = min(options)
         made = model.choice((*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :]))
+    while sum(made.counts) < model.least_total:
+        ones = [
+            model.choice((*made.counts[:i], count + 1, *made.counts[i + 1 :]))
+            for i, count in enumerate(made.counts)
+            if addable(model, made.counts, i, 0.0)
+        ]
+        if not ones:
+            break
+        made = min(ones, key=lambda choice: choice.key)
     return made
+
+
+def _exchanged(model: CostModel, made: Choice, needed: float) -> Choice:
+    """As many instances in all, of types that carry more: the cheapest exchange per query/s first."""
+    while made.capacity < needed and model.room_for(made.counts) <= 0:
+        options = list(_exchanges(model, made, needed - made.capacity))
+        if not options:
+            break
+        made = min(options)[2]
+    return made
+
+
+def _exchanges(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, tuple[int, int], Choice]]:
+    """Some of a type for as many of a faster one; `lacking` queries/s say how many."""
+    for (i, slow), (j, fast) in itertools.permutations(enumerate(model.rates), 2):
+        spare = made.counts[i] - model.least[i]
+        if fast <= slow or spare <= 0:
+            continue
+        fewer = (*made.counts[:i], made.counts[i] - spare, *made.counts[i + 1 :])
+        some = min(addable(model, fewer, j, math.inf), spare, max(math.ceil(lacking / (fast - slow)), 1))
+        values = [n - some * (k == i) + some * (k == j) for k, n in enumerate(made.counts)]
+        if some > 0 and model.allowed(tuple(values)):
+            other = model.choice(values)
+            yield (other.objective - made.objective) / min(other.capacity - made.capacity, lacking), (i, j), other
 
 
 def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
@@ -118,7 +157,7 @@ def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
             for i, count in enumerate(made.counts)
             if count > model.least[i]
             for fewer in [model.choice((*made.counts[:i], count - 1, *made.counts[i + 1 :]))]
-            if fewer.capacity >= needed
+            if fewer.capacity >= needed and sum(fewer.counts) >= model.least_total
         ]
         if not spare:
             return made
@@ -127,17 +166,18 @@ def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
 
 def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -> int:
     """Most further instances of one type within the lack, limits, resources and budget."""
-    most = model.types[i].most - counts[i]
+    most = min(model.types[i].most - counts[i], model.room_for(counts))
     if math.isfinite(lacking):
         # At least one: the quotient may underflow.
         most = min(most, max(math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)), 1))
     if model.budget is not None:
         spent = sum(option.price * count for option, count in zip(model.types, counts, strict=True))
         most = min(most, (model.budget - spent) // model.types[i].price)
+    filling = replace(model, least_total=0)  # more may follow
     low, high = 0, max(min(most, model.upper[i]), 0)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = model.allowed((*counts[:i], counts[i] + middle, *counts[i + 1 :]))
+        fits = filling.allowed((*counts[:i], counts[i] + middle, *counts[i + 1 :]))
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
 
@@ -159,8 +199,10 @@ def _start(model: CostModel) -> Iterator[int]:
     for i, option in enumerate(model.types):
         if option.max_instances is not None:
             kept[i] = min(kept[i], option.max_instances)
+    by_worth = sorted(range(len(kept)), key=lambda i: (-model.types[i].price / model.rates[i], model.types[i].name))
+    for i in by_worth:
+        kept[i] = max(kept[i] - max(-model.room_for(kept), 0), model.least[i])
     if model.budget is not None:
-        by_worth = sorted(range(len(kept)), key=lambda i: (-model.types[i].price / model.rates[i], model.types[i].name))
         for i in by_worth:
             over = sum(o.price * n for o, n in zip(model.types, kept, strict=True)) - model.budget
             if over > 0:
@@ -170,4 +212,8 @@ def _start(model: CostModel) -> Iterator[int]:
 
 def _if_enough(model: CostModel, needed: float) -> Choice | None:
     made = scale_in(model, scale_out(model, needed), needed)
-    return made if made.capacity >= needed else None
+    return made if _is_enough(model, made, needed) else None
+
+
+def _is_enough(model: CostModel, made: Choice, needed: float) -> bool:
+    return made.capacity >= needed and sum(made.counts) >= model.least_total

@@ -11,7 +11,7 @@ from fractions import Fraction
 from hetserve.base.units import QPS
 from hetserve.planning.mincost.milp import TOLERANCE, Constraint, IntegerProgram
 from hetserve.planning.plan import NOTICEABLE
-from hetserve.planning.problem import Pool, Problem, TypeOption
+from hetserve.planning.problem import MOST_REPLICAS, Pool, Problem, TypeOption
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import serves_whole_mix
 
@@ -35,7 +35,8 @@ class Choice:
 class CostModel:
     """Usable types by name, with rate T_i (queries/s), launch charge and limits.
 
-    needed: W / threshold, queries/s. least, upper: instances; no optimum exceeds `upper`.
+    needed: W / threshold, queries/s. least, upper: instances; no optimum exceeds `upper`. least_total, most_total: of
+    all types together; None: any number.
     """
 
     types: tuple[TypeOption, ...]
@@ -46,6 +47,8 @@ class CostModel:
     needed: QPS
     budget: int | None
     pools: tuple[Pool, ...]
+    least_total: int = 0
+    most_total: int | None = None
 
     def choice(self, values: Sequence[int]) -> Choice:
         """Cost and capacity of these counts; further values (a solver's) are ignored."""
@@ -76,9 +79,15 @@ class CostModel:
     def single_type(self) -> Iterator[tuple[int, ...]]:
         """Per type, the fewest instances that carry the load alone, if allowed."""
         for i, rate in enumerate(self.rates):
-            counts = tuple(_fewest(self.needed, rate) if i == j else 0 for j in range(len(self.types)))
+            fewest = max(_fewest(self.needed, rate), self.least_total)
+            counts = tuple(fewest if i == j else 0 for j in range(len(self.types)))
             if self.allowed(counts):
                 yield counts
+
+    def room_for(self, counts: Sequence[int]) -> int:
+        """Further instances of all types together beside these counts."""
+        most = MOST_REPLICAS * len(self.types) if self.most_total is None else self.most_total
+        return most - sum(counts)
 
     def within_reach(self) -> bool:
         most = sum((Fraction(rate) * upper for rate, upper in zip(self.rates, self.upper, strict=True)), Fraction(0))
@@ -91,7 +100,8 @@ class CostModel:
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
         new = [max(count - option.running, 0) for option, count in zip(self.types, counts, strict=True)]
         fits = all(sum(d * n for d, n in zip(row, new, strict=True)) <= free for row, free in _pool_rows(self))
-        return caps and fits and (self.budget is None or cost <= self.budget)
+        total = self.least_total <= sum(counts) <= self.room_for(())
+        return caps and total and fits and (self.budget is None or cost <= self.budget)
 
 
 def build_model(problem: Problem) -> CostModel:
@@ -116,10 +126,12 @@ def build_model(problem: Problem) -> CostModel:
         rates=tuple(rate for _, rate in usable),
         launch=tuple(_launch_charge(option, problem.launch_weight) for option, _ in usable),
         least=tuple(option.min_instances for option, _ in usable),
-        upper=tuple(_most(option, _fewest(needed, rate)) for option, rate in usable),
+        upper=tuple(_most(option, max(_fewest(needed, rate), problem.least_total)) for option, rate in usable),
         needed=needed,
         budget=problem.budget,
         pools=problem.pools,
+        least_total=problem.least_total,
+        most_total=problem.most_total,
     )
 
 
@@ -135,10 +147,8 @@ def for_budget(model: CostModel) -> CostModel:
 
 def least_cost_program(model: CostModel, within_budget: bool) -> IntegerProgram:
     """Minimise cost and launch charges subject to (1), (2), limits and, if asked, the budget."""
-    rates, needed = _in_unit(model)
-    carries = Constraint(_both(rates), least=needed * float(1 - TOLERANCE / 1000))
     objective = _both(tuple(option.price for option in model.types), model.launch)
-    return IntegerProgram(objective, _uppers(model), (carries, *_limits(model, within_budget)))
+    return IntegerProgram(objective, _uppers(model), (*_carries(model), *_limits(model, within_budget)))
 
 
 def other_program(model: CostModel, best: Choice) -> IntegerProgram:
@@ -163,6 +173,14 @@ def most_load_program(model: CostModel, within_budget: bool) -> IntegerProgram:
     return IntegerProgram(objective, _uppers(model), _limits(model, within_budget))
 
 
+def _carries(model: CostModel) -> tuple[Constraint, ...]:
+    """Constraint 1; of no load, none: every usable type serves the whole mix."""
+    if not model.needed:
+        return ()
+    rates, needed = _in_unit(model)
+    return (Constraint(_both(rates), least=needed * float(1 - TOLERANCE / 1000)),)
+
+
 def _limits(model: CostModel, within_budget: bool) -> tuple[Constraint, ...]:
     rows = [Constraint(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
     for i, option in enumerate(model.types):
@@ -171,6 +189,8 @@ def _limits(model: CostModel, within_budget: bool) -> tuple[Constraint, ...]:
         # a_i >= y_i - N_i; at the optimum a_i = max(X_i, 0).
         unit = tuple(int(i == j) for j in range(len(model.types)))
         rows.append(Constraint(_both(unit, tuple(-c for c in unit)), most=option.running))
+    if model.least_total or model.most_total is not None:
+        rows.append(Constraint(_both((1,) * len(model.types)), least=model.least_total, most=model.most_total))
     if within_budget and model.budget is not None:
         rows.append(Constraint(_both(tuple(option.price for option in model.types)), most=model.budget))
     return tuple(rows)

@@ -11,6 +11,7 @@ from hetserve.dispatch import Policy
 from hetserve.dispatch.kernel import AnswerArrays, Floats, Integers, Scratch
 from hetserve.simulation.shared.services import SharedService
 from hetserve.simulation.shared.state import (
+    ENDED,
     PLANNED,
     UPCOMING,
     Course,
@@ -19,10 +20,12 @@ from hetserve.simulation.shared.state import (
     QueryRows,
     Tables,
     WaitingRows,
+    World,
     blank_queries,
     joined,
     taken,
 )
+from hetserve.simulation.state import DROPPED
 
 
 def tables_of(services: Sequence[SharedService]) -> Tables:
@@ -132,3 +135,77 @@ def desk_of(policies: Sequence[Policy], slots: Integers, rooms: Sequence[int]) -
         Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
         AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64)),
     )
+
+
+def without_waiting(world: World, service: int, before: float) -> Integers:
+    """Drops a service's waiting queries that arrived before this time [s]; returns their ids in order."""
+    waiting, course = world.waiting, world.course
+    head, tail = waiting.ends[service]
+    stays = waiting.arrivals[head:tail] >= before
+    gone = waiting.ids[head:tail][~stays]
+    left = head + int(stays.sum())
+    for rows in waiting[1:5]:
+        rows[head:left] = rows[head:tail][stays]
+    waiting.ends[service, 1] = left
+    world.queries.instance[gone] = DROPPED
+    ended = course.counts[ENDED]
+    course.ended[ended : ended + len(gone)] = gone
+    course.counts[ENDED] += len(gone)
+    return gone
+
+
+def line_lengths(instances: InstanceRows, queries: QueryRows) -> Integers:
+    """[slot] Queries in each instance's line."""
+    lengths, query = np.zeros(len(instances.id), np.int64), instances.line[:, 0]
+    while (query >= 0).any():
+        lengths += query >= 0
+        query = np.where(query >= 0, queries.next_in_line[query], -1)
+    return lengths
+
+
+def forget_ended(world: World, held: int) -> Integers:
+    """Takes out the rows of the queries that have ended, of `held`; returns the ids that the others had, in order."""
+    queries, instances, waiting, course = world.queries, world.instances, world.waiting, world.course
+    stays = np.ones(held, np.bool_)
+    stays[course.ended[: course.counts[ENDED]]] = False
+    kept = np.flatnonzero(stays)
+    numbers = np.append(np.cumsum(stays) - 1, -1)  # the last for -1: none
+    for rows, blank in zip(queries, blank_queries(held - len(kept)), strict=True):
+        rows[: len(kept)] = rows[kept]
+        rows[len(kept) : held] = blank
+    queries.next_in_line[: len(kept)] = numbers[queries.next_in_line[: len(kept)]]
+    instances.query[:] = numbers[instances.query]
+    instances.line[:] = numbers[instances.line]
+    for head, tail in waiting.ends:
+        waiting.ids[head:tail] = numbers[waiting.ids[head:tail]]
+    upcoming = slice(course.counts[UPCOMING], course.counts[PLANNED])
+    course.agenda[upcoming] = numbers[course.agenda[upcoming]]
+    course.counts[ENDED] = 0
+    return kept
+
+
+def revised(world: World, tables: Tables, sizes: Sequence[Integers], held: int) -> World:
+    """The world with other tables, in which services come first that it has.
+
+    sizes: by service that it has, [size] its index in the new tables, -1: none. held: queries. Raises ValueError for a
+    query of a size that is not there any more.
+    """
+    queries, instances, waiting = world.queries, world.instances, world.waiting
+    ended = np.zeros(held, np.bool_)
+    ended[world.course.ended[: world.course.counts[ENDED]]] = True
+    found = queries.size.copy()
+    for service, places in enumerate(sizes):
+        mine = np.flatnonzero(queries.service[:held] == service)
+        found[mine] = places[queries.size[mine]]
+    if (found[:held][~ended] < 0).any():
+        raise ValueError("the batch sizes of all queries that have not ended must stay")
+    queries.size[:] = found
+    instances.kind[:] = tables.kinds[instances.service] + instances.type
+    known, services = len(waiting.wake_at), len(tables.slo)
+    ends = np.zeros((services, 2), np.int64)
+    ends[:known] = waiting.ends
+    for head, tail in waiting.ends:
+        waiting.sizes[head:tail] = queries.size[waiting.ids[head:tail]]
+    wake_at = np.append(waiting.wake_at, np.full(services - known, math.inf))
+    wake_at[ends[:, 1] > ends[:, 0]] = world.course.clock[0]
+    return world._replace(tables=tables, waiting=waiting._replace(ends=ends, wake_at=wake_at))

@@ -22,6 +22,7 @@ from hetserve.simulation.shared.state import (
     blank_instances,
     blank_queries,
     joined,
+    taken,
 )
 from hetserve.simulation.workload import Workload, on_knots
 
@@ -41,6 +42,19 @@ class JointOutcome(NamedTuple):
     instance: Integers
     work: Floats
     peak: Floats
+
+
+class Standing(NamedTuple):
+    """Instances that have joined and not left. id: as `join` returned it; service: index; serving: query id, -1: none.
+
+    in_line: queries that wait in its line. since: start of what it serves [s], nan: it is idle.
+    """
+
+    id: Integers
+    service: Integers
+    serving: Integers
+    in_line: Integers
+    since: Floats
 
 
 class JointRun:
@@ -163,10 +177,53 @@ class JointRun:
             raise contract_error(self._kernel[0], status)
         return self._world.course.ended[before : self._world.course.counts[ENDED]].copy()
 
-    def outcome(self) -> JointOutcome:
-        """What became of every query so far."""
+    def give_up(self, service: str, before: float) -> Integers:
+        """Drops the queries of a service that wait for an instance and arrived before this time [s]; returns their ids.
+
+        Queries in the line of an instance stay there.
+        """
+        return layout.without_waiting(self._world, self._service(service), before)
+
+    def waiting(self) -> Integers:
+        """[service] Queries that have arrived and wait for an instance."""
+        ends = self._world.waiting.ends
+        return ends[:, 1] - ends[:, 0]
+
+    def standing(self) -> Standing:
+        """What each present instance does now, by slot."""
+        rows = self._world.instances
+        rows = taken(rows, np.flatnonzero(~rows.leaving | rows.busy))
+        since = np.append(self._world.queries.start, math.nan)[rows.query]  # the last for -1: it serves nothing
+        return Standing(rows.id, rows.service, rows.query, layout.line_lengths(rows, self._world.queries), since)
+
+    def forget(self) -> Integers:
+        """Forgets the queries that have ended, so that a run can go on for ever. The rest are numbered anew from 0 on,
+        in order; returns the ids that they had.
+        """
+        kept = layout.forget_ended(self._world, self._queries)
+        self._queries = len(kept)
+        return kept
+
+    def revise(self, services: Sequence[SharedService]) -> None:
+        """Goes on with other service times, SLOs and uses, and with more services.
+
+        services: those of the run in their order, then new ones; each with its types in their order, then new ones, and
+        with the batch sizes of its queries. What is being served keeps its work, and queries their deadlines. Raises
+        ValueError.
+        """
+        new = JointRun(services)
+        sizes = [_sizes_within(old, now) for old, now in zip(self.services, services, strict=False)]
+        if len(services) < len(self.services) or new._kernel != self._kernel:
+            raise ValueError(f"{len(services)} services: need the {len(self.services)} of the run and its policy")
+        self._world = layout.revised(self._world, new._world.tables, sizes, self._queries)
+        self.services, self._index, self._ranks = new.services, new._index, new._ranks
+        self._is_arranged = False
+
+    def outcome(self, ids: Integers | None = None) -> JointOutcome:
+        """What became of every query so far, or of these."""
         rows = self._world.queries
-        return JointOutcome(*(getattr(rows, name)[: self._queries].copy() for name in JointOutcome._fields))
+        which = np.arange(self._queries) if ids is None else ids
+        return JointOutcome(*(getattr(rows, name)[which] for name in JointOutcome._fields))
 
     def _service(self, name: str) -> int:
         if name not in self._index:
@@ -191,6 +248,16 @@ class JointRun:
             answer=answer,
         )
         self._is_arranged = True
+
+
+def _sizes_within(old: SharedService, new: SharedService) -> Integers:
+    """[old size] index among the new ones, -1: it is not there. Raises ValueError if the new service is another."""
+    types, batches = old.system.types, old.system.served.batches
+    if new.name != old.name or new.system.types[: len(types)] != types:
+        raise ValueError(f"{new.name}: in the place of {old.name} with {', '.join(types)}, which must stay, first")
+    there = new.system.served.batches
+    places = np.searchsorted(there, batches).clip(0, len(there) - 1)
+    return np.where(there[places] == batches, places, -1)
 
 
 def _check_arrivals(

@@ -1,0 +1,1 @@
+"""Measures the load of services: asks Prometheus, and keeps what it last answered."""

@@ -1,0 +1,160 @@
+"""What is known of the load of each service: the last answer, which ages until the next one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Final
+
+from hetserve.base.units import Seconds
+from hetserve.demand.observed import Demand, Trouble
+from hetserve.demand.reading import aged, unknown
+from hetserve.demand.wanted import Wanted
+from hetserve.demand.windows import highest, lowest
+from hetserve_operator.workqueue import Key
+
+MOVE: Final = 0.01
+"""Relative change of a figure for which a service is looked at."""
+_NOT_CONFIGURED: Final = "no Prometheus is configured (metrics.prometheus.url)"
+_NOT_ALLOWED: Final = "spec.metrics.source is Queries, which this installation does not allow (metrics.allowQueries)"
+
+Concerns = Callable[[Key, Demand, Demand], bool]
+"""Whether a decision may differ: service, demand before, demand after."""
+
+
+@dataclass(slots=True)
+class _Page:
+    """demand: as answered at `at` [s]; failing: why there is no newer answer; shown: as of when it was looked at."""
+
+    wanted: Wanted
+    demand: Demand
+    at: float
+    failing: str = ""
+    shown: Demand | None = None
+
+
+class DemandBook:
+    """Demand of all services. clock: seconds that never go back.
+
+    wake: called with a service that should be looked at; concerns: decides it. show: called with the demand of each
+    service at each tick; None: it is measured no longer.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        wake: Callable[[Key], None],
+        *,
+        configured: bool,
+        allow_queries: bool = False,
+        concerns: Concerns | None = None,
+        show: Callable[[Key, Demand | None], None] = lambda _key, _demand: None,
+    ) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._configured = configured
+        self._allow_queries = allow_queries
+        self._concerns = concerns or self._has_moved
+        self._show = show
+        self._pages: dict[Key, _Page] = {}
+
+    def follow(self, wanted: Mapping[Key, Wanted]) -> None:
+        """These services are measured from now on, and no others."""
+        for key in [key for key in self._pages if key not in wanted]:
+            del self._pages[key]
+            self._show(key, None)
+        for key, one in wanted.items():
+            page = self._pages.get(key)
+            if page is None or not _same_source(page.wanted, one):
+                shown = None if page is None else page.shown
+                self._pages[key] = _Page(one, self._unasked(one), self._clock(), shown=shown)
+            elif page.wanted != one:
+                if (page.wanted.slo, page.wanted.percentile) != (one.slo, one.percentile):
+                    page.demand = replace(page.demand, attained=())
+                page.wanted = one
+
+    def to_ask(self, *, own: bool) -> dict[Key, Wanted]:
+        """Services to ask Prometheus for. own: those with queries of their own, else those of the contract."""
+        if not self._configured or (own and not self._allow_queries):
+            return {}
+        return {key: page.wanted for key, page in self._pages.items() if (page.wanted.own is not None) is own}
+
+    def take(self, key: Key, wanted: Wanted, demand: Demand, at: float) -> None:
+        """An answer to what was asked at `at` [s]; one to another question is dropped."""
+        page = self._pages.get(key)
+        if page is not None and _same_source(page.wanted, wanted):
+            page.demand, page.at, page.failing = demand, at, ""
+
+    def fail(self, key: Key, words: str) -> None:
+        """There was no answer: what was known stays, and ages."""
+        if key in self._pages:
+            self._pages[key].failing = words
+
+    def demand(self, key: Key, wanted: Wanted | None) -> Demand | None:
+        """What is known now, for what a service wants; None: nothing is wanted."""
+        if wanted is None:
+            return None
+        page = self._pages.get(key)
+        if page is None or not _same_source(page.wanted, wanted):
+            return self._unasked(wanted)
+        return self._aged(page)
+
+    def tick(self) -> Iterator[Key]:
+        """Wakes the services whose demand may matter since they were last woken; yields each that it compares."""
+        for key, page in list(self._pages.items()):
+            if self._pages.get(key) is not page:
+                continue  # replaced while others had their turn
+            demand = self._aged(page)
+            self._show(key, demand)
+            before = page.shown
+            if before is None or self._concerns(key, before, demand):
+                page.shown = demand
+                self._wake(key)
+            yield key
+
+    def _aged(self, page: _Page) -> Demand:
+        by = Seconds(max(0.0, self._clock() - page.at))
+        return aged(page.demand, by, page.wanted.stale_after, page.failing)
+
+    def _unasked(self, wanted: Wanted) -> Demand:
+        if not self._configured:
+            return unknown(Trouble.NOT_CONFIGURED, _NOT_CONFIGURED)
+        if wanted.own is not None and not self._allow_queries:
+            return unknown(Trouble.QUERIES_NOT_ALLOWED, _NOT_ALLOWED)
+        return unknown(Trouble.NOT_ASKED, "Prometheus has not been asked yet")
+
+    def _has_moved(self, key: Key, before: Demand, after: Demand) -> bool:
+        """Whether the state is another, or a figure has moved by more than a percent."""
+        wanted = self._pages[key].wanted
+        return _state(before) != _state(after) or any(
+            moved(one, other) for one, other in zip_longest(_figures(before, wanted), _figures(after, wanted))
+        )
+
+
+def moved(before: float | None, after: float | None) -> bool:
+    """Whether a figure differs by more than a percent; what becomes known, or is no longer, does."""
+    if before is None or after is None:
+        return before is not after
+    return abs(after - before) > MOVE * max(abs(before), abs(after))
+
+
+def _same_source(one: Wanted, other: Wanted) -> bool:
+    """Whether the rates that answer one are those of the other."""
+    return (one.window, one.own) == (other.window, other.own)
+
+
+def _state(demand: Demand) -> tuple[object, ...]:
+    return demand.freshness, demand.trouble, bool(demand.attained), demand.mix is None
+
+
+def _figures(demand: Demand, wanted: Wanted) -> Iterator[float | None]:
+    """What decisions read: the newest rate, the extremes of the windows, the newest attainment, shares of the mix."""
+    yield demand.latest.qps if demand.latest else None
+    for window in (wanted.up_window, wanted.down_window):
+        yield lowest(demand, window)
+        yield highest(demand, window)
+    yield demand.attained[-1].share if demand.attained else None
+    if demand.mix is not None:
+        yield from demand.mix.batches
+        yield from demand.mix.shares

@@ -1,0 +1,127 @@
+"""One poll of the services with queries of their own: each is asked by itself, and fails by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.demand.answers import Series
+from hetserve.demand.grouped import buckets_of
+from hetserve.demand.observed import Trouble
+from hetserve.demand.queries import Part, own_queries
+from hetserve.demand.reading import Answered, read_demand, unknown
+from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Complaint, ask_all
+from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.prometheus import CONNECTIONS, PrometheusError
+from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.workqueue import Key
+
+LONGEST_PAUSE: Final = 300.0
+"""Seconds until a query that fails again and again is asked once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """In a row, of these queries. until: not asked before [s]."""
+
+    queries: OwnQueries
+    count: int
+    until: float
+
+
+class OwnPoll:
+    """Asks the queries of services. interval: seconds between two polls; clock: seconds."""
+
+    def __init__(
+        self,
+        book: DemandBook,
+        prometheus: Asking,
+        metrics: OperatorMetrics,
+        clock: Callable[[], float],
+        interval: float,
+    ) -> None:
+        self._book = book
+        self._prometheus = prometheus
+        self._metrics = metrics
+        self._clock = clock
+        self._interval = interval
+        self._failures: dict[Key, _Failures] = {}
+        self._complaint = Complaint()
+
+    async def ask(self) -> float | None:
+        """Prometheus's time; None: nothing was to be asked, or it does not answer."""
+        members = self._book.to_ask(own=True)
+        self._failures = {key: kept for key, kept in self._failures.items() if key in members}
+        due = {key: (one, one.own) for key, one in members.items() if one.own and self._is_due(key, one.own)}
+        if not due:
+            return None
+        at = self._clock()
+        try:
+            now = await self._prometheus.clock()
+        except PrometheusError as error:
+            self._complaint.raise_(str(error))
+            self._metrics.demand_polls.labels(QUERIES, "failed").inc()
+            for key in due:
+                self._book.fail(key, str(error))
+            return None
+        self._complaint.settle()
+        turns = asyncio.Semaphore(CONNECTIONS)
+
+        async def one(key: Key, wanted: Wanted, own: OwnQueries) -> None:
+            async with turns:
+                asked_at = self._clock()
+                await self._ask_one(key, wanted, own, now + (asked_at - at), asked_at)
+
+        await asyncio.gather(*(one(key, *rest) for key, rest in due.items()))
+        return now
+
+    async def _ask_one(self, key: Key, wanted: Wanted, own: OwnQueries, now: float, at: float) -> None:
+        queries = own_queries(wanted, own)
+        answers = dict(zip(queries, await ask_all(self._prometheus, queries.values(), now), strict=True))
+        rate = answers[Part.RATE]
+        if isinstance(rate, PrometheusError):
+            self._rate_failed(key, wanted, own, rate, at)
+            return
+        self._failures.pop(key, None)
+        last = queries[Part.RATE].last_moment(now)
+        answered = _answered(rate, answers, last)
+        self._book.take(key, wanted, read_demand(wanted, answered, now), at)
+        self._metrics.demand_polls.labels(QUERIES, "ok").inc()
+
+    def _rate_failed(self, key: Key, wanted: Wanted, own: OwnQueries, error: PrometheusError, at: float) -> None:
+        """A refused query is wrong until it is edited, or Prometheus knows more; one without an answer may get one."""
+        self._metrics.demand_polls.labels(QUERIES, "refused" if error.refused else "failed").inc()
+        words = f"queries.{Part.RATE} {own.rate!r}: {error}"
+        if error.refused:
+            self._book.take(key, wanted, unknown(Trouble.QUERY_REFUSED, words), at)
+        else:
+            self._book.fail(key, words)
+        count = self._failures[key].count + 1 if key in self._failures else 1
+        pause = min(self._interval * 2.0 ** (count - 1), LONGEST_PAUSE)
+        self._failures[key] = _Failures(own, count, self._clock() + pause - self._interval / 2)
+
+    def _is_due(self, key: Key, own: OwnQueries) -> bool:
+        failed = self._failures.get(key)
+        return failed is None or failed.queries != own or failed.until <= self._clock()
+
+
+def _answered(rate: list[Series], answers: Mapping[Part, Answer], last: float) -> Answered:
+    """Answers about one service; those beside the rate that failed are notes."""
+    notes: list[str] = []
+    latency, batches = answers.get(Part.LATENCY), answers.get(Part.BATCH_SIZES)
+    if isinstance(latency, PrometheusError):
+        notes.append(f"attainment is not known: queries.{Part.LATENCY}: {latency}")
+        latency = None
+    buckets: dict[float, float] | None = None
+    trouble: object = batches if isinstance(batches, PrometheusError) else None
+    if isinstance(batches, list):
+        try:
+            buckets = buckets_of(batches)
+        except ValueError as error:
+            trouble = error
+    if trouble is not None:
+        notes.append(f"the mix of batch sizes is not known: queries.{Part.BATCH_SIZES}: {trouble}")
+    return Answered(last=last, rate=rate, latency=latency, buckets=buckets, notes=tuple(notes))

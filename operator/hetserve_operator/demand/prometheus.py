@@ -1,0 +1,128 @@
+"""Queries to Prometheus over HTTP (decision 0045): each is limited in time, and answers series or words."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+import orjson
+
+from hetserve.demand.answers import AnswerError, Series, read_scalar, read_series
+from hetserve.demand.queries import CLOCK, InstantQuery, Query, RangeQuery
+from hetserve.sanitize import sanitize
+from hetserve_operator.settings import PrometheusOptions
+from hetserve_shell.http.client import HttpClient
+
+CONNECTIONS: Final = 4
+_MOST_WORDS: Final = 300
+"""Characters of an answer that is not understood, or of an error."""
+
+
+class PrometheusError(Exception):
+    """No whole answer, in words. refused: the query itself is to blame."""
+
+    def __init__(self, words: str, *, refused: bool = False) -> None:
+        super().__init__(_short(words))
+        self.refused = refused
+
+
+class Prometheus:
+    """A Prometheus server, with at most `CONNECTIONS` queries at once."""
+
+    def __init__(self, options: PrometheusOptions) -> None:
+        self._options = options
+        self._timeout = options.timeout
+        self._token = Path(options.token_file) if options.token_file else None
+        self._turns = asyncio.Semaphore(CONNECTIONS)
+        self._client: HttpClient | None = None
+
+    async def clock(self) -> float:
+        """Its own time [Unix seconds]. Raises PrometheusError."""
+        try:
+            return read_scalar(await self._answer("query", {"query": CLOCK}))
+        except AnswerError as error:
+            raise PrometheusError(f"Prometheus: {error}") from None
+
+    async def ask(self, query: Query, now: float) -> list[Series]:
+        """Series of a query at `now` [Unix seconds, by its clock]. Raises PrometheusError."""
+        try:
+            return read_series(await self._ask(query, now))
+        except AnswerError as error:
+            raise PrometheusError(f"Prometheus: {error}", refused=error.refused) from None
+
+    def close(self) -> None:
+        """Ends its connections; certificates are read anew with the next query."""
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
+    async def _ask(self, query: Query, now: float) -> object:
+        if isinstance(query, InstantQuery):
+            return await self._answer("query", {"query": query.promql, "time": f"{now:.3f}"})
+        return await self._answer("query_range", _range(query, now))
+
+    async def _answer(self, endpoint: str, fields: dict[str, str]) -> object:
+        """Content of an answer. The time for it begins when it is sent, not while it waits for its turn."""
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json", **self._bearer()}
+        body = urlencode({**fields, "timeout": f"{self._timeout:g}s"}).encode()
+        async with self._turns:
+            self._client = self._client or HttpClient(self._options.url, _tls(self._options), CONNECTIONS)
+            try:
+                status, content = await self._client.request(
+                    "POST", f"/api/v1/{endpoint}", headers=headers, body=body, timeout=self._timeout
+                )
+            except OSError as error:  # a timeout is one
+                if isinstance(error, ssl.SSLError | ConnectionError):
+                    self.close()
+                raise PrometheusError(f"Prometheus: {error}") from None
+        return _content(status, content)
+
+    def _bearer(self) -> dict[str, str]:
+        """The token's header; the file is read anew, since tokens rotate."""
+        if self._token is None:
+            return {}
+        try:
+            token = self._token.read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            raise PrometheusError(f"metrics.prometheus.tokenFile cannot be read: {error}") from None
+        if not token or not token.isprintable():
+            raise PrometheusError(f"metrics.prometheus.tokenFile {self._token} holds no token")
+        return {"Authorization": f"Bearer {token}"}
+
+
+def _range(query: RangeQuery, now: float) -> dict[str, str]:
+    start, end = query.moments(now)
+    return {"query": query.promql, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{query.step:.3f}"}
+
+
+def _content(status: int, content: bytes) -> object:
+    """JSON of an answer; Prometheus says in JSON too why it refuses a query (400, 422)."""
+    try:
+        answer: object = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        words = content[:_MOST_WORDS].decode(errors="replace")
+        raise PrometheusError(
+            f"Prometheus: HTTP {status}: {words}" if status != 200 else f"Prometheus: the answer is not JSON: {error}"
+        ) from None
+    known = isinstance(answer, dict) and "status" in answer
+    if status != 200 and not (known and status in {400, 422}):
+        words = str(answer.get("error") or answer) if isinstance(answer, dict) else str(answer)
+        raise PrometheusError(f"Prometheus: HTTP {status}: {words}")
+    return answer
+
+
+def _tls(options: PrometheusOptions) -> ssl.SSLContext | None:
+    if not options.url.startswith("https://"):
+        return None
+    try:
+        return ssl.create_default_context(cafile=options.ca_file or None)
+    except OSError as error:
+        raise PrometheusError(f"metrics.prometheus.caFile {options.ca_file} cannot be read: {error}") from None
+
+
+def _short(words: str) -> str:
+    clean = sanitize(words)
+    return clean if len(clean) <= _MOST_WORDS else clean[: _MOST_WORDS - 3] + "..."

@@ -1,0 +1,83 @@
+"""Answers of Prometheus's HTTP API as values; what is no whole answer is refused in words.
+
+Format: https://prometheus.io/docs/prometheus/latest/querying/api/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Points = list[tuple[float, float]]
+"""Moment [Unix seconds] and value, oldest first; values may be NaN or infinite."""
+
+
+class AnswerError(ValueError):
+    """Not an answer that can be read: in words. refused: the query itself is to blame."""
+
+    def __init__(self, words: str, *, refused: bool = False) -> None:
+        super().__init__(words)
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series of an answer."""
+
+    labels: Mapping[str, str]
+    points: Points
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f'{name}="{value}"' for name, value in sorted(self.labels.items())) + "}"
+
+
+def read_series(answer: object) -> list[Series]:
+    """Series of a range query (matrix), or of an instant one (vector: a point each).
+
+    Raises AnswerError: another type, such as a scalar or a string; no histogram is a number; a warning, since series
+    may be missing then.
+    """
+    kind, result = _result(answer)
+    if kind not in {"matrix", "vector"}:
+        raise AnswerError(f"the result is a {kind}, not series", refused=True)
+    try:
+        return [_series(one) for one in result]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, AnswerError):
+            raise
+        raise AnswerError(f"not the format of Prometheus's API: {type(error).__name__} {error}") from None
+
+
+def read_scalar(answer: object) -> float:
+    """The value of an instant query that is a scalar. Raises AnswerError."""
+    kind, result = _result(answer)
+    if kind != "scalar":
+        raise AnswerError(f"the result is a {kind}, not a scalar", refused=True)
+    try:
+        return float(result[1])
+    except (TypeError, ValueError, IndexError) as error:
+        raise AnswerError(f"not the format of Prometheus's API: {error}") from None
+
+
+def _series(one: Mapping[str, Any]) -> Series:
+    if "histogram" in one or "histograms" in one:
+        raise AnswerError("the result is a native histogram, not numbers; use histogram_count or a rate", refused=True)
+    pairs = one["values"] if "values" in one else [one["value"]]
+    return Series(one["metric"], [(moment, float(value)) for moment, value in pairs])
+
+
+def _result(answer: object) -> tuple[str, list[Any]]:
+    """Type and content of a result."""
+    if not isinstance(answer, Mapping):
+        raise AnswerError("not the format of Prometheus's API: no JSON object")
+    if answer.get("status") != "success":
+        words = answer.get("error") or answer.get("errorType") or "no status"
+        raise AnswerError(str(words), refused=answer.get("errorType") in {"bad_data", "execution"})
+    warnings = answer.get("warnings")
+    if warnings:
+        raise AnswerError(f"Prometheus warns, so series may be missing: {'; '.join(map(str, warnings))}")
+    data = answer.get("data")
+    if not (isinstance(data, Mapping) and isinstance(data.get("result"), list)):
+        raise AnswerError("not the format of Prometheus's API: no data.result")
+    return str(data.get("resultType")), data["result"]

@@ -1,0 +1,163 @@
+"""The PromQL that asks for the load of services: one set of grouped queries for all that have the same window.
+
+Histories come from Prometheus's ranges, at moments that are multiples of the step by Prometheus's own clock, so that a
+moment has the same answer at every poll.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from hetserve.base.units import Seconds
+from hetserve.demand import contract
+from hetserve.demand.contract import Outcome
+from hetserve.demand.wanted import OwnQueries, Wanted
+
+CLOCK: Final = "time()"
+"""PromQL for Prometheus's own time [Unix seconds]."""
+MIX_WINDOW: Final = Seconds(600.0)
+"""Time over which the mix of batch sizes is measured."""
+
+_BY_SERVICE: Final = f"{contract.NAMESPACE}, {contract.SERVICE}"
+_RECEIVED: Final = f'{contract.REQUESTS}{{{contract.OUTCOME}="{Outcome.RECEIVED}"}}'
+_ENDED: Final = f'{contract.REQUESTS}{{{contract.OUTCOME}=~"{Outcome.SERVED}|{Outcome.DROPPED}"}}'
+
+
+class Part(StrEnum):
+    """What a query asks for. The first four are of the contract, LATENCY and BATCH_SIZES of a service's own queries.
+
+    RATE: queries/s; SAMPLED_AT: time of the newest sample behind it; ENDED: answered or dropped queries/s; IN_TIME:
+    those answered within a latency; MIX: queries by batch size.
+    """
+
+    RATE = "rate"
+    SAMPLED_AT = "sampled at"
+    ENDED = "ended"
+    IN_TIME = "in time"
+    MIX = "mix"
+    LATENCY = "latency"
+    BATCH_SIZES = "batchSizes"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeQuery:
+    """PromQL over the last `span` seconds, one value per `step` [s]."""
+
+    promql: str
+    span: Seconds
+    step: Seconds
+
+    def moments(self, now: float) -> tuple[float, float]:
+        """First and last moment that it asks for [Unix seconds]: multiples of the step, the last one not after `now`.
+
+        Counted in whole milliseconds, as Prometheus does.
+        """
+        step, last = round(self.step * 1000), round(self.last_moment(now) * 1000)
+        return (last - math.ceil(self.span * 1000 / step) * step) / 1000, last / 1000
+
+    def last_moment(self, now: float) -> float:
+        """The second of the above."""
+        step = round(self.step * 1000)
+        return math.floor(now * 1000) // step * step / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class InstantQuery:
+    """PromQL at one moment."""
+
+    promql: str
+
+    def last_moment(self, now: float) -> float:
+        return now
+
+
+Query = RangeQuery | InstantQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Services whose rates have the same window. spans: the longest that one of them asks for; slos: [s], rising."""
+
+    window: Seconds
+    step: Seconds
+    span: Seconds
+    attained_span: Seconds
+    slos: tuple[Seconds, ...]
+
+
+def groups(wanted: Iterable[Wanted]) -> tuple[Group, ...]:
+    """The groups of those that are measured by the contract, by rising window."""
+    found: dict[Seconds, list[Wanted]] = {}
+    for one in wanted:
+        if one.own is None:
+            found.setdefault(one.window, []).append(one)
+    return tuple(_group(window, members) for window, members in sorted(found.items()))
+
+
+def _group(window: Seconds, members: list[Wanted]) -> Group:
+    return Group(
+        window,
+        members[0].step,
+        Seconds(max(one.span for one in members)),
+        Seconds(max(one.attained_span for one in members)),
+        tuple(sorted({one.slo for one in members})),
+    )
+
+
+def group_queries(group: Group) -> dict[Part, Query]:
+    """Queries for a group; each answers for all services at once.
+
+    The time of the newest sample is asked for a window further back, which tells from when on rates are whole.
+    """
+    window = _duration(group.window)
+    within = _quoted("|".join(_spellings(slo) for slo in group.slos))
+    in_time = f"{contract.DURATION}_bucket{{{contract.BOUND}=~{within}}}"
+    span, step = group.span, group.step
+    return {
+        Part.RATE: RangeQuery(f"sum by ({_BY_SERVICE}) (rate({_RECEIVED}[{window}]))", span, step),
+        Part.SAMPLED_AT: RangeQuery(
+            f"max by ({_BY_SERVICE}) (timestamp({_RECEIVED}))", Seconds(span + group.window + step), step
+        ),
+        Part.ENDED: RangeQuery(f"sum by ({_BY_SERVICE}) (rate({_ENDED}[{window}]))", group.attained_span, step),
+        Part.IN_TIME: RangeQuery(
+            f"sum by ({_BY_SERVICE}, {contract.BOUND}) (rate({in_time}[{window}]))", group.attained_span, step
+        ),
+    }
+
+
+def mix_query() -> InstantQuery:
+    """Queries of the last ten minutes by batch size, of all services."""
+    buckets = f"{contract.BATCH_SIZE}_bucket[{_duration(MIX_WINDOW)}]"
+    return InstantQuery(f"sum by ({_BY_SERVICE}, {contract.BOUND}) (increase({buckets}))")
+
+
+def own_queries(wanted: Wanted, own: OwnQueries) -> dict[Part, Query]:
+    """The service's own queries. Rates are asked for a window further back, as above."""
+    span = Seconds(wanted.span + wanted.window + wanted.step)
+    queries: dict[Part, Query] = {Part.RATE: RangeQuery(own.rate, span, wanted.step)}
+    if own.latency is not None:
+        queries[Part.LATENCY] = RangeQuery(own.latency, wanted.attained_span, wanted.step)
+    if own.batch_sizes is not None:
+        queries[Part.BATCH_SIZES] = InstantQuery(own.batch_sizes)
+    return queries
+
+
+def _duration(seconds: Seconds) -> str:
+    return f"{math.ceil(seconds * 1000)}ms"
+
+
+def _spellings(bound: Seconds) -> str:
+    """A regular expression of the ways in which exporters write a bound: 1.0 and 1."""
+    label = contract.bound_label(bound)
+    return "|".join(map(re.escape, dict.fromkeys((label, label.removesuffix(".0")))))
+
+
+def _quoted(text: str) -> str:
+    """A PromQL string; escapes as in JSON."""
+    return json.dumps(text)

@@ -1,0 +1,91 @@
+"""What is to be measured of a service's load, as its spec asks for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import Seconds, parse_duration
+from hetserve.demand.windows import HELD_STEPS
+
+STEPS_IN_WINDOW: Final = 4
+"""Least number of samples per window of the rate."""
+LONGEST_STEP: Final = Seconds(60.0)
+TREND_SPAN: Final = Seconds(180.0)
+"""Least time over which the trend of a service that scales is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnQueries:
+    """The service's own PromQL. rate: arriving queries/s; latency: seconds at the percentile; batch_sizes: by `le`."""
+
+    rate: str
+    latency: str | None = None
+    batch_sizes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is wanted of one service.
+
+    slo: latency; percentile: share of queries that meets it, below 1. window: of each rate; stale_after: age of a
+    sample. up_window, down_window: stabilization windows, 0 without scaling. scales: whether a trend is wanted, too.
+    own: None: the metrics of hetserve's contract.
+    """
+
+    namespace: str
+    name: str
+    slo: Seconds
+    percentile: float
+    window: Seconds
+    stale_after: Seconds
+    up_window: Seconds = Seconds(0.0)
+    down_window: Seconds = Seconds(0.0)
+    scales: bool = False
+    own: OwnQueries | None = None
+
+    @property
+    def span(self) -> Seconds:
+        """Seconds before now for which rates are asked, so that a sample holds at the beginning of each window."""
+        trend = TREND_SPAN if self.scales else Seconds(0.0)
+        return self._held(max(self.up_window, self.down_window, trend, self.stale_after, 2 * self.window))
+
+    @property
+    def attained_span(self) -> Seconds:
+        """The same for attainment, which counts in the up window alone."""
+        return self._held(max(self.up_window, self.window))
+
+    @property
+    def steps(self) -> int:
+        """Steps in a window."""
+        return max(STEPS_IN_WINDOW, math.ceil(self.window / LONGEST_STEP))
+
+    @property
+    def step(self) -> Seconds:
+        """Distance of samples, whole milliseconds: a quarter of the window, at most a minute."""
+        return Seconds(math.ceil(self.window * 1000 / self.steps) / 1000)
+
+    def _held(self, span: Seconds) -> Seconds:
+        return Seconds(span + HELD_STEPS * self.step)
+
+
+def wanted_of(service: InferenceService, namespace: str) -> Wanted | None:
+    """What a valid service asks for; None: its load is not measured (it has no spec.metrics)."""
+    source = service.spec.metrics
+    if source is None:
+        return None
+    scaling, queries = service.spec.scaling, source.queries
+    return Wanted(
+        namespace=namespace,
+        name=service.metadata.name,
+        slo=parse_duration(service.spec.slo.latency),
+        percentile=float(service.spec.slo.percentile) / 100,
+        window=source.window_seconds,
+        stale_after=source.stale_after_seconds,
+        up_window=Seconds(0.0) if scaling is None else scaling.scale_up_or_default.window_seconds,
+        down_window=Seconds(0.0) if scaling is None else scaling.scale_down_or_default.window_seconds,
+        scales=scaling is not None,
+        own=None if queries is None else OwnQueries(queries.rate, queries.latency, queries.batch_sizes),
+    )

@@ -1,0 +1,145 @@
+"""What a decision sees first: the counts in force, the windows of the demand, and its trend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Demand
+from hetserve.demand.windows import highest, lowest, trend
+from hetserve.planning.formatting import qps_text
+from hetserve.planning.plan import Counts, Plan
+from hetserve.scaling.capacity import Capacity
+from hetserve.scaling.counts import covers, in_order, total
+from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
+from hetserve.scaling.facts import Facts
+from hetserve.scaling.scarcity import caps, scarce_types
+
+TREND_WINDOW: Final = Seconds(180.0)
+"""Least time over which a trend is measured."""
+MOST_GROWTH: Final = 2.0
+"""Times the present load that a trend may make of it."""
+_MOMENT: Final = Seconds(1e-3)
+"""What a window of 0 s looks back, to see whether the newest sample still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Facts with what follows from them without a planner.
+
+    counts: in force, in the problem's order. recent: the highest rate in the window of scaling up. rise: queries/s that
+    the trend adds until new instances serve. caps: of types that are scarce.
+    """
+
+    facts: Facts
+    counts: Counts
+    measured: Measured
+    recent: QPS | None
+    rise: QPS
+    caps: Mapping[str, int]
+
+    @property
+    def instances(self) -> int:
+        return total(self.counts)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that is in force serves."""
+        return covers(tuple(self.facts.ready.items()), self.counts)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the window of scaling up is covered by samples."""
+        return self.measured.lowest is not None
+
+    def with_capacity(self, found: Capacity) -> Look:
+        return replace(self, measured=replace(self.measured, capacity=found.qps))
+
+    def hold(
+        self,
+        reason: ScalingReason,
+        words: str,
+        *limits: Limit,
+        held: QPS | None = None,
+        pending: bool = False,
+        plan: Plan | None = None,
+    ) -> Decision:
+        """Nothing changes, and why. Arguments as of `Decision`."""
+        in_force = self.facts.in_force
+        load = None if in_force is None else in_force.load
+        return Decision(
+            Action.HOLD,
+            reason,
+            words,
+            self.counts,
+            load,
+            plan,
+            limits,
+            held,
+            pending=pending,
+            measured=self.measured,
+        )
+
+    def waits(self, what: str) -> Decision:
+        """Nothing changes until a planner answers."""
+        return self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
+
+
+def look_at(facts: Facts) -> Look:
+    """A look at a service with a plan in force."""
+    assert facts.in_force is not None  # noqa: S101  the caller has checked
+    counts = in_order(facts.in_force.counts, facts.problem)
+    rules, demand = facts.rules, facts.demand
+    low, recent = _over(lowest, demand, rules.up.window), _over(highest, demand, rules.up.window)
+    high = _over(highest, demand, rules.down.window)
+    rise = _rise(facts, counts, low)
+    forecast = None if low is None else QPS(low + rise)
+    scarce = caps(facts, scarce_types(facts.changes, facts.now))
+    return Look(facts, counts, Measured(low, high, forecast), recent, rise, scarce)
+
+
+def _over(extreme: Callable[[Demand, Seconds], QPS | None], demand: Demand, window: Seconds) -> QPS | None:
+    """An extreme of a window; of one of 0 s, the newest sample."""
+    if window > 0:
+        return extreme(demand, window)
+    known = extreme(demand, _MOMENT)
+    return None if known is None or demand.latest is None else demand.latest.qps
+
+
+def _rise(facts: Facts, counts: Counts, low: QPS | None) -> QPS:
+    """Queries/s that the trend adds while an instance launches; what noise explains, or a fall, adds none."""
+    launch = launch_time(facts, counts)
+    if not facts.rules.look_ahead or low is None or launch <= 0:
+        return QPS(0.0)
+    line = trend(facts.demand, max(TREND_WINDOW, facts.rules.up.window))
+    slope = 0.0 if line is None else max(line.at_least(2.0), 0.0)
+    return QPS(min(slope * launch, (MOST_GROWTH - 1) * low))
+
+
+def launch_time(facts: Facts, counts: Counts) -> Seconds:
+    """Of the slowest type in force, as more of it is likely; without any, of the quickest type [s]."""
+    held = dict(counts)
+    times = [option.launch_time for option in facts.problem.types if held.get(option.name, 0) > 0]
+    others = [option.launch_time for option in facts.problem.types]
+    return max(times) if times else min(others, default=Seconds(0.0))
+
+
+def standing_load(look: Look) -> QPS | None:
+    """The load that a plan must carry whatever the samples are worth: the largest of what is known [queries/s].
+
+    It is not below the load of the plan in force: where metrics are not fresh, nothing shrinks.
+    """
+    in_force = look.facts.in_force
+    known = [
+        look.measured.highest,
+        look.measured.forecast,
+        None if in_force is None else in_force.load,
+    ]
+    loads = [load for load in known if load is not None]
+    return max(loads) if loads else look.facts.expected
+
+
+def rate_text(qps: float | None) -> str:
+    return "an unknown rate" if qps is None else qps_text(qps)

@@ -1,0 +1,68 @@
+"""Decides how a service follows its load: which counts are in force from now on, and why.
+
+In this order: limits that are not kept, metrics that cannot be acted on, too few instances, too many, a mix that pays.
+Nothing is remembered between decisions: history is in the samples and in the recorded changes.
+"""
+
+from __future__ import annotations
+
+from hetserve.demand.observed import Freshness
+from hetserve.planning.formatting import qps_text, share_text
+from hetserve.planning.plan import summary
+from hetserve.scaling.capacity import capacity
+from hetserve.scaling.decision import Decision, ScalingReason
+from hetserve.scaling.facts import Facts
+from hetserve.scaling.first import first_plan
+from hetserve.scaling.growth import scale_up
+from hetserve.scaling.limits import mend
+from hetserve.scaling.look import Look, look_at
+from hetserve.scaling.questions import Ask, Pending, Unanswered
+from hetserve.scaling.replacement import replace_where_it_pays
+from hetserve.scaling.shrinking import scale_down
+
+
+def decide(facts: Facts, ask: Ask) -> Decision:
+    """The decision for a MinCost service. ask: planners, which may answer later; then nothing changes until they do.
+
+    Pure: equal facts and answers give equal decisions.
+    """
+    if facts.in_force is None:
+        return first_plan(facts, ask)
+    look = look_at(facts)
+    mended = mend(look, ask)
+    if mended is not None and (mended.changes or mended.pending):
+        return mended
+    followed = _followed(look, ask)
+    return followed if mended is None or followed.changes or followed.pending else mended
+
+
+def _followed(look: Look, ask: Ask) -> Decision:
+    """What the load asks for."""
+    facts = look.facts
+    if facts.demand.freshness is not Freshness.FRESH:
+        why = facts.demand.why or f"the load is {facts.demand.freshness}"
+        return look.hold(ScalingReason.METRICS_NOT_FRESH, f"{summary(look.counts)} stay: {why}")
+    holds = capacity(facts.problem, look.counts, ask)
+    if isinstance(holds, Pending):
+        return look.waits(f"what {summary(look.counts)} hold")
+    if isinstance(holds, Unanswered):
+        return look.hold(ScalingReason.PLANNER_FAILED, f"what {summary(look.counts)} hold is not known: {holds.why}")
+    return _follow(look.with_capacity(holds), holds.how, ask)
+
+
+def _follow(look: Look, how: str, ask: Ask) -> Decision:
+    """The first step that is due; none: the load is carried, or its windows are not known."""
+    for step in (scale_up, scale_down, replace_where_it_pays):
+        decision = step(look, ask)
+        if decision is not None:
+            return decision
+    seen, rules = look.measured, look.facts.rules
+    if seen.lowest is None or seen.highest is None:
+        missing = rules.up.window if seen.lowest is None else rules.down.window
+        words = f"{summary(look.counts)} stay: samples do not cover {missing:g} s yet"
+        return look.hold(ScalingReason.WINDOW_NOT_COVERED, words)
+    words = (
+        f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(look.counts)} hold "
+        f"{qps_text(seen.capacity or 0)} {how}, of which {share_text(rules.saturation)} are used"
+    )
+    return look.hold(ScalingReason.LOAD_CARRIED, words)

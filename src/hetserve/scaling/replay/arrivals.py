@@ -1,0 +1,129 @@
+"""Queries of a load trace, and what Prometheus would say of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.demand.reading import judged
+from hetserve.demand.trace import LoadTrace
+
+Floats = NDArray[np.float64]
+
+STEP: Final = Seconds(15.0)
+"""Between samples, and between decisions."""
+_SLACK: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Time in which the trace has no rate. words: what stands there; empty: nothing."""
+
+    begin: float
+    end: float
+    words: str
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """Arrivals of a whole trace. times: [query], seconds of the trace, rising. begin, end: of the trace [s].
+
+    gaps: in which nothing is measured; queries arrive there as before.
+    """
+
+    times: Floats
+    begin: float
+    end: float
+    gaps: tuple[Gap, ...] = ()
+    window: Seconds = Seconds(60.0)
+    step: Seconds = STEP
+    stale_after: Seconds = Seconds(120.0)
+    kept: Seconds = field(default=Seconds(1200.0))
+
+    @cached_property
+    def samples(self) -> tuple[RateSample, ...]:
+        """Rates over the window at each step of the trace at which one is known."""
+        steps = int((self.end - self.begin) / self.step + _SLACK)
+        at = self.begin + self.step * np.arange(steps + 1)
+        until = np.searchsorted(self.times, at, side="right")
+        since = np.searchsorted(self.times, at - self.window, side="right")
+        rates = (until - since) / self.window
+        known = at >= self.begin + self.window - _SLACK
+        for gap in self.gaps:
+            known &= (at < gap.begin) | (at - self.window >= gap.end)
+        return tuple(RateSample(float(t), QPS(float(r))) for t, r in zip(at[known], rates[known], strict=True))
+
+    @cached_property
+    def _at(self) -> Floats:
+        return np.array([sample.at for sample in self.samples])
+
+    def demand(self, now: float) -> Demand:
+        """Demand as seen at a time of the trace [s]."""
+        blank = Demand(Freshness.FRESH, now=now, window=self.window, step=self.step)
+        bad = next((gap for gap in self.gaps if gap.begin <= now < gap.end and gap.words), None)
+        if bad is not None:
+            why = f"the rate is {bad.words} queries/s; it must be a finite number of at least 0"
+            return replace(blank, freshness=Freshness.INVALID, why=why)
+        last = int(np.searchsorted(self._at, now + _SLACK, side="right"))
+        first = int(np.searchsorted(self._at, now - self.kept - _SLACK))
+        if first >= last:
+            return replace(blank, freshness=Freshness.MISSING, why=f"nothing was measured for {self.kept:g} s")
+        return judged(replace(blank, samples=self.samples[first:last]), self.stale_after)
+
+    def rate(self, begin: float, end: float) -> float:
+        """Queries/s that arrived from begin to end [s]."""
+        first, last = np.searchsorted(self.times, [begin, end])
+        return float(last - first) / (end - begin)
+
+
+def arrivals_of(trace: LoadTrace, seed: int, *, scale: float = 1.0) -> Arrived:
+    """A Poisson process of the trace's rates. Where the trace has no rate, the last one before goes on.
+
+    The last rate lasts as long as the one before it. scale: factor on all rates. Raises ValueError for a trace that
+    never has a rate.
+    """
+    rates = np.array(list(_filled(trace))) * scale
+    last = trace.times[-1] + (trace.times[-1] - trace.times[-2] if len(trace.times) > 1 else 60.0)
+    edges = np.array([*trace.times, last], dtype=np.float64)
+    expected = np.concatenate(([0.0], np.cumsum(rates * np.diff(edges))))
+    source = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+    drawn = int(expected[-1] + 6 * math.sqrt(expected[-1]) + 10)
+    at = np.cumsum(source.standard_exponential(drawn))
+    at = at[at < expected[-1]]
+    # Where nothing arrives, the expected number stands still: np.interp needs it to rise.
+    rises = np.concatenate(([True], np.diff(expected) > 0))
+    steps = np.flatnonzero(rises[1:])
+    place = np.searchsorted(expected[steps + 1], at, side="right")
+    segment = steps[np.minimum(place, len(steps) - 1)] if len(steps) else np.zeros(0, np.int64)
+    times = edges[segment] + (at - expected[segment]) / rates[segment] if len(at) else at
+    return Arrived(times, float(edges[0]), float(edges[-1]), tuple(_gaps(trace, last)))
+
+
+def _filled(trace: LoadTrace) -> Iterator[float]:
+    """Rates of the trace; where there is none, the last good one, at its beginning the first good one."""
+    good = [rate for rate in trace.rates if _is_rate(rate)]
+    if not good:
+        raise ValueError("the trace has no rate: every cell of qps is empty, nan, infinite or negative")
+    now = float(good[0] or 0.0)
+    for rate in trace.rates:
+        now = float(rate) if rate is not None and _is_rate(rate) else now
+        yield now
+
+
+def _is_rate(rate: float | None) -> bool:
+    return rate is not None and math.isfinite(rate) and rate >= 0
+
+
+def _gaps(trace: LoadTrace, last: float) -> Iterator[Gap]:
+    for (begin, end), rate in zip(pairwise((*trace.times, last)), trace.rates, strict=True):
+        if not _is_rate(rate):
+            yield Gap(begin, end, "" if rate is None else f"{rate:g}")

@@ -1,0 +1,135 @@
+"""Follows a load trace in virtual time: each step a demand, a decision, and instances that are brought to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from hetserve.base.units import QPS
+from hetserve.demand.observed import Demand
+from hetserve.planning.plan import Counts
+from hetserve.planning.problem import Problem
+from hetserve.scaling.decision import Action, Decision, ScalingReason
+from hetserve.scaling.facts import Change, Facts, InForce, Pause
+from hetserve.scaling.policy import decide
+from hetserve.scaling.questions import Ask
+from hetserve.scaling.replay.arrivals import Arrived
+from hetserve.scaling.replay.fleet import Fleet
+from hetserve.scaling.rules import ScalingRules
+
+RECORDED: Final = 5
+"""Changes that are recorded, as in the status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision at a time of the trace [s], and the counts before it."""
+
+    at: float
+    before: Counts
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is scaled. problem: of the service without a load. expected: queries/s of the first plan without samples."""
+
+    problem: Problem
+    rules: ScalingRules
+    expected: QPS | None = None
+    pause: Pause = Pause.NONE
+
+
+class Follower(Protocol):
+    """Something that decides which counts are in force, for example the policy or a HorizontalPodAutoscaler."""
+
+    def __call__(self, demand: Demand, now: float, fleet: Fleet, /) -> Counts | None:
+        """Counts wanted at a time of the trace [s]; None: nothing is planned."""
+        ...
+
+
+@dataclass(slots=True)
+class Course:
+    """What became of a trace: the instances, and decisions that changed the plan, or held for a new reason."""
+
+    fleet: Fleet
+    begin: float
+    end: float
+    decided: list[Decided] = field(default_factory=list)
+
+    @property
+    def changes(self) -> list[Decided]:
+        """Decisions that changed the plan, the first one included."""
+        return [one for one in self.decided if one.decision.changes]
+
+    @property
+    def dollars(self) -> float:
+        """What the instances cost over the trace."""
+        return self.fleet.dollars(self.begin, self.end)
+
+
+class Policy:
+    """The scaling policy as a follower; it remembers what an operator's status would."""
+
+    def __init__(self, setting: Setting, ask: Ask, heard: Callable[[Decided], None] = lambda _: None) -> None:
+        self._setting, self._ask, self._heard = setting, ask, heard
+        self._in_force: InForce | None = None
+        self._changes: tuple[Change, ...] = ()
+
+    def __call__(self, demand: Demand, now: float, fleet: Fleet) -> Counts | None:
+        setting, in_force = self._setting, self._in_force
+        decision = decide(
+            Facts(
+                now,
+                setting.rules,
+                demand,
+                setting.problem,
+                in_force=in_force,
+                expected=setting.expected,
+                pause=setting.pause,
+                changes=self._changes,
+                ready=fleet.counts(now, ready=True),
+                bound=fleet.counts(now, ready=False),
+            ),
+            self._ask,
+        )
+        before = () if in_force is None else in_force.counts
+        self._heard(Decided(now, before, decision))
+        if decision.changes and decision.counts is not None:
+            if decision.action is not Action.FIRST_PLAN:
+                self._record(now, before, decision)
+            self._in_force = InForce(decision.counts, decision.load)
+        return None if self._in_force is None else self._in_force.counts
+
+    def _record(self, now: float, before: Counts, decision: Decision) -> None:
+        made = Change(
+            now, decision.action, decision.reason, before, decision.counts or (), decision.load, decision.scarce
+        )
+        self._changes = (made, *self._changes)[:RECORDED]
+
+
+def follow(setting: Setting, arrived: Arrived, ask: Ask, passed: Callable[[float], None] = lambda _: None) -> Course:
+    """The policy over a whole trace. passed: called with each time of a decision [s]."""
+    course = Course(Fleet(setting.problem.types, setting.problem.budget), arrived.begin, arrived.end)
+    held_for: ScalingReason | None = None
+
+    def heard(one: Decided) -> None:
+        nonlocal held_for
+        made = one.decision
+        if made.changes or made.reason not in (held_for, ScalingReason.LOAD_CARRIED):
+            course.decided.append(one)
+        held_for = None if made.changes else made.reason
+
+    run(Policy(setting, ask, heard), course.fleet, arrived, passed)
+    return course
+
+
+def run(follower: Follower, fleet: Fleet, arrived: Arrived, passed: Callable[[float], None] = lambda _: None) -> None:
+    """Lets a follower decide at each step of a trace, and brings the instances to what it wants."""
+    for step in range(int((arrived.end - arrived.begin) / arrived.step + 1e-6) + 1):
+        now = arrived.begin + step * arrived.step
+        counts = follower(arrived.demand(now), now, fleet)
+        if counts is not None:
+            fleet.towards(counts, now)
+        passed(now)

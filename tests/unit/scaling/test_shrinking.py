@@ -1,0 +1,142 @@
+"""When and how instances are removed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Demand, Freshness
+from hetserve.scaling import Action, Change, Pause, ScalingReason, ScalingRules, decide
+from hetserve.scaling.answers import Answers
+from hetserve.testing.planning import hetsev_types
+from hetserve.testing.scaling import NOW, at_most, facts, limited, measured, scaled_problem, steady
+
+
+def test_what_fewer_instances_carry_at_the_wanted_saturation_is_left_to_them() -> None:
+    found = decide(facts(steady(19.0), {"t4": 4}), Answers())
+
+    assert (found.action, found.reason) == (Action.SCALE_DOWN, ScalingReason.LOAD_FITS_ON_LESS)
+    assert dict(found.counts or ())["t4"] == 1
+
+
+def test_one_instance_fewer_must_carry_the_largest_load_of_the_window() -> None:
+    # Two T4 hold 50 q/s; one holds 25, of which 20 are used.
+    assert decide(facts(steady(20.0), {"t4": 2}), Answers()).action is Action.SCALE_DOWN
+    assert decide(facts(steady(20.1), {"t4": 2}), Answers()).action is Action.HOLD
+
+
+def test_a_peak_within_the_window_keeps_what_carries_it() -> None:
+    peak = measured([5.0] * 20 + [60.0] + [5.0] * 15)
+    past = measured([5.0] * 5 + [60.0] + [5.0] * 30)
+
+    assert decide(facts(peak, {"t4": 3}), Answers()).action is Action.HOLD
+    assert decide(facts(past, {"t4": 3}), Answers()).action is Action.SCALE_DOWN
+
+
+def test_the_dearest_go_first_and_no_type_gains() -> None:
+    found = decide(facts(steady(60.0), {"v100": 2, "t4": 3}), Answers())
+
+    assert dict(found.counts or ()) == {"v100": 1, "t4": 2} or dict(found.counts or ()) == {"v100": 1, "t4": 1}
+    assert found.action is Action.SCALE_DOWN
+
+
+def test_no_load_shrinks_to_the_least_instances_after_its_window() -> None:
+    zero = decide(facts(steady(0.0), {"t4": 4}, rules=ScalingRules(least=2)), Answers(quick=True))
+    early = decide(facts(measured([65.0] * 20 + [0.0] * 10), {"t4": 4}), Answers())
+
+    assert (zero.action, zero.reason) == (Action.SCALE_DOWN, ScalingReason.NO_LOAD)
+    assert dict(zero.counts or ())["t4"] == 2
+    assert early.action is Action.HOLD
+
+
+@pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])
+def test_nothing_shrinks_on_what_is_not_fresh(freshness: Freshness) -> None:
+    old = replace(steady(0.0), freshness=freshness, why="no sample for 5 min")
+
+    found = decide(facts(old, {"t4": 4}), Answers())
+
+    assert (found.action, found.reason) == (Action.HOLD, ScalingReason.METRICS_NOT_FRESH)
+    assert "no sample for 5 min" in found.words
+
+
+def test_nothing_shrinks_before_samples_cover_the_window() -> None:
+    found = decide(facts(steady(1.0, seconds=120.0), {"t4": 4}), Answers())
+
+    assert (found.action, found.reason) == (Action.HOLD, ScalingReason.WINDOW_NOT_COVERED)
+
+
+def test_missing_is_not_zero() -> None:
+    gap = measured([1.0] * 10 + [None] * 15 + [1.0] * 10)
+
+    assert decide(facts(gap, {"t4": 4}), Answers()).action is Action.HOLD
+    assert decide(facts(Demand(Freshness.FRESH, now=NOW), {"t4": 4}), Answers()).action is Action.HOLD
+
+
+def test_step_policies_bound_what_a_period_removes_the_dearest_first() -> None:
+    rules = ScalingRules(down=limited(300.0, at_most(50, 300.0, percent=True)))
+
+    found = decide(facts(steady(1.0), {"v100": 1, "t4": 4}, rules=rules), Answers())
+
+    assert dict(found.counts or ()) == {"v100": 0, "t4": 2}
+    assert found.limits[0].reason is ScalingReason.STEP_POLICY
+
+
+def test_step_policies_that_are_used_up_hold_and_say_so() -> None:
+    rules = ScalingRules(down=limited(300.0, at_most(1, 300.0)))
+    before = Change(
+        NOW - 100, Action.SCALE_DOWN, ScalingReason.LOAD_FITS_ON_LESS, (("t4", 5),), (("t4", 4),), QPS(60.0)
+    )
+
+    found = decide(facts(steady(1.0), {"t4": 4}, rules=rules, changes=(before,)), Answers())
+
+    assert found.action is Action.HOLD
+    assert found.limits[0].reason is ScalingReason.STEP_POLICY
+
+
+@pytest.mark.parametrize("pause", [Pause.SCALE_DOWN, Pause.ALL])
+def test_a_pause_of_scaling_down_holds(pause: Pause) -> None:
+    found = decide(facts(steady(1.0), {"t4": 4}, pause=pause), Answers())
+
+    assert found.action is Action.HOLD
+    assert found.limits[0].reason is ScalingReason.PAUSED
+
+
+def test_counts_that_were_seen_to_miss_the_slo_are_not_gone_back_to() -> None:
+    seen = Change(NOW - 4000, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("t4", 2),), (("t4", 3),), QPS(38.0))
+
+    kept = decide(facts(steady(38.0), {"t4": 3}, changes=(seen,)), Answers())
+    less = decide(facts(steady(30.0), {"t4": 3}, changes=(seen,)), Answers())
+
+    assert kept.action is Action.HOLD
+    assert less.action is Action.SCALE_DOWN
+
+
+def test_nothing_shrinks_while_queries_are_late() -> None:
+    assert decide(facts(steady(1.0, attained=[0.5] * 20), {"t4": 4}, ready={}), Answers()).action is Action.HOLD
+
+
+def test_completions_of_few_instances_do_not_say_that_the_rest_is_idle() -> None:
+    completed = steady(20.0, lower_bound=True)
+
+    assert decide(facts(completed, {"t4": 4}, ready={"t4": 1}), Answers()).action is Action.HOLD
+    assert decide(facts(completed, {"t4": 4}), Answers()).action is Action.SCALE_DOWN
+
+
+def test_a_rising_load_keeps_what_it_will_need() -> None:
+    rising = measured([1.0 + 1.0 * i for i in range(40)])
+    slow = tuple(replace(option, launch_time=Seconds(600.0)) for option in hetsev_types())
+
+    found = decide(facts(rising, {"t4": 4}, problem=scaled_problem(slow)), Answers())
+
+    assert found.action is not Action.SCALE_DOWN
+
+
+def test_an_instance_that_a_type_must_have_stays() -> None:
+    v100, t4 = hetsev_types()
+    wanted = scaled_problem((replace(v100, min_instances=1), t4))
+
+    found = decide(facts(steady(1.0), {"v100": 1, "t4": 3}, problem=wanted), Answers())
+
+    assert dict(found.counts or ()) == {"v100": 1, "t4": 0}

@@ -1,0 +1,141 @@
+"""Joint runs that go on for ever: what has ended is forgotten, clients give up, services are revised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.dispatch import make_policy
+from hetserve.simulation import System
+from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
+from hetserve.testing.dispatching import BATCHES, table
+from hetserve.testing.sharing import SharingScene, sharing_scenes
+
+FCFS, PULL, EARLIEST = make_policy("fcfs"), make_policy("hetserve"), make_policy("clockwork_earliest")
+TIMES = (0.2, 0.25, 0.4, 0.6)
+
+
+def service(name: str, times: tuple[float, ...] = TIMES, batches: tuple[int, ...] = BATCHES) -> SharedService:
+    system = System.of({"a": table(times, batches)}, batches, 1.0)
+    return SharedService(name, system, FCFS, {"a": ComputeUse(1.0)})
+
+
+def arrive(run: JointRun, name: str, times: list[float], size: int = 0) -> range:
+    n = len(times)
+    return run.arrive(name, np.array(times), np.full(n, size), np.full(n, 0.5))
+
+
+@settings(max_examples=100)
+@pytest.mark.parametrize("policy", [PULL, EARLIEST], ids=lambda policy: policy.name)
+@given(st.data(), st.lists(st.floats(0.01, 40.0), min_size=1, max_size=8))
+def test_a_run_that_forgets_ends_every_query_when_one_that_remembers_does(
+    policy: object, data: st.DataObject, stops: list[float]
+) -> None:
+    scene: SharingScene = data.draw(sharing_scenes(policy))  # type: ignore[arg-type]
+    whole, pieces = scene.run(), scene.run()
+    whole.until()
+    expected = whole.outcome()
+    finish = np.full(len(expected.finish), np.nan)
+    names = np.arange(len(finish))
+    for stop in [*sorted(stops), np.inf]:
+        ended = pieces.until(stop)
+        finish[names[ended]] = pieces.outcome(ended).finish
+        names = names[pieces.forget()]
+    np.testing.assert_array_equal(finish, expected.finish)
+    assert len(names) == np.isnan(expected.finish).sum() - (expected.instance == -2).sum()
+
+
+@settings(max_examples=50)
+@given(sharing_scenes(PULL), st.lists(st.floats(0.01, 40.0), min_size=1, max_size=5))
+def test_a_revision_that_changes_nothing_changes_nothing(scene: SharingScene, stops: list[float]) -> None:
+    whole, pieces = scene.run(), scene.run()
+    whole.until()
+    for stop in sorted(stops):
+        pieces.until(stop)
+        pieces.revise(pieces.services)
+    pieces.until()
+    # A wake-up at a revision may let a policy decide that it would have decided anyway.
+    np.testing.assert_array_equal(pieces.outcome().finish, whole.outcome().finish)
+
+
+def test_what_is_revised_holds_from_the_next_query_on() -> None:
+    run = JointRun([service("s")])
+    run.join(GpuInstance("s", "a", "g"))
+    arrive(run, "s", [0.0, 0.0], size=1)
+    run.until(0.1)
+    run.revise([service("s", (9.0, 0.1, 0.5, 0.7, 0.9), (1, 2, 3, 5, 10))])
+    run.until()
+    assert run.outcome().finish.tolist() == pytest.approx([0.25, 0.35])
+
+
+def test_services_join_a_run_and_share_gpus_with_those_that_are_there() -> None:
+    run = JointRun([service("s")])
+    run.join(GpuInstance("s", "a", "g"))
+    arrive(run, "s", [0.0], size=3)
+    run.until(0.3)
+    run.revise([service("s"), service("t")])
+    run.join(GpuInstance("t", "a", "g"))
+    arrive(run, "t", [0.3], size=3)
+    run.until()
+    assert run.outcome().finish.tolist() == pytest.approx([0.9, 1.2])
+
+
+@pytest.mark.parametrize(
+    ("services", "message"),
+    [
+        ([], "no service given"),
+        ([service("t")], "t: in the place of s with a, which must stay, first"),
+        ([service("s", (0.3,), (2,))], "batch sizes of all queries that have not ended must stay"),
+        ([replace(service("s"), policy=PULL)], "need the 1 of the run and its policy"),
+    ],
+)
+def test_a_revision_that_loses_something_is_refused(services: list[SharedService], message: str) -> None:
+    run = JointRun([service("s")])
+    arrive(run, "s", [0.0])
+    run.until(0.1)
+    with pytest.raises(ValueError, match=message):
+        run.revise(services)
+
+
+def test_clients_give_up_queries_that_wait_and_not_those_that_are_served() -> None:
+    run = JointRun([service("s"), service("t")])
+    run.join(GpuInstance("s", "a", "g"))
+    mine = arrive(run, "s", [0.0, 0.01, 0.05], size=3)
+    others = arrive(run, "t", [0.0])
+    run.until(0.1)
+    assert run.waiting().tolist() == [2, 1]
+    assert run.give_up("s", 0.02).tolist() == [mine[1]]
+    assert run.waiting().tolist() == [1, 1]
+    run.until()
+    outcome = run.outcome()
+    assert outcome.instance.tolist() == [0, -2, 0, -1]
+    assert outcome.finish[mine[2]] == pytest.approx(1.2)
+    assert run.forget().tolist() == list(others)
+
+
+def test_standing_says_what_each_instance_does() -> None:
+    run = JointRun([SharedService("s", service("s").system, EARLIEST)])
+    run.join(GpuInstance("s", "a", "g0"))
+    run.join(GpuInstance("s", "a", "g1"))
+    arrive(run, "s", [0.0, 0.05, 0.06, 0.07, 0.08], size=3)
+    run.until(0.1)
+    standing = run.standing()
+    assert sorted(standing.since.tolist()) == [0.0, 0.05]
+    assert int((standing.serving >= 0).sum() + standing.in_line.sum() + run.waiting().sum()) == 5
+    run.drain(0)
+    run.drain(1)
+    run.until()
+    assert len(run.standing().id) == 0
+
+
+def test_instances_stand_idle_in_a_run_without_queries() -> None:
+    run = JointRun([service("s")])
+    assert len(run.standing().id) == 0
+    number = run.join(GpuInstance("s", "a", "g"))
+    standing = run.standing()
+    assert (standing.id.tolist(), standing.serving.tolist(), standing.in_line.tolist()) == ([number], [-1], [0])
+    assert np.isnan(standing.since).all()

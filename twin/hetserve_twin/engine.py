@@ -1,0 +1,291 @@
+"""The twin itself: queries of all traced services, played through the joint simulation's loop as time passes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from hetserve.base.units import Seconds
+from hetserve.demand import BatchMix, contract
+from hetserve.demand.trace import LoadTrace
+from hetserve.dispatch import Policy, make_policy
+from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.registry.dispatch_policies import default_dispatch_policy
+from hetserve.simulation import System
+from hetserve.simulation.shared import GpuInstance, JointOutcome, JointRun
+from hetserve_twin.devices import DeviceUse, Place, union_by_group
+from hetserve_twin.figures import InstanceFigures, Seat, ServiceFigures
+from hetserve_twin.systems import Key, ServiceFacts, Truth, shared_services, threshold_batches
+from hetserve_twin.traffic import Traffic
+
+log = logging.getLogger(__name__)
+
+STEP: Final = Seconds(0.25)
+"""Most that is played at once: a trace's rate is looked up once per step."""
+STAYS: Final = Seconds(60.0)
+"""How long the figures of an instance that is gone are kept, so that the last of them are scraped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is played against a service: its trace, and its mix; None: the one that the service declares.
+
+    factors: hidden ones on service times, by type; default_factor: for the other types.
+    """
+
+    trace: LoadTrace
+    factors: Mapping[str, float] = field(default_factory=dict)
+    default_factor: float = 1.0
+    mix: BatchMix | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How loads are played. speed: of the traces. timeout: a client's patience [s]. slowdown: expected of sharing."""
+
+    policy: str = field(default_factory=default_dispatch_policy)
+    speed: float = 1.0
+    seed: int = 0
+    timeout: Seconds = Seconds(15.0)
+    slowdown: float = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPod:
+    """A pod that serves. devices: its GPUs, as (node, id)."""
+
+    uid: str
+    name: str
+    key: Key
+    type: str
+    devices: tuple[Place, ...] = ()
+
+
+@dataclass(slots=True)
+class _Played:
+    """A service that is there: what it is declared as, what is true of it, and its load."""
+
+    facts: ServiceFacts
+    truth: Truth
+    traffic: Traffic
+    system: System
+    sizes: Integers
+    """[place in the mix] index into the system's batches."""
+
+
+class LoadTwin:
+    """Plays loads by seconds that the caller names; reads no clock."""
+
+    def __init__(self, loads: Mapping[Key, Load], rules: Rules | None = None) -> None:
+        """Raises ValueError for an unknown policy."""
+        self.rules = rules or Rules()
+        self.services: dict[Key, ServiceFigures] = {}
+        self.instances = InstanceFigures()
+        self.devices = DeviceUse()
+        self.now = Seconds(0.0)
+        self._loads = dict(loads)
+        self._policy: Policy = make_policy(self.rules.policy)
+        self._played: dict[Key, _Played] = {}
+        self._run: JointRun | None = None
+        self._began = Seconds(0.0)
+        self._rows: dict[str, int] = {}
+        """Row of each pod by UID."""
+        self._numbers: dict[str, int] = {}
+        """Instance of each pod that takes queries, by UID."""
+        self._row_of: list[int] = []
+        """Row of each instance of the run."""
+        self._closed = False
+        self._refused: set[str] = set()
+        self._there: frozenset[Key] = frozenset()
+        """Services that are declared now: only they get new queries."""
+
+    def close(self) -> None:
+        """Lets no more queries arrive."""
+        self._closed = True
+
+    @property
+    def in_flight(self) -> int:
+        """Queries that have arrived and not ended."""
+        return sum(figures.waiting for figures in self.services.values()) + int(self.instances.in_flight.sum())
+
+    def declare(self, services: Iterable[ServiceFacts]) -> None:
+        """Takes the services as they are declared now. One without a load or a profile is not played.
+
+        A service that is gone stays, without arrivals, until its queries have ended.
+        """
+        mine = (facts for facts in services if facts.key in self._loads and facts.profiles)
+        found = {facts.key: self._as_played(facts) for facts in mine}
+        changed = {key: facts for key, facts in found.items() if self._facts(key) != facts}
+        for key, facts in changed.items():
+            self._played[key] = self._learned(facts)
+            self._count(facts)
+        for key in self._played.keys() - found.keys():
+            self.services[key].rate = 0.0
+        self._there = frozenset(found)
+        if changed:
+            self._revise()
+
+    def _as_played(self, facts: ServiceFacts) -> ServiceFacts:
+        mix = self._loads[facts.key].mix
+        return facts if mix is None else replace(facts, mix=mix)
+
+    def _facts(self, key: Key) -> ServiceFacts | None:
+        return self._played[key].facts if key in self._played else None
+
+    def _learned(self, facts: ServiceFacts) -> _Played:
+        load, before = self._loads[facts.key], self._played.get(facts.key)
+        truth = before.truth if before else Truth(load.factors, load.default_factor)
+        truth.learn(facts)
+        rules = self.rules
+        traffic = before.traffic if before else Traffic.seeded(load.trace, rules.speed, rules.seed, facts.title)
+        system = truth.system(facts.slo)
+        return _Played(facts, truth, traffic, system, np.searchsorted(system.served.batches, facts.mix.batches))
+
+    def _count(self, facts: ServiceFacts) -> None:
+        figures = self.services.get(facts.key)
+        if figures is None:
+            bounds = contract.batch_bounds(threshold_batches(facts))
+            self.services[facts.key] = ServiceFigures(facts.key, facts.model, facts.slo, bounds)
+            return
+        figures.model = facts.model
+        figures.widen(threshold_batches(facts))
+        if figures.slo != facts.slo:
+            figures.slo, figures.latencies = facts.slo, contract.latency_bounds(facts.slo)
+            self.instances.forget_durations(facts.key)
+
+    def _revise(self) -> None:
+        known = {key: (one.facts, one.system, one.truth) for key, one in self._played.items()}
+        services = shared_services(known, self._policy, self.rules.slowdown)
+        if self._run is None:
+            self._run, self._began = JointRun(services), self.now
+        else:
+            self._run.revise(services)
+
+    def stand(self, pods: Iterable[ReadyPod]) -> None:
+        """Takes the pods that serve now: new ones join, those that are not among them drain.
+
+        A pod of a service that is not played, or on a type without a profile, takes no queries.
+        """
+        if self._run is None:
+            return
+        ready = {pod.uid: pod for pod in pods if pod.key in self._played and self._has_profile(pod)}
+        for uid in [uid for uid in self._numbers if uid not in ready]:
+            self._run.drain(self._numbers.pop(uid))
+        for uid in sorted(ready.keys() - self._numbers.keys(), key=lambda uid: (ready[uid].key, ready[uid].name, uid)):
+            self._join(self._run, ready[uid])
+
+    def _has_profile(self, pod: ReadyPod) -> bool:
+        if pod.type in self._played[pod.key].truth.profiles:
+            return True
+        if pod.uid not in self._refused:
+            self._refused.add(pod.uid)
+            log.warning("pod %s/%s: no ModelProfile of %s; it takes no queries", pod.key[0], pod.name, pod.type)
+        return False
+
+    def _join(self, run: JointRun, pod: ReadyPod) -> None:
+        if pod.uid not in self._rows:
+            self._rows[pod.uid] = self.instances.add(Seat(pod.key, pod.name, pod.type, pod.devices))
+        row = self._rows[pod.uid]
+        self.instances.seats[row].gone_at = np.inf
+        self.instances.seats[row].devices = pod.devices
+        # On several GPUs it meets its neighbours on the first.
+        gpu = "/".join(pod.devices[0]) if pod.devices else f"pod {pod.uid}"
+        self._numbers[pod.uid] = run.join(GpuInstance("/".join(pod.key), pod.type, gpu))
+        self._row_of.append(row)
+
+    def advance(self, to: Seconds) -> None:
+        """Plays until then [s], which is not before now."""
+        while self.now < to:
+            end = Seconds(min(self.now + STEP, to))
+            if self._run is not None:
+                self._step(self._run, self.now, end)
+            self.now = end
+
+    def _step(self, run: JointRun, start: Seconds, end: Seconds) -> None:
+        began = self._began
+        for key, played in self._played.items():
+            figures = self.services[key]
+            if self._closed or key not in self._there:
+                figures.rate = 0.0
+                continue
+            figures.rate = played.traffic.rate_at(start)
+            times, places, draws = played.traffic.draw(start, end, played.facts.mix)
+            if len(times):
+                sizes = played.sizes[places]
+                run.arrive(played.facts.title, np.maximum(times - began, run.now), sizes, draws)
+                figures.receive(played.system.served.batches[sizes])
+        ended = run.until(end - began)
+        self._end(run.outcome(ended))
+        self._give_up(run)
+        self._occupy(run, run.outcome(ended), start - began, end - began)
+        run.forget()
+
+    def _end(self, outcome: JointOutcome) -> None:
+        """Counts queries that have ended."""
+        served = np.isfinite(outcome.finish)
+        rows = np.array(self._row_of, np.int64)
+        for number, key in enumerate(self._played):
+            mine = outcome.service == number
+            if not mine.any():
+                continue
+            figures, own = self.services[key], mine & served
+            figures.dropped += int((mine & ~served).sum())
+            durations = outcome.finish[own] - outcome.arrival[own]
+            self.instances.serve(rows[outcome.instance[own]], durations, figures.latencies)
+
+    def _give_up(self, run: JointRun) -> None:
+        for (key, played), waiting in zip(self._played.items(), run.waiting().tolist(), strict=True):
+            patience = max(self.rules.timeout, played.facts.slo)
+            gone = len(run.give_up(played.facts.title, run.now - patience)) if waiting else 0
+            self.services[key].dropped += gone
+            self.services[key].waiting = waiting - gone
+
+    def _occupy(self, run: JointRun, outcome: JointOutcome, start: float, end: float) -> None:
+        """Counts what instances and GPUs did between these times of the run [s]."""
+        standing, table = run.standing(), self.instances
+        row_of = np.array(self._row_of, np.int64)
+        served, busy = np.isfinite(outcome.finish), standing.serving >= 0
+        rows = np.concatenate((row_of[outcome.instance[served]], row_of[standing.id[busy]]))
+        begins = np.maximum(np.concatenate((outcome.start[served], standing.since[busy])), start)
+        ends = np.concatenate((outcome.finish[served], np.full(busy.sum(), end)))
+        np.add.at(table.busy, rows, ends - begins)
+        table.in_flight[:] = 0
+        np.add.at(table.in_flight, row_of[standing.id], standing.in_line + busy)
+        self._count_devices(rows, begins, ends, Seconds(end + self._began))
+        self._retire(set(row_of[standing.id].tolist()))
+
+    def _count_devices(self, rows: Integers, begins: Floats, ends: Floats, now: Seconds) -> None:
+        seats = self.instances.seats
+        places = sorted({place for row in set(rows.tolist()) for place in seats[row].devices})
+        numbers = {place: number for number, place in enumerate(places)}
+        pairs = [(row, numbers[place]) for row in set(rows.tolist()) for place in seats[row].devices]
+        parts = [(np.flatnonzero(rows == row), number) for row, number in pairs]
+        which = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int64)
+        groups = np.concatenate([np.full(len(part), number) for part, number in parts]) if parts else which
+        seconds = union_by_group(groups, begins[which], ends[which], len(places))
+        self.devices.count(dict(zip(places, seconds.tolist(), strict=True)), now)
+
+    def _retire(self, present: set[int]) -> None:
+        """Notes which instances are gone, and forgets those that have been gone for long."""
+        for uid, row in list(self._rows.items()):
+            seat = self.instances.seats[row]
+            if row not in present and seat.gone_at == np.inf:
+                seat.gone_at = self.now
+            if self.now - seat.gone_at > STAYS:
+                del self._rows[uid]
+
+
+def compile_loop(policy: str) -> None:
+    """Compiles the loop of a policy (seconds, once per machine), so that the first query does not wait for it."""
+    from hetserve.profiles import LinearProfile  # noqa: PLC0415
+    from hetserve.simulation.shared import SharedService  # noqa: PLC0415
+
+    system = System.of({"a": LinearProfile(Seconds(0.01), Seconds(0.0))}, (1,), 1.0)
+    run = JointRun([SharedService("s", system, make_policy(policy))])
+    run.join(GpuInstance("s", "a", "g"))
+    run.arrive("s", np.zeros(1), np.zeros(1, np.int64), np.zeros(1))
+    run.until(1.0)

@@ -1,0 +1,87 @@
+"""The twin's process: command line, settings, traces, connections, shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from hetserve.base.csv_rows import CsvError
+from hetserve.base.files import UnreadableError
+from hetserve.demand import parse_batches
+from hetserve.demand.trace import read_trace
+from hetserve_shell import process
+from hetserve_shell.kube.client import KubernetesApi
+from hetserve_shell.kube.connection import ApiConnection
+from hetserve_shell.tasks import garbage
+from hetserve_twin.engine import Load
+from hetserve_twin.settings import EVERY_TYPE, LoadSettings, TwinSettings
+from hetserve_twin.systems import Key
+from hetserve_twin.twin import Twin
+
+EXIT_BAD_INPUT: Final = 2
+
+
+class BadInputError(click.ClickException):
+    """A file that a flag or a setting names is wrong."""
+
+    exit_code = EXIT_BAD_INPUT
+
+
+@click.command()
+@process.config_option
+@process.kubeconfig_option
+@click.option("--load", "loads", multiple=True, metavar="NAMESPACE/SERVICE=CSV", help="A service's load trace.")
+@click.option("--latency-factor", multiple=True, metavar="[TYPE=]FACTOR", help="Real service times / the profiles'.")
+@click.option("--speed", type=float, help="Seconds of a trace in a second; rates stay as they are.")
+@click.option("--seed", type=int, help="Of arrivals, batch sizes and service times.")
+@click.option("--policy", help="The dispatch policy.")
+@click.option("--host", help="Address of the port.")
+@click.option("--port", type=int, help="Port of health and metrics.")
+@process.log_level_option
+@click.version_option(package_name="hetserve")
+def main(config_path: Path | None, kubeconfig: Path | None, **flags: Any) -> None:
+    """Load twin of hetserve: plays load traces against the instances that are Ready, and measures as a router would."""
+    given = {name: value or None for name, value in flags.items() if isinstance(value, tuple)}
+    settings = process.settings_or_exit(TwinSettings, config_path, {**flags, **given})
+    loads = read_loads(settings)
+    process.log_to_stderr(settings.log_level)
+    process.run_or_exit(asyncio.run, serve(settings, loads, kubeconfig))
+
+
+def read_loads(settings: TwinSettings) -> dict[Key, Load]:
+    """Loads with their traces, by service. Raises BadInputError for a trace or a mix that cannot be read."""
+    try:
+        return {(one.namespace, one.service): _load(one, settings.latency_factor) for one in settings.loads}
+    except (CsvError, UnreadableError, ValueError) as error:
+        raise BadInputError(str(error)) from None
+
+
+def _load(one: LoadSettings, general: Mapping[str, float]) -> Load:
+    own = one.latency_factor
+    default = general.get(EVERY_TYPE, 1.0) * own.get(EVERY_TYPE, 1.0)
+    kinds = (general.keys() | own.keys()) - {EVERY_TYPE}
+    factors = {kind: _of(general, kind) * _of(own, kind) for kind in kinds}
+    mix = parse_batches(one.batches) if one.batches else None
+    return Load(read_trace(one.trace, bad_samples="refused"), factors, default, mix)
+
+
+def _of(factors: Mapping[str, float], kind: str) -> float:
+    return factors.get(kind, factors.get(EVERY_TYPE, 1.0))
+
+
+async def serve(settings: TwinSettings, loads: Mapping[Key, Load], kubeconfig: Path | None) -> None:
+    """Runs until SIGTERM or SIGINT. Raises the error that ends any part."""
+    garbage.relax()
+    stop = asyncio.Event()
+    process.stop_on_signals(stop)
+    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-twin")
+    api = KubernetesApi(connection)
+    try:
+        await Twin(settings, loads, api).run(stop)
+    finally:
+        api.close()
+        await connection.close()

@@ -1,0 +1,118 @@
+"""What services really do: their profiles times hidden factors, beside what the dispatch policy predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import Seconds
+from hetserve.demand import BatchMix
+from hetserve.dispatch import LatencyModel, Policy
+from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_spec
+from hetserve.profiles.sharing import compute_share
+from hetserve.simulation import System
+from hetserve.simulation.shared import UNMEASURED, ComputeUse, SharedService
+from hetserve.simulation.shared.uses import Neighbour, compute_use
+from hetserve.simulation.system import FEASIBILITY_PERCENTILE
+
+Key = tuple[str, str]
+"""Namespace and name of a service."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs."""
+
+    namespace: str
+    name: str
+    model: str
+    slo: Seconds
+    mix: BatchMix
+    profiles: Mapping[str, ModelProfile]
+    shares: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    @property
+    def title(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(slots=True)
+class Truth:
+    """How long queries of one service really take: by type, the profile as first seen, and its hidden factor.
+
+    A later edit of a profile changes what is predicted, not how long serving takes, unless the service serves another
+    model. Types and batch sizes only grow.
+    """
+
+    factors: Mapping[str, float]
+    default_factor: float = 1.0
+    profiles: dict[str, LatencyProfile] = field(default_factory=dict)
+    declared: dict[str, LatencyProfile] = field(default_factory=dict)
+    uses: dict[str, ModelProfile] = field(default_factory=dict)
+    batches: tuple[int, ...] = ()
+    model: str = ""
+
+    def learn(self, facts: ServiceFacts) -> None:
+        """Takes over what is new in the declared service."""
+        is_new = facts.model != self.model
+        for kind in sorted(facts.profiles):
+            found = profile_from_spec(facts.profiles[kind].spec)
+            self.declared[kind], self.uses[kind] = found, facts.profiles[kind]
+            if is_new or kind not in self.profiles:
+                self.profiles[kind] = found
+        self.model = facts.model
+        self.batches = tuple(sorted({*self.batches, *facts.mix.batches}))
+
+    def system(self, slo: Seconds) -> System:
+        """Real service times, and the declared ones as predicted."""
+        kinds = list(self.profiles)
+        real, declared = (dense([of[kind] for kind in kinds], self.batches) for of in (self.profiles, self.declared))
+        model = LatencyModel.of(kinds, self.batches, declared.means, slo, declared.quantiles(FEASIBILITY_PERCENTILE))
+        return System(self._served(kinds, real, declared), model)
+
+    def _served(self, kinds: list[str], real: DenseLatency, declared: DenseLatency) -> DenseLatency:
+        """Where the first profile did not go as far as the present one, the present one says what is true."""
+        factors = np.array([self.factors.get(kind, self.default_factor) for kind in kinds])[:, None]
+        means = np.where(np.isfinite(real.means), real.means, declared.means) * factors
+        return DenseLatency(real.batches, means, real.probabilities, real.ratios)
+
+
+def shared_services(
+    known: Mapping[Key, tuple[ServiceFacts, System, Truth]], policy: Policy, slowdown: float
+) -> list[SharedService]:
+    """The services of a joint run, in this order. slowdown: expected of instances that share GPUs."""
+    neighbours = {key: _neighbour(facts) for key, (facts, _, _) in known.items()}
+    return [
+        SharedService(
+            facts.title,
+            system,
+            policy,
+            {kind: _use(profile, neighbours[key], neighbours.values()) for kind, profile in truth.uses.items()},
+            {kind: slowdown for kind in truth.profiles if kind in facts.shares},
+        )
+        for key, (facts, system, truth) in known.items()
+    ]
+
+
+def _neighbour(facts: ServiceFacts) -> Neighbour:
+    return Neighbour(facts.title, facts.namespace, facts.model, facts.mix.largest)
+
+
+def _use(profile: ModelProfile, own: Neighbour, neighbours: Iterable[Neighbour]) -> ComputeUse:
+    found = compute_share(profile.spec)
+    return UNMEASURED if found is None else compute_use(found, own, neighbours)
+
+
+def threshold_batches(facts: ServiceFacts) -> set[int]:
+    """Batch sizes at which the service's instances differ or that its mix has: bounds of the batch-size histogram."""
+    specs = [profile.spec for profile in facts.profiles.values()]
+    tables = {entry.batch for spec in specs for entry in spec.latency.table or ()}
+    limits = {spec.max_batch for spec in specs if spec.max_batch is not None}
+    return {*facts.mix.batches, *tables, *limits}
