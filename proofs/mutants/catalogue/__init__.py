@@ -13,6 +13,7 @@ from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
+from mutants.catalogue.scaling import SCALING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
@@ -30,6 +31,7 @@ MUTANTS: Final = (
     *SHARING,
     *QUEUES,
     *FLOW,
+    *SCALING,
     *SERVICE_SPEC,
     *TWIN,
 )

@@ -106,9 +106,10 @@ def test_a_pause_of_scaling_down_holds(pause: Pause) -> None:
 def test_counts_that_were_seen_to_miss_the_slo_are_not_gone_back_to() -> None:
     seen = Change(NOW - 4000, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("t4", 2),), (("t4", 3),), QPS(38.0))
 
-    kept = decide(facts(steady(38.0), {"t4": 3}, changes=(seen,)), Answers())
+    kept = decide(facts(steady(36.0), {"t4": 3}, changes=(seen,)), Answers())
     less = decide(facts(steady(30.0), {"t4": 3}, changes=(seen,)), Answers())
 
+    assert decide(facts(steady(36.0), {"t4": 3}), Answers()).action is Action.SCALE_DOWN
     assert kept.action is Action.HOLD
     assert less.action is Action.SCALE_DOWN
 
