@@ -36,6 +36,8 @@ def _trace(rates: Floats) -> LoadTrace:
 def _shapes() -> dict[str, Floats]:
     wave = 0.55 - 0.45 * np.cos(2 * np.pi * _HOURS / 24)
     chance = np.random.default_rng(16)
+    batches: Floats = PEAK * np.where(_HOURS % 1 < 1 / 6, 0.65, 0.3)
+    noisy: Floats = PEAK * wave * chance.uniform(0.9, 1.1, _MINUTES)
     return {
         "one wave": PEAK * wave,
         "two peaks": PEAK * (0.1 + 0.9 * _hill(9.5, 1.6) + 0.75 * _hill(19.0, 2.0)),
@@ -43,8 +45,8 @@ def _shapes() -> dict[str, Floats]:
         "flash crowd": PEAK * (0.25 + 0.75 * _burst(13.0, 5 / 60, 0.7)),
         "sawtooth": PEAK * (0.15 + 0.8 * (_HOURS % 6) / 6),
         "random walk": PEAK * _walk(chance),
-        "hourly batches": PEAK * (0.3 + 0.35 * ((_HOURS % 1) < 1 / 6)),
-        "noisy wave": PEAK * wave * chance.uniform(0.9, 1.1, _MINUTES),
+        "hourly batches": batches,
+        "noisy wave": noisy,
         "quiet": 0.2 * PEAK * chance.uniform(0.9, 1.1, _MINUTES),
         "steps": _steps(chance),
     }

@@ -25,7 +25,7 @@ from hetserve.scaling import ScalingRules
 from hetserve.scaling.answers import Answers
 from hetserve.scaling.replay import Fleet, Setting, arrivals_of, follow, serve
 from hetserve.scaling.replay.arrivals import Arrived
-from hetserve.scaling.replay.course import run
+from hetserve.scaling.replay.following import run
 from hetserve.testing.data import REPOSITORY
 
 TITLE: Final = "Worth: ten days of load"

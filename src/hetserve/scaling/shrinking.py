@@ -14,7 +14,7 @@ from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
-from hetserve.scaling.capacity import Capacity, capacity
+from hetserve.scaling.capacity import Holds, capacity
 from hetserve.scaling.counts import cost_of, covers, total, without
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.grid import up_to_grid
@@ -96,7 +96,7 @@ def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
     for counts in _one_fewer(look):
         found = capacity(look.facts.problem, counts, ask)
         waits = waits or isinstance(found, Pending)
-        if isinstance(found, Capacity) and needed <= found.qps and not was_missed(look, counts, load):
+        if isinstance(found, Holds) and needed <= found.qps and not was_missed(look, counts, load):
             return Spare(counts, found.qps)
     return Pending() if waits else None
 

@@ -13,7 +13,7 @@ from hetserve.demand.observed import Freshness
 from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import Action, Pause, ScalingRules
 from hetserve.scaling.answers import Answers
-from hetserve.scaling.replay import Course, Fleet, Setting, arrivals_of, follow, serve
+from hetserve.scaling.replay import Fleet, Replay, Setting, arrivals_of, follow, serve
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import LAUNCH, scaled_problem
 
@@ -26,7 +26,7 @@ def trace(*rates: float | None, each: float = 60.0) -> LoadTrace:
     )
 
 
-def followed(load: LoadTrace, rules: ScalingRules | None = None, **fields: object) -> Course:
+def followed(load: LoadTrace, rules: ScalingRules | None = None, **fields: object) -> Replay:
     setting = Setting(scaled_problem(), rules or ScalingRules(), **fields)  # type: ignore[arg-type]
     return follow(setting, arrivals_of(load, 5), Answers())
 
