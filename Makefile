@@ -44,12 +44,12 @@ lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
 		--no-header --no-emit-index-url --no-annotate --output-file requirements.lock
 
 .PHONY: tools
-tools: setup ## Build the pinned control plane into the user's cache (minutes, once)
+tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.tools
 
 .PHONY: demo
-demo: setup ## Bring a control plane up, install hetserve, apply the samples, show them
-	@PYTHONPATH=e2e $(BIN)/python -m harness.demo up
+demo: setup ## Bring a control plane up, install hetserve, apply the samples, show them (FLAGS=--prometheus: beside it)
+	@PYTHONPATH=e2e $(BIN)/python -m harness.demo up $(FLAGS)
 
 .PHONY: demo-down
 demo-down: setup ## Stop the demo and remove its state

@@ -6,8 +6,6 @@ them.
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from typing import Final
 
@@ -47,13 +45,13 @@ class Scene:
     def depose(self) -> tuple[Replica, Replica]:
         """Pauses the leader until the other serves, and resumes it; (previous leader, leader)."""
         before, other = self.leader_and_other()
-        os.kill(before.record.pid, signal.SIGSTOP)
+        before.record.freeze()
         try:
             time.sleep(PAUSE)
             wait_for_endpoints(self.sandbox.cluster, other.pod)
             wait_until(lambda: not other.filter()["Error"], 20, "the other to serve")
         finally:
-            os.kill(before.record.pid, signal.SIGCONT)
+            before.record.thaw()
         return before, other
 
     def wait_until_left(self, replica: Replica) -> None:

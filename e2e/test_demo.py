@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ import pytest
 from harness.components import ROOT
 from harness.processes import command_line
 from harness.reaper import dismiss, watch
-from harness.state import StateFolder
 from harness.tools import Toolset
 
 SAMPLE = ROOT / "manifests" / "samples" / "hetsev.yaml"
@@ -31,9 +29,9 @@ def state(state_root: Path, toolset: Toolset) -> Iterator[Path]:
     dismiss(reaper)
 
 
-def demo(state: Path, command: str) -> subprocess.CompletedProcess[str]:
+def demo(state: Path, *command: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "HETSERVE_DEMO_DIR": str(state), "PYTHONPATH": str(ROOT / "e2e")}
-    arguments = [sys.executable, "-m", "harness.demo", command]
+    arguments = [sys.executable, "-m", "harness.demo", *command]
     return subprocess.run(arguments, env=env, cwd=ROOT, check=False, capture_output=True, text=True, timeout=200)
 
 
@@ -67,6 +65,26 @@ def assert_plans_hold_together(state: Path) -> None:
         assert {each["instanceType"]: each["count"] for each in plans[one["service"]]} == played
 
 
+def assert_components_follow(state: Path) -> None:
+    """A command acts once, and says why it cannot again. The extender is left killed."""
+    for command, component, now in (
+        ("freeze", "operator", "is frozen"),
+        ("thaw", "operator", "runs"),
+        ("start", "prometheus", "runs"),
+        ("kill", "etcd", "does not run"),
+        ("start", "etcd", "runs"),
+        ("kill", "extender", "does not run"),
+    ):
+        done = demo(state, command, component)
+        assert (done.returncode, done.stdout) == (0, f"{component} {now}\n"), done.stderr
+    again = demo(state, "kill", "extender")
+    assert (again.returncode, again.stderr) == (1, "demo: extender does not run: there is nothing to kill\n")
+    shown = demo(state, "status")
+    assert shown.returncode == 0, shown.stderr
+    assert "Queues: unknown, the extender does not run" in shown.stdout
+    assert "operator runs, extender does not run, scheduler runs, prometheus runs" in shown.stdout
+
+
 def test_the_demo_shows_its_services_repairs_itself_and_leaves_nothing(state: Path) -> None:
     first = demo(state, "up")
     assert first.returncode == 0, first.stdout + first.stderr
@@ -81,11 +99,7 @@ def test_the_demo_shows_its_services_repairs_itself_and_leaves_nothing(state: Pa
     assert_plans_hold_together(state)
 
     before = uids_of_pods(state)
-    remembered = StateFolder(state).load()
-    assert remembered is not None
-    extender = remembered.process("hetserve-extender")
-    assert extender is not None
-    os.kill(extender.pid, signal.SIGKILL)
+    assert_components_follow(state)
     again = demo(state, "up")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "the control plane runs already" in again.stdout
@@ -106,7 +120,12 @@ def test_what_a_switched_off_machine_left_is_cleared_away(state: Path) -> None:
     assert demo(state, "down").stdout == "no demo runs here\n"
 
 
-def test_an_unknown_command_is_refused_with_those_that_exist(state: Path) -> None:
+def test_what_does_not_exist_is_refused_with_what_does(state: Path) -> None:
+    assert demo(state, "freeze", "operator").stderr == "demo: no demo runs here; `make demo` starts one\n"
+    refused = demo(state, "freeze", "printer")
+    assert refused.returncode == 2
+    assert "'operator', 'extender', 'scheduler', 'prometheus', 'apiserver', 'etcd'" in refused.stderr
     refused = demo(state, "sideways")
     assert refused.returncode == 2
-    assert "up|down|status" in refused.stderr
+    for command in ("up", "status", "down", "stop", "start", "kill", "freeze", "thaw"):
+        assert command in refused.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -165,10 +164,10 @@ def test_the_other_operator_goes_on_where_the_leader_ended(own_cluster: Cluster,
 
         killed = pair.fail_over("killed", own_cluster.kill_component)
         stopped = pair.fail_over("stopped", own_cluster.stop_component)
-        paused = pair.fail_over("paused", lambda name: own_cluster.signal_component(name, signal.SIGSTOP))
+        paused = pair.fail_over("paused", own_cluster.freeze_component)
         asleep = next(name for name in ("operator", "operator-standby") if name != pair.leader())
         before = writes(own_cluster, pair.leader())
-        own_cluster.signal_component(asleep, signal.SIGCONT)
+        own_cluster.thaw_component(asleep)
         pair.begin_to_move()
         pair.settled()
         assert writes(own_cluster, pair.leader()) > before, "the one that was paused does not lead"

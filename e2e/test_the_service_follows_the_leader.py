@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 from harness.cluster import Cluster
 from harness.nodes import HETSEV
 from harness.processes import end
@@ -23,10 +20,10 @@ def test_the_service_leads_to_the_replica_that_places(own_cluster: Cluster) -> N
         assert other.filter()["Error"].startswith(f"not the leader (leader is {leader.pod}_")
         wait_for_endpoints(own_cluster, leader.pod)
 
-        os.kill(leader.record.pid, signal.SIGSTOP)  # nobody ended it, and it cannot know how long it slept
+        leader.record.freeze()  # nobody ended it, and it cannot know how long it slept
         wait_for_endpoints(own_cluster, other.pod)
         assert not other.filter()["Error"]
-        os.kill(leader.record.pid, signal.SIGCONT)
+        leader.record.thaw()
         assert leader.filter()["Error"].startswith("not the leader"), "it must not answer before it has looked"
         wait_until(lambda: other.pod in leader.filter()["Error"], 10, "the old leader to know the new one")
 

@@ -8,7 +8,6 @@ with Cluster.started(folder) as cluster:
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 
-from harness import components, controlplane, tools
+from harness import components, controlplane, prometheus, stages, tools
 from harness.components import Component
 from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
@@ -63,6 +62,7 @@ class Cluster(ClusterViews):
             controlplane.start(toolset, claim.ports, folder)
             cluster = cls(folder, state, toolset)
             cluster.wait_for_control_plane()
+            cluster.kube.apply_all(stages.default_stages())
         except BaseException:
             folder.destroy()
             raise
@@ -81,11 +81,12 @@ class Cluster(ClusterViews):
             cluster.stop()
 
     @classmethod
-    def attached(cls, path: Path, toolset: tools.Toolset) -> Cluster | None:
-        """The cluster in `path` if its whole control plane runs, else None."""
+    def attached(cls, path: Path, toolset: tools.Toolset, *, whole: bool = True) -> Cluster | None:
+        """The cluster in `path` if its whole control plane runs, or any part of it, else None."""
         folder = StateFolder(path)
         state = folder.load()
-        if state is None or len(folder.control_plane()) < CONTROL_PLANE_PARTS or not folder.kubeconfig.exists():
+        parts = CONTROL_PLANE_PARTS if whole else 1
+        if state is None or len(folder.control_plane()) < parts or not folder.kubeconfig.exists():
             return None
         return cls(folder, state, toolset)
 
@@ -132,6 +133,26 @@ class Cluster(ClusterViews):
         for group in nodes:
             for name in group.node_names():
                 self.kube.delete("nodes", name)
+
+    def play_launch_times(self, *names: str, scale: float = 1.0, jitter: float = 0.0, drain: bool = False) -> None:
+        """Pods of these InstanceTypes (none named: of all there are) become Ready after the type's launch time.
+
+        scale, jitter, drain: as of `stages.launch_stages`. Again: replaces what was said of these types.
+        """
+        types = [type_ for type_ in self.kube.list("instancetypes") if not names or type_["metadata"]["name"] in names]
+        missing = set(names) - {type_["metadata"]["name"] for type_ in types}
+        if missing:
+            raise LookupError(f"no InstanceType {', '.join(sorted(missing))} to play launch times of")
+        self.kube.apply_all(stages.launch_stages(types, scale=scale, jitter=jitter, drain=drain))
+        if not drain:
+            for type_ in types:
+                self.kube.delete("stages", stages.drain_name(type_["metadata"]["name"]))
+
+    def launch_at_once(self, *names: str) -> None:
+        """The default again, for pods of these types."""
+        for name in names:
+            self.kube.delete("stages", stages.launch_name(name))
+            self.kube.delete("stages", stages.drain_name(name))
 
     def apply(self, what: str | Path | Manifest | Iterable[Manifest], namespace: str | None = None) -> list[Manifest]:
         """Server-side apply of manifests, or of the YAML file or folder at a path."""
@@ -184,23 +205,33 @@ class Cluster(ClusterViews):
         return components.components(self.ports)
 
     def component(self, name: str) -> Component:
-        """A component, or a standby, by its process's name with or without ``hetserve-``."""
-        full = name if name.startswith("hetserve-") else f"hetserve-{name}"
-        every = (*self.components(), *components.standbys(self.ports))
-        return next(component for component in every if component.process == full)
+        """A component, standby or Prometheus, by its process's name with or without ``hetserve-``.
+
+        Raises LookupError with those that exist.
+        """
+        every = {component.process: component for component in self._every_component()}
+        found = every.get(name) or every.get(f"hetserve-{name}")
+        if found is None:
+            raise LookupError(f"no component {name!r}; there are {', '.join(every)}")
+        return found
+
+    def _every_component(self) -> tuple[Component, ...]:
+        return (*self.components(), *components.standbys(self.ports), prometheus.component(self.ports))
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
         """Starts a component unless it runs; `descriptors`: limit of its open files."""
         component = self.component(name)
         if self.running(name):
             return
-        components.write_settings(self.kube, self.folder, component)
+        component.write_settings(self.kube, self.folder)
         command = component.command(self.folder, self.tools, self.ports)
         log = self.folder.log(component.process)
         env = controlplane.environment(self.folder)
         record = spawn(component.process, command, log, env, descriptors=descriptors)
         self.state = self.state.with_process(record)
         self.folder.save(self.state)
+        if component.metrics_port is not None:
+            prometheus.write_target(self.folder, component.process, component.metrics_port)
         if wait:
             self.wait_for_component(name)
 
@@ -226,39 +257,63 @@ class Cluster(ClusterViews):
         for component in self.components():
             path = component.settings_file(self.folder)
             before = path.read_text() if path.exists() else None
-            components.write_settings(self.kube, self.folder, component)
+            component.write_settings(self.kube, self.folder)
             if path.read_text() != before:
                 changed.add(component.name)
         return changed
 
     def running(self, name: str) -> bool:
-        record = self.state.process(self.component(name).process)
-        return record is not None and record.alive()
+        """Whether its process lives, a frozen one too."""
+        return self._process(name) is not None
 
-    def signal_component(self, name: str, number: int) -> None:
-        """Send a signal to a component's process."""
-        record = self.state.process(self.component(name).process)
-        assert record is not None, f"{name} was never started"
-        os.kill(record.pid, number)
+    def frozen(self, name: str) -> bool:
+        record = self._process(name)
+        return record is not None and record.frozen()
+
+    def freeze_component(self, name: str) -> None:
+        """SIGSTOP: it lives, holds what it holds and does nothing. Raises RuntimeError if it does not run."""
+        self._running_process(name).freeze()
+
+    def thaw_component(self, name: str) -> None:
+        """SIGCONT. Raises RuntimeError if it does not run."""
+        self._running_process(name).thaw()
 
     def stop_component(self, name: str) -> None:
         """Sends SIGTERM. Raises AssertionError if the component does not end in time."""
-        record = self.state.process(self.component(name).process)
+        record = self._process(name)
         killed = end([record] if record else [], grace=COMPONENT_GRACE)
         assert not killed, f"{name} did not end within {COMPONENT_GRACE:g} s of SIGTERM"
 
     def kill_component(self, name: str) -> None:
-        record = self.state.process(self.component(name).process)
+        record = self._process(name)
         end([record] if record else [], grace=0)
 
     def restart_component(self, name: str) -> None:
         self.stop_component(name)
         self.start_component(name)
 
+    def start_control_plane(self) -> None:
+        """Starts the parts of the control plane that ended, and waits until it works."""
+        controlplane.start_ended(self.tools, self.folder)
+        self.wait_for_control_plane()
+
+    def _process(self, name: str) -> ProcessRecord | None:
+        """The living process of a component, or of a part of the control plane."""
+        if name in controlplane.PARTS:
+            parts = {record.name: record for record in self.folder.control_plane()}
+            return parts.get(controlplane.PARTS[name])
+        record = self.state.process(self.component(name).process)
+        return record if record is not None and record.alive() else None
+
+    def _running_process(self, name: str) -> ProcessRecord:
+        record = self._process(name)
+        if record is None:
+            raise RuntimeError(f"{name} does not run")
+        return record
+
     def component_logs(self, lines: int = 60) -> dict[str, str]:
         """End of each component's log, by name."""
-        every = (*self.components(), *components.standbys(self.ports))
-        return {c.process: tail(self.folder.log(c.process), lines) for c in every}
+        return {c.process: tail(self.folder.log(c.process), lines) for c in self._every_component()}
 
     @staticmethod
     def _anybody_listens(port: int) -> bool:

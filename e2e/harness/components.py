@@ -27,13 +27,15 @@ CHART: Final = ROOT / "charts" / "hetserve"
 RELEASE: Final = "hetserve"
 TOKEN_SECONDS: Final = 365 * 24 * 3600
 HOST: Final = "127.0.0.1"
+ASK_INTERVAL: Final = "1s"
+"""Prometheus scrapes as often: scenarios have windows of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """One process; its service account and its ConfigMap have its name.
 
-    `replica`: distinguishes processes of one component. `port`: open once it works.
+    `replica`: distinguishes processes of one component. `port`: open once it works. `metrics_port`: serves /metrics.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Component:
     port: int | None = None
     replica: str = ""
     flags: tuple[str, ...] = ()
+    metrics_port: int | None = None
 
     @property
     def process(self) -> str:
@@ -66,13 +69,18 @@ class Component:
     def settings_file(self, folder: StateFolder) -> Path:
         return folder.path / "settings" / f"{self.name}.yaml"
 
+    def write_settings(self, kube: Kube, folder: StateFolder) -> None:
+        """Settings from the component's ConfigMap."""
+        config_map = kube.get("configmaps", self.name, SYSTEM_NAMESPACE)
+        write_whole(self.settings_file(folder), config_map["data"][self.settings_key])
+
 
 def components(ports: Ports) -> tuple[Component, ...]:
     """In the order of their start."""
     return (
-        Component("hetserve-extender", "settings.yaml", f"http://{HOST}:{ports.extender_probe}/readyz", ports.extender),
+        _probed("hetserve-extender", ports.extender_probe, port=ports.extender),
         Component("hetserve-scheduler", "scheduler.yaml", f"https://{HOST}:{ports.scheduler}/readyz"),
-        Component("hetserve-operator", "settings.yaml", f"http://{HOST}:{ports.operator_probe}/readyz"),
+        _probed("hetserve-operator", ports.operator_probe),
     )
 
 
@@ -86,12 +94,19 @@ def standbys(ports: Ports) -> tuple[Component, ...]:
 
 def _standby(name: str, probe: int) -> Component:
     flags = ("--probe-port", str(probe), "--identity", "standby")
-    return Component(name, "settings.yaml", f"http://{HOST}:{probe}/readyz", replica="standby", flags=flags)
+    return _probed(name, probe, replica="standby", flags=flags)
+
+
+def _probed(
+    name: str, probe: int, *, port: int | None = None, replica: str = "", flags: tuple[str, ...] = ()
+) -> Component:
+    ready = f"http://{HOST}:{probe}/readyz"
+    return Component(name, "settings.yaml", ready, port, replica, flags, metrics_port=probe)
 
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
-    """Chart values for components that run as processes."""
-    return {
+    """Chart values for components that run as processes, and for Prometheus beside them, whether it runs or not."""
+    return _measured(ports) | {
         "components": {"enabled": False},
         "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
         "operator": {"probePort": ports.operator_probe},
@@ -100,6 +115,13 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
             "kubeconfig": str(folder.account("hetserve-scheduler")),
         },
     }
+
+
+def _measured(ports: Ports) -> dict[str, Any]:
+    """Where the operator asks for measurements; nothing from a chart that does not know it."""
+    if "metrics" not in yaml.safe_load((CHART / "values.yaml").read_text()):
+        return {}
+    return {"metrics": {"prometheus": {"url": f"http://{HOST}:{ports.prometheus}", "interval": ASK_INTERVAL}}}
 
 
 def install_chart(
@@ -141,12 +163,6 @@ def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = S
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, yaml.safe_dump(config), mode=0o600)
     return path
-
-
-def write_settings(kube: Kube, folder: StateFolder, component: Component) -> None:
-    """Settings from the component's ConfigMap."""
-    config_map = kube.get("configmaps", component.name, SYSTEM_NAMESPACE)
-    write_whole(component.settings_file(folder), config_map["data"][component.settings_key])
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -15,6 +15,8 @@ from harness.processes import tail
 from harness.state import CLUSTER_NAME, StateFolder
 from harness.tools import Toolset
 
+PARTS: Final = {"apiserver": "kube-apiserver", "etcd": "etcd"}
+"""Parts that can be stopped and started by name: their processes."""
 AUDIT_POLICY: dict[str, Any] = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -42,6 +44,7 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
         "kwokControllerBinary": tools["kwok"],
         "kubeAuditPolicy": str(folder.path / "audit-policy.yaml"),
         "disableQPSLimits": True,
+        "enableCRDs": ["Stage"],
     }
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -91,14 +94,27 @@ def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
     """
     folder.kwok.mkdir(parents=True, exist_ok=True)
     write_whole(folder.path / "audit-policy.yaml", yaml.safe_dump(AUDIT_POLICY))
-    settings = folder.path / "kwokctl.yaml"
-    write_whole(settings, yaml.safe_dump(configuration(tools, ports, folder)))
+    write_whole(folder.path / "kwokctl.yaml", yaml.safe_dump(configuration(tools, ports, folder)))
+    _kwokctl(tools, folder, "create", "cluster", "--kubeconfig", str(folder.kubeconfig))
+    folder.kubeconfig.chmod(0o600)
+
+
+def start_ended(tools: Toolset, folder: StateFolder) -> None:
+    """Starts those parts anew that ended. Raises RuntimeError."""
+    running = {record.name for record in folder.control_plane()}
+    for path in folder.kwok_cluster.glob("pids/*.pid"):
+        if path.stem not in running:
+            path.unlink()  # kwokctl takes one that nobody reaped for a running one
+    _kwokctl(tools, folder, "start", "cluster")
+
+
+def _kwokctl(tools: Toolset, folder: StateFolder, *arguments: str) -> None:
     log = folder.log("kwokctl")
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [tools["kwokctl"], "--name", CLUSTER_NAME, "--config", str(settings), "create", "cluster"]
+    command = [tools["kwokctl"], "--name", CLUSTER_NAME, "--config", str(folder.path / "kwokctl.yaml"), *arguments]
     with log.open("wb") as sink:
         kwokctl = subprocess.Popen(
-            [*command, "--kubeconfig", str(folder.kubeconfig)],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -116,7 +132,6 @@ def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
                     kwokctl.wait()
     if kwokctl.returncode:
         raise RuntimeError(f"kwokctl could not start a control plane:\n{tail(log, 15)}")
-    folder.kubeconfig.chmod(0o600)
 
 
 def component_log(folder: StateFolder, name: str) -> Path:

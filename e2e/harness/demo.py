@@ -3,31 +3,38 @@
 python -m harness.demo up       start (or repair) it, apply the samples, show them; it keeps running
 python -m harness.demo status   show them again
 python -m harness.demo down     stop exactly what was started, remove its state
+python -m harness.demo stop|start|kill|freeze|thaw COMPONENT
 """
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import hashlib
+import math
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+import httpx
 from rich.console import Console
 from rich.text import Text
 
-from harness import tools
+from harness import faults, prometheus, tools
 from harness.cluster import Cluster
 from harness.components import ROOT
+from harness.controlplane import PARTS
+from harness.faults import Action, Condition
 from harness.gobuild import ToolError
 from harness.kube import Manifest, Manifests, read_manifests
 from harness.nodes import DEMO
 from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
+from harness.pins import CONTROL_PLANE, PROMETHEUS
 from harness.processes import tail
 from harness.state import StateFolder
 from harness.waiting import Unmet, WaitTimeoutError, wait_until
@@ -36,6 +43,7 @@ from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE
 SAMPLES: Final = ROOT / "manifests" / "samples"
 READY_TIMEOUT: Final = 120.0
 SAY_EVERY: Final = 2.0
+LAUNCH_JITTER: Final = 0.1
 LOGGED: Final = {"extender": {"placementLog": "16Mi"}}
 
 
@@ -54,16 +62,23 @@ class DemoProgress:
         print(f"[{self._clock() - self._started:5.1f} s] {text}", flush=True)
 
 
-def up(state: Path) -> int:
-    """Starts or repairs the demo, and shows it."""
+def up(state: Path, *, with_prometheus: bool = False, launch_scale: float | None = None) -> int:
+    """Starts or repairs the demo, and shows it.
+
+    with_prometheus: beside it. launch_scale: pods are Ready after so many of their type's launch times; None: at once.
+    """
     progress = DemoProgress()
-    toolset = tools.provide(out=sys.stdout)
+    toolset = tools.provide((*CONTROL_PLANE, PROMETHEUS) if with_prometheus else CONTROL_PLANE, out=sys.stdout)
     cluster = _control_plane(state, toolset, progress)
     try:
         _kubectl_beside(cluster)
         cluster.add_nodes(*DEMO)
         progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in DEMO)}")
+        if with_prometheus:
+            cluster.start_component(prometheus.NAME)
+            progress.say(f"Prometheus answers on port {cluster.ports.prometheus}")
         _hetserve(cluster, progress)
+        _launch_times(cluster, launch_scale)
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(SAMPLES))
         progress.say(f"applied {', '.join(path.name for path in sorted(SAMPLES.glob('*.yaml')))}")
         _wait_for_services(cluster, progress)
@@ -112,6 +127,21 @@ def _hetserve(cluster: Cluster, progress: DemoProgress) -> None:
             cluster.kill_component(component.name)
             cluster.start_component(component.name)
     progress.say("hetserve is installed: extender, scheduler and operator are ready")
+
+
+def _launch_times(cluster: Cluster, scale: float | None) -> None:
+    """Applies the samples' InstanceTypes first, so that no pod of theirs is Ready sooner."""
+    if not cluster.kube.serves("stages"):
+        if scale is not None:
+            raise DemoError("this demo is of an earlier version and plays no launch times: `make demo-down` first")
+        return
+    types = [d for d in read_manifests(*sorted(SAMPLES.glob("*.yaml"))) if d["kind"] == "InstanceType"]
+    names = [type_["metadata"]["name"] for type_ in types]
+    if scale is None:
+        cluster.launch_at_once(*names)
+    else:
+        cluster.apply(types)
+        cluster.play_launch_times(*names, scale=scale, jitter=LAUNCH_JITTER)
 
 
 def _services(cluster: Cluster) -> Manifests:
@@ -181,7 +211,8 @@ def show(cluster: Cluster) -> None:
     console.print()
     console.print(gpu_picture(rows))
     console.print(Text(sharing(rows)))
-    console.print(Text(f"Queues: {queue_line(cluster.extender('/metrics').text, gated)}"))
+    console.print(Text(f"Queues: {_queues(cluster, gated)}"))
+    console.print(Text(f"Processes: {faults.conditions_line(cluster)}"))
     console.print()
     state = _short(cluster.folder.path)
     kubectl = f"KUBECONFIG={state}/kubeconfig {state}/bin/kubectl"
@@ -192,8 +223,16 @@ def show(cluster: Cluster) -> None:
     console.print(Text(f"               {hetserve} {play}"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
     console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
+    if cluster.running(prometheus.NAME):
+        console.print(Text(f"Prometheus:    http://127.0.0.1:{cluster.ports.prometheus}"))
     console.print(Text(f"Logs:          {state}/logs"))
     console.print(Text("Stop it:       make demo-down", style="bold"))
+
+
+def _queues(cluster: Cluster, gated: int) -> str:
+    if (now := faults.condition(cluster, "extender")) is not Condition.RUNS:
+        return f"unknown, the extender {now}"
+    return queue_line(cluster.extender("/metrics").text, gated)
 
 
 def _short(path: Path) -> Path:
@@ -202,16 +241,32 @@ def _short(path: Path) -> Path:
 
 
 def status(state: Path) -> int:
-    toolset = tools.find()
-    cluster = Cluster.attached(state, toolset) if toolset else None
-    if cluster is None:
-        print("no demo runs here; `make demo` starts one", file=sys.stderr)
-        return 1
-    try:
+    """Shows the demo. Raises DemoError."""
+    with _attached(state) as cluster:
+        if any(faults.condition(cluster, part) is not Condition.RUNS for part in PARTS):
+            raise DemoError(f"the control plane cannot answer: {faults.conditions_line(cluster)}")
         show(cluster)
-    finally:
-        cluster.kube.close()
     return 0
+
+
+def act(state: Path, action: Action, name: str) -> int:
+    """Stops, starts, kills, freezes or thaws a component. Raises DemoError."""
+    with _attached(state) as cluster:
+        if (action, name) == (Action.START, prometheus.NAME):
+            cluster.tools = tools.provide((*CONTROL_PLANE, PROMETHEUS), out=sys.stdout)
+        print(faults.act(cluster, action, name))
+    return 0
+
+
+@contextmanager
+def _attached(state: Path) -> Iterator[Cluster]:
+    """The running demo, whatever of it runs. Raises DemoError."""
+    toolset = tools.find()
+    cluster = Cluster.attached(state, toolset, whole=False) if toolset else None
+    if cluster is None:
+        raise DemoError("no demo runs here; `make demo` starts one")
+    with closing(cluster.kube):
+        yield cluster
 
 
 def down(state: Path) -> int:
@@ -236,18 +291,61 @@ def _one_at_a_time(state: Path) -> Iterator[None]:
         yield
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m harness.demo", description="A demo of hetserve on a real control plane."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    starts = commands.add_parser("up", help="start (or repair) it, apply the samples, show them; it keeps running")
+    starts.add_argument("--prometheus", action="store_true", help="run Prometheus beside it")
+    starts.add_argument(
+        "--launch-times",
+        type=_scale,
+        metavar="SCALE",
+        help="pods are Ready after SCALE times the launchTime of their type (1: as declared); else at once",
+    )
+    commands.add_parser("status", help="show them again")
+    commands.add_parser("down", help="stop exactly what was started, remove its state")
+    for action in Action:
+        acts = commands.add_parser(action, help=faults.HELP[action], description=faults.HELP[action])
+        acts.add_argument("component", choices=faults.NAMES, metavar="COMPONENT", help=", ".join(faults.NAMES))
+    return parser
+
+
+def _scale(text: str) -> float:
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = math.nan
+    if not 0 <= scale < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number of 0 or more")
+    return scale
+
+
+def _run(state: Path, given: argparse.Namespace) -> int:
+    match given.command:
+        case "up":
+            return up(state, with_prometheus=given.prometheus, launch_scale=given.launch_times)
+        case "status":
+            return status(state)
+        case "down":
+            return down(state)
+        case action:
+            return act(state, Action(action), given.component)
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Returns 0, or 1 after an error on stderr."""
-    commands = {"up": up, "down": down, "status": status}
-    if len(arguments) != 1 or arguments[0] not in commands:
-        print(f"usage: python -m harness.demo {'|'.join(commands)}", file=sys.stderr)
-        return 2
+    """Returns 0, or 1 after an error on stderr. Raises SystemExit(2) for arguments that do not fit."""
+    given = _parser().parse_args(arguments)
     state = Path(os.environ.get("HETSERVE_DEMO_DIR", ROOT / ".demo")).resolve()
     try:
         with _one_at_a_time(state):
-            return commands[arguments[0]](state)
-    except (DemoError, ToolError, WaitTimeoutError, RuntimeError, OSError) as error:
+            return _run(state, given)
+    except (ToolError, AssertionError, RuntimeError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except httpx.HTTPError as error:
+        print(f"demo: {error}; is something that must answer stopped or frozen? See `status`", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("demo: interrupted; `make demo` goes on from here, `make demo-down` removes it", file=sys.stderr)

@@ -15,7 +15,9 @@ from harness import tools
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.nodes import BOTH
+from harness.pins import EVERY_MODULE
 from harness.processes import ProcessRecord
+from harness.prometheus import Prometheus
 from harness.reaper import dismiss, watch
 from harness.state import sweep
 from harness.view import ClusterViews
@@ -43,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def toolset() -> tools.Toolset:
     """Not built here: a build exceeds a test's time limit."""
-    found = tools.find()
+    found = tools.find(tuple(EVERY_MODULE.values()))
     if found is None:
         pytest.fail("the control plane's binaries are not built yet: run `make tools` first", pytrace=False)
     return found
@@ -106,6 +108,16 @@ def components_running(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture
+def prometheus(request: pytest.FixtureRequest) -> Iterator[Prometheus]:
+    """Prometheus without data beside the test's cluster; stopped afterwards."""
+    running = Prometheus(_cluster_of(request))
+    running.start(empty=True)
+    yield running
+    if "own_cluster" not in request.fixturenames:  # removed as a whole
+        running.stop()
+
+
+@pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace for one test; deleted afterwards."""
     views = _cluster_of(request)
@@ -123,12 +135,12 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
         _empty(views, name)
 
 
-def _cluster_of(request: pytest.FixtureRequest) -> ClusterViews:
+def _cluster_of(request: pytest.FixtureRequest) -> Cluster:
     for name in CLUSTER_FIXTURES:
         if name in request.fixturenames:
             found: Cluster = request.getfixturevalue(name)
             return found
-    raise LookupError(f"the namespace fixture needs one of {', '.join(CLUSTER_FIXTURES)} beside it")
+    raise LookupError(f"this fixture needs one of {', '.join(CLUSTER_FIXTURES)} beside it")
 
 
 def _empty(views: ClusterViews, namespace: str) -> None:

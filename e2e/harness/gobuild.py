@@ -20,7 +20,7 @@ from harness.pins import Module, cache_key, linker_flags, version_of
 NEEDED_GO: Final = (1, 26)
 HOW_TO_GET_GO: Final = (
     "install Go 1.26 or newer (https://go.dev/dl) and put it on PATH, or set HETSERVE_TOOLS_DIR to a folder that "
-    "holds kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd, kwok, kwokctl and helm"
+    "holds kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd, kwok, kwokctl, helm and prometheus"
 )
 REPORT_EVERY: Final = 10.0
 
@@ -102,6 +102,8 @@ def _compile(module: Module, compiler: Compiler, into: Path, log: Path, *, headi
     expected = expected_seconds(module)
     print(f"{heading} building {names} {version} (about {_spoken(expected)} when cold)", file=out, flush=True)
     flags = ["-trimpath", "-buildvcs=false", "-ldflags", linker_flags(module, version)]
+    if module.tags:
+        flags += ["-tags", ",".join(module.tags)]
     with log.open("w") as sink:
         process = subprocess.Popen(
             [compiler.program, "build", *flags, "-o", f"{into}{os.sep}", "tool"],

@@ -29,8 +29,10 @@ class Ports:
     extender_probe: int
     operator_probe: int
     scheduler: int
-    standby_probe: int = 0  # old state files lack it
+    standby_probe: int = 0  # old state files lack these
     operator_standby_probe: int = 0
+    prometheus: int = 0
+    twin: int = 0
 
     @classmethod
     def block_from(cls, first: int) -> Ports:

@@ -14,6 +14,7 @@ from typing import Final
 
 PROC: Final = Path("/proc")
 POLL: Final = 0.02
+SIGNAL_TIMEOUT: Final = 5.0
 
 # Kept to reap children without warnings.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -39,6 +40,41 @@ class ProcessRecord:
             child.poll()  # reaps
         return runs
 
+    def frozen(self) -> bool:
+        """Whether it is alive and stopped by a signal."""
+        return self.alive() and _run_state(self.pid) == "T"
+
+    def freeze(self) -> None:
+        """SIGSTOP; returns once it stands still."""
+        self._signal_until(signal.SIGSTOP, frozen=True)
+
+    def thaw(self) -> None:
+        """SIGCONT; returns once it runs."""
+        self._signal_until(signal.SIGCONT, frozen=False)
+
+    def _signal_until(self, number: signal.Signals, *, frozen: bool) -> None:
+        if self.alive():
+            os.kill(self.pid, number)
+        deadline = time.monotonic() + SIGNAL_TIMEOUT
+        while self.frozen() is not frozen:
+            if time.monotonic() >= deadline or not self.alive():
+                raise RuntimeError(f"{self.name} ({self.pid}) did not follow {number.name}")
+            time.sleep(POLL)
+
+
+def _fields(stat: str) -> list[str]:
+    """Fields of /proc/PID/stat from the third on; the name before may hold blanks and parentheses."""
+    return stat.rpartition(")")[2].split()
+
+
+def _run_state(pid: int) -> str:
+    """One letter as of ps: R, S, T (stopped), Z (ended, not reaped); empty: gone."""
+    try:
+        return _fields(PROC.joinpath(str(pid), "stat").read_text())[0]
+    except (FileNotFoundError, ProcessLookupError):
+        asked = subprocess.run(["/bin/ps", "-o", "stat=", "-p", str(pid)], check=False, capture_output=True, text=True)
+        return asked.stdout.strip()[:1]
+
 
 def start_mark(pid: int) -> str | None:
     """Start of the process as text unique across reboots."""
@@ -52,7 +88,7 @@ def start_mark(pid: int) -> str | None:
         stat = PROC.joinpath(str(pid), "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = stat.rpartition(")")[2].split()  # the name may hold blanks and parentheses
+    fields = _fields(stat)
     if fields[0] in "ZX":
         return None
     boot = PROC.joinpath("sys", "kernel", "random", "boot_id").read_text().strip()
@@ -102,11 +138,12 @@ def spawn(
 
 
 def end(records: Iterable[ProcessRecord], grace: float) -> list[str]:
-    """SIGTERM, then SIGKILL after `grace` seconds; names of those killed."""
+    """SIGTERM, then SIGKILL after `grace` seconds; names of those killed. A frozen one is thawed to hear it."""
     running = [record for record in records if record.alive()]
     if grace > 0:
         for record in running:
             _signal(record, signal.SIGTERM)
+            _signal(record, signal.SIGCONT)
         running = _still_alive(running, grace)
     for record in running:
         _signal(record, signal.SIGKILL)

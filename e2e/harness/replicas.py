@@ -51,7 +51,7 @@ def replicas(cluster: Cluster, pods: list[str]) -> Iterator[list[Replica]]:
 
 def start(cluster: Cluster, pod: str, port: int, probe: int) -> Replica:
     component = cluster.component("extender")
-    components.write_settings(cluster.kube, cluster.folder, component)
+    component.write_settings(cluster.kube, cluster.folder)
     program = str(Path(sys.executable).parent / component.name)
     command = [program, "--config", str(component.settings_file(cluster.folder)), "--host", components.HOST]
     command += ["--kubeconfig", str(cluster.folder.account(component.name))]

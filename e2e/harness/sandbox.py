@@ -50,6 +50,7 @@ class Sandbox:
         for kind in ("inferenceservices", "deployments"):
             for item in self.kube.list(kind, self.namespace):
                 self.kube.delete(kind, item["metadata"]["name"], self.namespace)
+        self.cluster.launch_at_once(*self._types)
         for name in self._types:
             self.kube.delete("instancetypes", name)
         self.wait_for_pods_gone()
@@ -84,6 +85,10 @@ class Sandbox:
         }
         self.cluster.apply(builders.instance_type(kind, spec | dict(overrides or {})))
         return kind
+
+    def play_launch_times(self, *, scale: float = 1.0, jitter: float = 0.0, drain: bool = False) -> None:
+        """From now on pods of the types applied so far are Ready after their launch times (`stages.launch_stages`)."""
+        self.cluster.play_launch_times(*self._types, scale=scale, jitter=jitter, drain=drain)
 
     # Models and services
 

@@ -3,7 +3,9 @@
 STATE/state.json         ports, owner, processes
 STATE/kubeconfig         the administrator's
 STATE/accounts/NAME      one kubeconfig per service account
+STATE/settings/NAME.yaml the components' settings
 STATE/logs/NAME.log      the components' output
+STATE/prometheus/        its targets, a file for each, and its data
 STATE/kwok/              etcd's data and the logs of the control plane
 """
 

@@ -25,6 +25,9 @@ class Toolset:
     paths: Mapping[str, Path]
 
     def __getitem__(self, name: str) -> str:
+        """Raises ToolError for a binary that nobody built."""
+        if name not in self.paths:
+            raise ToolError(f"{name} is not built yet: run `make tools` first")
         return str(self.paths[name])
 
 
@@ -111,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         print(f"no module {', '.join(unknown)}; there are {', '.join(EVERY_MODULE)}", file=sys.stderr)
         return 2
-    modules = [EVERY_MODULE[name] for name in arguments] or list(CONTROL_PLANE)
+    modules = [EVERY_MODULE[name] for name in arguments] or list(EVERY_MODULE.values())
     try:
         tools = provide(modules)
     except ToolError as error:

@@ -9,7 +9,8 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
+from hetserve.reconcile.staging import Instances, Limits, hourly_cost
+from hetserve.reconcile.transition import next_counts
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 from hetserve_operator.testing import SimulatedOperator, path_of
@@ -158,7 +159,10 @@ async def test_pods_of_a_type_whose_price_is_gone_block_growth_and_are_said() ->
 def test_a_missing_price_is_not_zero() -> None:
     holdings = {"a": Instances(2, 2, 0, None), "b": Instances(0, 0, 0, MicroDollarsPerHour(1))}
     assert hourly_cost(holdings) is None
-    assert staged_counts({"b": 5}, holdings, MicroDollarsPerHour(100)) == {"b": 0}
+    stage = next_counts(
+        {"b": 5}, holdings, Limits(MicroDollarsPerHour(100)), lambda counts: float(sum(counts.values()))
+    )
+    assert stage.counts == {"a": 0, "b": 0}, "what costs nobody knows how much goes before anything is added"
     assert hourly_cost({"a": Instances(2, 0, 0, None)}) == 0
 
 

@@ -11,9 +11,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hetserve.base.units import MicroDollarsPerHour, parse_money
+from hetserve.base.units import parse_money
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.staging import Instances, staged_counts
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
 from hetserve_operator.testing import CrashError, SimulatedOperator, path_of
@@ -172,44 +171,3 @@ def _declare(budget: str, types: list[str], raw: Json) -> None:
 
 def _cost(sim: SimulatedOperator) -> int:
     return sum(PRICES[pod["metadata"]["labels"]["hetserve.io/instance-type"]] for _, pod in sim.cluster.pods())
-
-
-COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 6))
-HOLDINGS = st.dictionaries(
-    st.sampled_from("abcd"),
-    st.builds(
-        Instances,
-        st.integers(0, 6),
-        st.integers(0, 6),
-        st.integers(0, 3),
-        st.integers(1, 500).map(MicroDollarsPerHour),
-    ),
-)
-
-
-@given(COUNTS, HOLDINGS, st.integers(0, 5000))
-def test_staging_only_grows_what_the_budget_holds_and_never_beyond_the_plan(
-    desired: dict[str, int], holdings: dict[str, Instances], budget: int
-) -> None:
-    staged = staged_counts(desired, holdings, MicroDollarsPerHour(budget))
-    assert staged.keys() == desired.keys()
-    grown = False
-    for name, count in staged.items():
-        have = holdings.get(name, Instances())
-        assert count <= desired[name]
-        assert count >= min(desired[name], have.replicas), "a shrink goes no further than the plan"
-        grown |= count > max(have.replicas, have.live)
-    names = {*desired, *holdings}
-    cost = sum(
-        (max(staged.get(n, 0), h.replicas, h.live) + h.terminating) * (h.price or 0)
-        for n in names
-        for h in [holdings.get(n, Instances())]
-    )
-    assert not grown or cost <= budget
-
-
-@given(COUNTS, st.integers(1, 500))
-def test_staging_gives_the_whole_plan_once_everything_else_is_gone(desired: dict[str, int], price: int) -> None:
-    holdings = {n: Instances(0, 0, 0, MicroDollarsPerHour(price)) for n in desired}
-    budget = MicroDollarsPerHour(price * sum(desired.values()))
-    assert staged_counts(desired, holdings, budget) == desired

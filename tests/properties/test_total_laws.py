@@ -32,7 +32,7 @@ from hetserve.testing.planning_strategies import (
 WORSE = 1 + GAP + 1e-6
 NEVER = 1 + 1e-6
 
-some = settings(max_examples=60)
+some = settings(max_examples=60, deadline=None)
 few = settings(max_examples=25, deadline=None)
 TOTALS = ("flow", "ilp", "greedy")
 

@@ -23,13 +23,16 @@ Json = dict[str, Any]
 class Controllers:
     """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server.
 
-    books_compute: False: the extender is of before compute was booked.
+    books_compute: False: the extender is of before compute was booked. launch_ticks: stages from bound to ready.
+    never_ready: types whose instances do not become ready. terminating_ticks: stages from deleted to gone.
     """
 
     def __init__(self, api: FakeApiServer) -> None:
         self.api = api
         self.made = 0
         self.terminating_ticks = 1
+        self.launch_ticks = 0
+        self.never_ready: set[str] = set()
         self.books_compute = True
 
     def tick(self) -> None:
@@ -82,8 +85,15 @@ class Controllers:
 
     def _start(self) -> None:
         for path, pod in self.pods():
-            if pod["spec"].get("nodeName") and not pod["status"].get("conditions"):
+            if not pod["spec"].get("nodeName") or pod["status"].get("conditions"):
+                continue
+            waited = pod["metadata"].setdefault("launching", 0)
+            pod["metadata"]["launching"] = waited + 1
+            kind = (pod["metadata"].get("labels") or {}).get(names.LABEL_INSTANCE_TYPE)
+            serves = waited >= self.launch_ticks and kind not in self.never_ready
+            if serves:
                 pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+            if serves or waited < self.launch_ticks:
                 self.api.touch(path)
 
     def _bind(self) -> None:
@@ -137,11 +147,15 @@ class Controllers:
         return alike and sum(other.booked_compute for other in (request, *there)) <= WHOLE_COMPUTE
 
     def _roll(self, path: str, deployment: Json) -> None:
-        """maxSurge 0, maxUnavailable 1: an old pod goes only while every other one is ready."""
+        """maxSurge 0, maxUnavailable 1: an old pod goes only while every other one is ready.
+
+        Of a smaller count, those without a node go first, then those that are not ready, as a ReplicaSet chooses.
+        """
         spec, digest = deployment["spec"], _hash(deployment["spec"]["template"])
         live = [(p, pod) for p, pod in self.pods(deployment) if "deletionTimestamp" not in pod["metadata"]]
         old = [(p, pod) for p, pod in live if pod["metadata"]["labels"]["pod-template-hash"] != digest]
-        for victim, _ in [*old, *live][: max(0, len(live) - spec["replicas"])]:
+        victims = sorted(live, key=lambda one: (_age(one[1]), one not in old))
+        for victim, _ in victims[: max(0, len(live) - spec["replicas"])]:
             self._delete_pod(victim)
         if old and len(live) <= spec["replicas"] and sum(_ready(pod) for _, pod in live) == spec["replicas"]:
             self._delete_pod(old[0][0])
@@ -203,6 +217,11 @@ def _owner(raw: Json) -> str | None:
 def _controlled_by(kind: str, raw: Json) -> Json:
     meta = raw["metadata"]
     return {"kind": kind, "name": meta["name"], "uid": meta["uid"], "controller": True}
+
+
+def _age(pod: Json) -> int:
+    """0: without a node; 1: not ready; 2: ready."""
+    return 2 if _ready(pod) else int(bool(pod["spec"].get("nodeName")))
 
 
 def _ready(pod: Json) -> bool:

@@ -86,10 +86,14 @@ class SimulatedOperator:
             return False
         return True
 
+    async def look_all(self) -> bool:
+        """Reconciles every service; False if one failed."""
+        keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items(INFERENCE_SERVICE.plural)]
+        return all([await self.look(key) for key in keys])
+
     async def round(self) -> bool:
         """Reconciles every service, then moves the cluster by one stage and the clock by a second."""
-        keys = [Key(path.split("/")[-3], path.split("/")[-1]) for path, _ in self.api.items(INFERENCE_SERVICE.plural)]
-        well = all([await self.look(key) for key in keys])
+        well = await self.look_all()
         self.cluster.tick()
         self.clock += 1.0
         return well

@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.catalogue.binding import BINDING
 from mutants.catalogue.compute import COMPUTE
+from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -17,6 +18,7 @@ from mutants.catalogue.scaling import SCALING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.totals import TOTALS
 from mutants.catalogue.twin import TWIN
 
 MUTANTS: Final = (
@@ -33,6 +35,8 @@ MUTANTS: Final = (
     *FLOW,
     *SCALING,
     *SERVICE_SPEC,
+    *TOTALS,
+    *DEMAND,
     *TWIN,
 )
 

@@ -9,7 +9,7 @@ from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import QPS, Millionths, parse_duration, parse_money
+from hetserve.base.units import QPS, Millionths, Seconds, parse_duration, parse_money
 from hetserve.demand import BatchMix
 from hetserve.planning.offers import Offer, Unplannable, alone, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
@@ -25,12 +25,13 @@ class TypeFacts:
 
     running: its instances, without those that larger ones are to replace and find no place for. room: further ones; on
     a GPU type, healthy GPUs with the memory and without this model; on a CPU type, nodes on which one fits; None:
-    unknown. pool: of new instances.
+    unknown. pool: of new instances. launch_time: as observed; None: as declared.
     """
 
     running: int = 0
     room: int | None = None
     pool: str | None = None
+    launch_time: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def build_problem(
         service=service.metadata.name,
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
-        mix=_mix(service),
+        mix=mix_of(service),
         types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), sharing) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
@@ -110,7 +111,8 @@ def _no_load(*, measured: bool) -> str:
     )
 
 
-def _mix(service: InferenceService) -> BatchMix:
+def mix_of(service: InferenceService) -> BatchMix:
+    """The batch sizes that a service is planned for."""
     load = service.spec.load
     if load is None or not load.batch_sizes:
         return BatchMix.single()
@@ -132,7 +134,7 @@ def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:
         max_instances=min(limits) if limits else None,
         min_instances=offer.type.spec.min_instances,
         running=facts.running,
-        launch_time=parse_duration(offer.type.spec.launch_time),
+        launch_time=parse_duration(offer.type.spec.launch_time) if facts.launch_time is None else facts.launch_time,
         demand=offer.demand,
         pool=facts.pool,
         gpu=offer.gpu,

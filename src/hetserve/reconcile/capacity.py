@@ -1,7 +1,8 @@
 """Counts how many instances of each type run, and how many more fit, for one service, as nodes and pods change.
 
-- A service's own bound pods count as running even while they terminate, so that a rollout does not look like lost
-  capacity. Those that a rollout would replace by instances that book more count only as far as these find a place.
+- A service's own bound pods count as running, and the place of one that terminates as room: a rollout does not look
+  like lost capacity, and what is going does not look as if it stayed. Those that a rollout would replace by instances
+  that book more count only as far as these find a place.
 - Waiting pods reserve nothing: only the service that loses a place plans again.
 - A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
 - A GPU has room as the extender's ledger says: memory and compute for an instance that declares both, an idle GPU for
@@ -121,21 +122,32 @@ class Capacity:
         own, strangers: pods with the service's label, as just read. They count instead of those remembered. declaring:
         pods of these kinds that declare no compute will: shared instances that are replaced do not wait for them.
         """
-        running = Counter(pod.instance_type for pod in own if pod.node is not None)
+        bound = [pod for pod in own if pod.node is not None]
+        running = Counter(pod.instance_type for pod in bound if not pod.terminating)
+        going = Counter(pod.instance_type for pod in bound if pod.terminating)
         special = self._special(service, model, (*own, *strangers))
         types: dict[str, TypeFacts] = {}
         for offer in offers:
-            outgrown = {pod.uid for pod in own if pod.instance_type == offer.name and is_outgrown(pod, offer)}
+            name, outgrown = offer.name, {p.uid for p in own if p.instance_type == offer.name and is_outgrown(p, offer)}
             if not outgrown:
-                types[offer.name] = TypeFacts(running[offer.name], self._room(offer, special))
+                room = self._room(offer, special)
+                types[name] = TypeFacts(running[name], None if room is None else room + going[name])
                 continue
             left = self._special(
                 service, model, (*own, *strangers), gone=outgrown, declaring=declaring if offer.shares else ()
             )
-            most = running[offer.name] - len(outgrown) + (self._room(offer, left) or 0)
-            bound = min(running[offer.name], most)
-            types[offer.name] = TypeFacts(bound, most - bound)
+            most = running[name] + going[name] - len(outgrown) + (self._room(offer, left) or 0)
+            types[name] = TypeFacts(min(running[name], most), most - min(running[name], most))
         return ClusterFacts(types)
+
+    def room(
+        self, service: Service, model: str, offer: Offer, live: Sequence[PodFact], *, gone: Collection[str] = ()
+    ) -> int | None:
+        """Further instances of an offer that fit; None: nothing limits them.
+
+        live: the service's pods and strangers, as just read. gone: UIDs of those that take nothing.
+        """
+        return self._room(offer, self._special(service, model, live, gone=gone))
 
     def _special(
         self,

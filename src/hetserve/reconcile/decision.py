@@ -22,7 +22,7 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import MicroDollarsPerHour, format_money, parse_money
 from hetserve.planning.caps import without_slack_caps
-from hetserve.planning.inputs import build_problem
+from hetserve.planning.inputs import ClusterFacts, build_problem
 from hetserve.planning.offers import Offer, Offers, Unplannable, namespace_of, resolve_offers
 from hetserve.planning.plan import Plan, Trial
 from hetserve.planning.problem import Problem
@@ -30,6 +30,7 @@ from hetserve.planning.registry import has_judge
 from hetserve.planning.tenancy import SharingRule, Tenancy
 from hetserve.planning.work import Done
 from hetserve.reconcile.bookings import as_recorded, booked_types, is_booked_right, recorded_gpus, undeclared_types
+from hetserve.reconcile.launch_times import observed_launch_times
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_record import PlanRecord, kept_record, plan_record, read_record, summary
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
@@ -95,6 +96,12 @@ class PlanDecision:
         budget = None if self.service is None else self.service.spec.budget
         return None if budget is None else parse_money(budget.hourly)
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether the budget is obeyed even where no plan fits it, or none is known."""
+        budget = None if self.service is None else self.service.spec.budget
+        return budget is not None and budget.when_too_low == "Shrink"
+
 
 def decide(world: World, planner: Planner) -> PlanDecision:
     """Decision for the service in a world; calls the planner only if its answer can matter."""
@@ -113,7 +120,7 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     declared = build_problem(service, world.types, world.profiles, None, world.settings, sharing=sharing)
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
-    facts = world.capacity.facts(*asked, declaring=world.declaring)
+    facts = _timed(world, world.capacity.facts(*asked, declaring=world.declaring), service)
     problem = build_problem(service, world.types, world.profiles, facts, world.settings, sharing=sharing)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         reason = declared if isinstance(declared, Unplannable) else problem
@@ -121,13 +128,22 @@ def decide(world: World, planner: Planner) -> PlanDecision:
         return _unplannable(reason, recorded, service, offers)
     stored = {kind: _stored(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
     problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
-    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None)
+    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
     case = _Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute, stays)
     try:
         return _choose(case, planner)
     except Exception as error:
         return _unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
+
+
+def _timed(world: World, facts: ClusterFacts, service: InferenceService) -> ClusterFacts:
+    """With the launch times that this service's instances took. Only MinCost weighs them; the digest has none."""
+    times = observed_launch_times(world.pods) if service.spec.objective == "MinCost" else {}
+    if not times:
+        return facts
+    types = {name: replace(one, launch_time=times.get(name)) for name, one in facts.types.items()}
+    return replace(facts, types=types)
 
 
 def inputs_digest(declared: Problem) -> str:

@@ -44,7 +44,7 @@ def may_use(service: ServiceOutline, found: InstanceType | Broken, *, profiled: 
 
 
 def _all_bound(decision: PlanDecision, world: World) -> bool:
-    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None)
+    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None and not pod.terminating)
     return all(bound[name] >= count for name, count in decision.counts.items())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
-from hetserve.base.units import MiB, MilliCPU, Percent
+from hetserve.base.units import MiB, MilliCPU, Percent, Seconds
 from hetserve.demand.wanted import Wanted, wanted_of
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
@@ -76,7 +77,7 @@ class PodFact:
 
     gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
-    takes of its node is not known then.
+    takes of its node is not known then. launch_time: from its node to Ready; None: not seen.
     """
 
     uid: str
@@ -101,6 +102,7 @@ class PodFact:
     gpus_unknown: bool = False
     unread: str | None = None
     owner: OwnerReference | None = None
+    launch_time: Seconds | None = None
 
     @property
     def booked_compute(self) -> Percent:
@@ -153,7 +155,22 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
         gpus_unknown=node is not None if gpus is None else gpus.gpus_unknown,
         unread=unread,
         owner=pod.controller,
+        launch_time=_launch_time(pod, raw),
     )
+
+
+def _launch_time(pod: Pod, raw: RawObject) -> Seconds | None:
+    """Seconds from its node to Ready; None for a pod that is not Ready, or became Ready more than once."""
+    scheduled, ready = pod.condition("PodScheduled"), pod.condition("Ready")
+    if (scheduled.get("status"), ready.get("status")) != ("True", "True"):
+        return None
+    with suppress(Exception):  # an odd time or status says nothing, and hides nothing else
+        if any(one.get("restartCount") for one in raw["status"].get("containerStatuses") or ()):
+            return None
+        begin, end = (datetime.fromisoformat(str(c["lastTransitionTime"])) for c in (scheduled, ready))
+        seconds = (end - begin).total_seconds()
+        return Seconds(seconds) if seconds >= 0 else None
+    return None
 
 
 def _refusal(pod: Pod) -> str | None:

@@ -18,7 +18,7 @@ from hetserve.reconcile.decision import PlanDecision
 from hetserve.reconcile.deployments.diff import Target
 from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.observed import PodFact
-from hetserve.reconcile.staging import Instances
+from hetserve.reconcile.staging import Instances, Limits
 from hetserve.reconcile.world import RawObject, World
 
 
@@ -41,6 +41,13 @@ def holdings(world: World, decision: PlanDecision, service_uid: str) -> dict[str
     return {name: _holding(name, world, decision, [d for d in ours if type_of(d) == name]) for name in sorted(types)}
 
 
+def limits_of(world: World, decision: PlanDecision) -> Limits:
+    """What may exist of a service at once."""
+    most = {t.metadata.name: n for t in world.types if (n := t.spec.max_instances) is not None}
+    scaling = None if decision.service is None else decision.service.spec.scaling
+    return Limits(decision.budget, most, None if scaling is None else scaling.max_instances)
+
+
 def _deployments(world: World, service_uid: str) -> list[RawObject]:
     """The service's own, and those that an earlier service of its name left: their replicas are paid alike."""
     name = "" if world.service is None else str(world.service["metadata"]["name"])
@@ -53,17 +60,20 @@ def _holding(name: str, world: World, decision: PlanDecision, mine: list[RawObje
     replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
     # A status that lags behind still counts a pod as live that terminates by now; it must not count twice.
     live = max(len(pods) - gone, sum(_reported(d) for d in mine) - gone)
+    placed = sum(p.node is not None and not p.terminating for p in pods)
+    ready = sum(p.ready and p.node is not None and not p.terminating for p in pods)
     price = _price(name, pods, world, decision)
     known = next((t for t in world.types if t.metadata.name == name), None)
     if price is None or known is None:
-        return Instances(replicas, live, gone, price)
+        return Instances(replicas, live, gone, price, placed=placed, ready=ready)
     each = [instance_price(known, held) if (held := _held(p, known)) else price for p in pods]
     # Replicas without a pod yet come as their Deployment asks for them now.
     to_come = max(replicas, live) - (len(pods) - gone)
     dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known))), default=price)
     surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
     paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
-    return Instances(replicas, live, gone, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid))
+    costs = MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid)
+    return Instances(replicas, live, gone, price, *costs, placed, ready)
 
 
 def _held(pod: PodFact, known: InstanceType) -> MiB:

@@ -1,16 +1,14 @@
-"""Computes the replicas of each Deployment for now, so that a change of plan never exceeds the budget.
-
-Shrinks first, then grows into the freed money. A type costs price x (the larger of requested replicas and live pods,
-plus terminating pods): a terminating pod is paid until it is gone, beside its successor. The plan itself fits, so
-the change always completes.
-"""
+"""What a service holds of each type and may hold, in instances and money: the terms of every step of a change."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hetserve.base.units import MicroDollarsPerHour
+
+Counts = Mapping[str, int]
+"""Instances by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +17,7 @@ class Instances:
 
     price: of one instance as declared now; None if its InstanceType is gone. surplus: cost beyond `price` of pods
     that hold more GPU memory than declared now. paid: cost of the existing pods by what they hold; None: the price
-    each.
+    each. placed, ready: live pods that have a node, and that are Ready.
     """
 
     replicas: int = 0
@@ -28,14 +26,47 @@ class Instances:
     price: MicroDollarsPerHour | None = None
     surplus: MicroDollarsPerHour = MicroDollarsPerHour(0)
     paid: MicroDollarsPerHour | None = None
+    placed: int = 0
+    ready: int = 0
+
+    @property
+    def most(self) -> int:
+        """Everything that runs or was requested: replicas may still become pods, and a pod is paid until it is gone."""
+        return max(self.replicas, self.live) + self.terminating
 
     @property
     def committed(self) -> int:
-        """Cost of everything that runs or was requested: requested replicas may still become pods."""
-        return (max(self.replicas, self.live) + self.terminating) * (self.price or 0) + self.surplus
+        """Cost of `most`."""
+        return self.most * (self.price or 0) + self.surplus
+
+    @property
+    def each(self) -> int:
+        """Cost of one of them, rounded up."""
+        return (self.price or 0) - (-self.surplus // max(self.most, 1))
+
+    @property
+    def leaving(self) -> int:
+        """Pods that go without anybody's doing."""
+        return self.terminating + max(0, self.live - self.replicas)
 
 
-def hourly_cost(holdings: Mapping[str, Instances]) -> MicroDollarsPerHour | None:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may exist at once. budget: micro-dollars/h. most: instances by type. total: instances. None: no limit."""
+
+    budget: MicroDollarsPerHour | None = None
+    most: Counts = field(default_factory=dict)
+    total: int | None = None
+
+    def hold(self, cost: int, total: int) -> bool:
+        """Whether a cost and a number of instances are within the limits."""
+        return (self.budget is None or cost <= self.budget) and (self.total is None or total <= self.total)
+
+
+Holdings = Mapping[str, Instances]
+
+
+def hourly_cost(holdings: Holdings) -> MicroDollarsPerHour | None:
     """Cost of the existing pods; None if a price is unknown."""
     total = 0
     for holding in holdings.values():
@@ -46,34 +77,6 @@ def hourly_cost(holdings: Mapping[str, Instances]) -> MicroDollarsPerHour | None
     return MicroDollarsPerHour(total)
 
 
-def exceeds(holdings: Mapping[str, Instances], budget: MicroDollarsPerHour | None) -> bool:
+def exceeds(holdings: Holdings, budget: MicroDollarsPerHour | None) -> bool:
     """Whether what runs or was requested costs more than the budget; types without a price are ignored."""
     return budget is not None and sum(holding.committed for holding in holdings.values()) > budget
-
-
-def staged_counts(
-    desired: Mapping[str, int], holdings: Mapping[str, Instances], budget: MicroDollarsPerHour | None
-) -> dict[str, int]:
-    """Replicas per type for now: at most the desired ones, and all of them once the budget allows.
-
-    desired: the plan's counts. holdings: of every type that has a Deployment or pods, and of every desired one.
-    """
-    if budget is None:
-        return dict(desired)
-    staged = {t: min(count, holdings[t].replicas if t in holdings else 0) for t, count in desired.items()}
-    committed = 0
-    for t in sorted({*desired, *holdings}):
-        have = holdings.get(t, Instances())
-        if max(have.replicas, have.live) + have.terminating and have.price is None:
-            return staged  # an unknown price is not zero
-        committed += have.committed
-    for t in sorted(desired):
-        have = holdings.get(t, Instances())
-        while staged[t] < desired[t] and have.price is not None:
-            # A live pod beyond the replicas is already paid.
-            step = 0 if staged[t] < have.live else have.price
-            if committed + step > budget:
-                break
-            committed += step
-            staged[t] += 1
-    return staged

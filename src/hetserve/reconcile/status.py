@@ -18,12 +18,15 @@ from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.reconcile.staging import Instances, hourly_cost
+from hetserve.reconcile.transition import Stage
 from hetserve.reconcile.world import Json, RawObject
 from hetserve.sanitize import sanitize
 
 _MAX_MESSAGE = 4096
 _MOST_NAMED = 5
-_OWNED = ("observedGeneration", "conditions", "plan", "instances", "reason")
+_MAX_DOING = 1024
+_MOST_STEPS = 10_000
+_OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Seen:
     """Observations for a status, beside the decision.
 
     template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
-    created. crowded: GPUs on which nothing bounds the slow-down of instances.
+    created. crowded: GPUs on which nothing bounds the slow-down of instances. stage: the step towards the plan.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -42,6 +45,7 @@ class Seen:
     foreign_pods: tuple[PodFact, ...] = ()
     failures: tuple[CreationFailure, ...] = ()
     crowded: tuple[CrowdedGpu, ...] = ()
+    stage: Stage | None = None
 
 
 def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: datetime) -> Json:
@@ -69,8 +73,24 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
             {"instanceType": s.instance_type, "desired": s.desired, "bound": s.bound, "ready": s.ready}
             for s in seen.states
         ],
+        "transition": _transition(raw, decision, seen),
         "reason": str(findings[ConditionType.READY].reason),
     }
+
+
+def _transition(raw: RawObject, decision: PlanDecision, seen: Seen) -> Json | None:
+    """The step under way. Steps are instances that start or end; their number grows only while the plan stays."""
+    stage = seen.stage
+    if stage is None or not stage.under_way:
+        return None
+    stored = read_status(raw)
+    before = (
+        stored.get("transition") if decision.record is not None and stored.get("plan") == decision.record.raw else None
+    )
+    known = before.get("of") if isinstance(before, Mapping) else None
+    left = max(1, min(stage.left, _MOST_STEPS))
+    of = max(left, known) if isinstance(known, int) and known <= _MOST_STEPS else left
+    return {"step": of - left + 1, "of": of, "doing": stage.doing[:_MAX_DOING]}
 
 
 def status_changed(raw: RawObject, status: Json) -> bool:
@@ -146,14 +166,16 @@ def _rolled_out(seen: Seen) -> bool:
 def _progressing(decision: PlanDecision, seen: Seen) -> Finding:
     if seen.template is not None:
         return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
-    if not decision.follow:
-        return Finding("False", Reason.NOT_PLANNED, "no feasible plan to roll out; what runs stays")
     if seen.work.refusals:
         return Finding("False", Reason.WRITE_REFUSED, "; ".join(seen.work.refusals))
+    if not decision.follow:
+        stays = "what the budget holds of what runs stays" if decision.shrinks else "what runs stays"
+        return Finding("False", Reason.NOT_PLANNED, f"no feasible plan to roll out; {stays}")
     if _rolled_out(seen):
         return Finding("False", Reason.ROLLED_OUT, "every Deployment is as planned")
     behind = [s.instance_type for s in seen.states if not s.rolled] or ["the Deployments"]
-    return Finding("True", Reason.ROLLING_OUT, f"being brought to the plan: {', '.join(behind)}")
+    doing = f"; {seen.stage.doing}" if seen.stage is not None and seen.stage.under_way else ""
+    return Finding("True", Reason.ROLLING_OUT, f"being brought to the plan: {', '.join(behind)}{doing}")
 
 
 def _within_budget(decision: PlanDecision, seen: Seen) -> Finding:

@@ -5,7 +5,11 @@ Order: record the plan, change Deployments (each fenced before), write the resul
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from hetserve.api.conditions import Reason
+from hetserve.reconcile.budget_cut import within_limits
+from hetserve.reconcile.carrying import ServiceRate
 from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, decide, read_status
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment
 from hetserve.reconcile.deployments.diff import NextWrite, Target, next_cut, next_write
@@ -13,45 +17,39 @@ from hetserve.reconcile.deployments.ownership import is_deleting
 from hetserve.reconcile.deployments.template import TemplateError
 from hetserve.reconcile.fence import fence_first
 from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
+from hetserve.reconcile.making_room import in_the_way
 from hetserve.reconcile.neighbours import CrowdedGpu, crowded_gpus
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.planner import Planner
-from hetserve.reconcile.progress import creation_failures, holdings, type_states
-from hetserve.reconcile.staging import Instances, exceeds, staged_counts
+from hetserve.reconcile.progress import creation_failures, holdings, limits_of, type_states
+from hetserve.reconcile.staging import Counts, Holdings, Limits, exceeds
 from hetserve.reconcile.status import Seen, build_status, status_changed
-from hetserve.reconcile.world import RawObject, Render, Request, Settled, World, WriteStatus
+from hetserve.reconcile.transition import Stage, next_counts
+from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteStatus
 
 
 def step(world: World, planner: Planner) -> Request | Settled:
     """Next request for the service of a world; planner: as in `decide`.
 
     A deleted service gets no writes: the garbage collector removes its Deployments. Nor does one that has no plan to
-    follow while the planner works.
+    follow while the planner works, but for a budget that is exceeded: that is obeyed whatever the planner does.
     """
     raw = world.service
     if raw is None or is_deleting(raw):
         return Settled(interest=NO_INTEREST)
     uid = str(raw["metadata"]["uid"])
     decision = decide(world, planner)
-    if decision.waits:
-        return Settled(interest=WAITS)
     held = holdings(world, decision, uid)
-    targets, template = _targets(decision, held)
-    work = NextWrite()
-    if decision.follow and not decision.fresh:
-        over = exceeds(held, decision.budget)
-        work = NextWrite(template_refusal=template)
-        if template is None:
-            work = next_write(world, targets, uid, over_budget=over)
-        template = work.template_refusal
-        work = fence_first(world, _cut_first(world, decision, held, work, uid), uid)
-        if work.request is not None:
-            return work.request
-    if decision.fresh:
-        work = NextWrite(pending=True)
-    states = type_states(world, decision, targets, uid)
+    move = _moved(world, decision, held, uid)
+    work = fence_first(world, move.work, uid)
+    if work.request is not None:
+        return work.request
+    if decision.waits:
+        return Settled(work.wake_after, WAITS)
+    states = type_states(world, decision, move.targets, uid)
     failures, crowded = creation_failures(world, uid), _crowded(world)
-    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded)
+    template, stage = work.template_refusal, move.stage
+    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded, stage)
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
@@ -75,16 +73,56 @@ def _crowded(world: World) -> tuple[CrowdedGpu, ...]:
     return crowded_gpus(world.capacity, (str(meta.get("namespace") or "default"), str(meta["name"])), world.pods)
 
 
-def _cut_first(
-    world: World, decision: PlanDecision, held: dict[str, Instances], work: NextWrite, uid: str
-) -> NextWrite:
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What is done about the Deployments. stage: the step of a change of plan; None without a plan to follow."""
+
+    work: NextWrite = NextWrite()
+    targets: tuple[Target, ...] = ()
+    stage: Stage | None = None
+
+
+def _moved(world: World, decision: PlanDecision, held: Holdings, uid: str) -> _Move:
+    """Towards the plan that is followed; else within the budget, unless the user wants what runs kept."""
+    if not decision.follow:
+        return _Move(_cut(world, decision, held, uid) if decision.shrinks else NextWrite())
+    manifests = _manifests(decision)
+    if isinstance(manifests, str):
+        cut = NextWrite() if decision.fresh else _cut(world, decision, held, uid)
+        return _Move(replace(cut, template_refusal=manifests))
+    limits, rate = limits_of(world, decision), ServiceRate(world, decision, held)
+    stage = next_counts(decision.counts, held, limits, rate, in_the_way(world, decision, held, manifests, uid))
+    targets = tuple(Target(t, manifests[t], stage.counts[t], n) for t, n in sorted(decision.counts.items()))
+    if decision.fresh:
+        return _Move(NextWrite(pending=True), targets, stage)
+    kept = {t: n for t, n in stage.counts.items() if n > 0 and t not in decision.counts}
+    over = exceeds(held, decision.budget)
+    work = next_write(world, targets, _by_deployment(decision, kept), uid, over_budget=over)
+    return _Move(_cut_first(world, decision, held, work, uid), targets, stage)
+
+
+def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
+    """Deployments of the plan by type, without replicas; or why the template cannot be used."""
+    assert decision.service is not None  # noqa: S101  a plan that is followed was made for a service that can be read
+    try:
+        return {name: desired_deployment(decision.service, decision.offers[name]) for name in decision.counts}
+    except TemplateError as error:
+        return str(error)
+
+
+def _cut(world: World, decision: PlanDecision, held: Holdings, uid: str) -> NextWrite:
+    """What brings the service within its budget, whatever else is known of it."""
+    if not exceeds(held, decision.budget):
+        return NextWrite()
+    limits, rate = Limits(decision.budget), ServiceRate(world, decision, held)
+    counts = within_limits(decision.counts if decision.follow else {}, held, limits, rate)
+    return next_cut(world, _by_deployment(decision, counts), uid)
+
+
+def _cut_first(world: World, decision: PlanDecision, held: Holdings, work: NextWrite, uid: str) -> NextWrite:
     """If the budget is exceeded and an unproven template blocks the work: cut replicas first."""
     blocked = work.template_refusal is not None or work.refusals or isinstance(work.request, Render)
-    if not blocked or not exceeds(held, decision.budget) or decision.service is None:
-        return work
-    service = decision.service.metadata.name
-    staged = staged_counts(decision.counts, held, decision.budget)
-    cut = next_cut(world, {deployment_name(service, name): n for name, n in staged.items()}, uid)
+    cut = _cut(world, decision, held, uid) if blocked else NextWrite()
     return NextWrite(
         cut.request or work.request,
         work.template_refusal,
@@ -94,17 +132,9 @@ def _cut_first(
     )
 
 
-def _targets(decision: PlanDecision, held: dict[str, Instances]) -> tuple[tuple[Target, ...], str | None]:
-    if not decision.follow or decision.service is None:
-        return (), None
-    staged = staged_counts(decision.counts, held, decision.budget)
-    try:
-        return tuple(
-            Target(name, desired_deployment(decision.service, decision.offers[name]), staged[name], final)
-            for name, final in sorted(decision.counts.items())
-        ), None
-    except TemplateError as error:
-        return (), str(error)
+def _by_deployment(decision: PlanDecision, counts: Counts) -> dict[str, int]:
+    assert decision.service is not None  # noqa: S101  the caller has a budget or a plan of it
+    return {deployment_name(decision.service.metadata.name, name): n for name, n in counts.items()}
 
 
 def _write(raw: RawObject, status: dict[str, object], why: str, *, intent: bool = False) -> WriteStatus:

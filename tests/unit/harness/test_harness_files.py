@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from harness import controlplane
-from harness.components import Component, write_account, write_settings
+from harness.components import Component, write_account
 from harness.files import write_whole
 from harness.kube import Kube
 from harness.ports import FIRST, Ports
@@ -36,7 +36,7 @@ def apiserver(said: str) -> Kube:
 
 
 def settings(folder: StateFolder, said: str) -> Path:
-    write_settings(apiserver(said), folder, EXTENDER)
+    EXTENDER.write_settings(apiserver(said), folder)
     return EXTENDER.settings_file(folder)
 
 

@@ -36,6 +36,37 @@ def idle(tmp_path: Path, name: str = "idle", first: str = "pass") -> ProcessReco
     return record
 
 
+def test_a_frozen_process_lives_and_does_nothing_until_it_is_thawed(tmp_path: Path) -> None:
+    record = idle(tmp_path)
+    assert not record.frozen()
+    record.freeze()
+    record.freeze()
+    assert record.frozen()
+    assert record.alive()
+    record.thaw()
+    assert not record.frozen()
+    end([record], grace=0)
+    assert not record.frozen()
+    with pytest.raises(RuntimeError, match=r"idle \(\d+\) did not follow SIGSTOP"):
+        record.freeze()
+
+
+def test_a_frozen_process_still_ends_in_order(tmp_path: Path) -> None:
+    record = idle(tmp_path)
+    record.freeze()
+    assert end([record], grace=10) == []
+    assert not record.alive()
+
+
+def test_nothing_is_frozen_in_place_of_a_process_that_is_gone(bystander: subprocess.Popen[bytes]) -> None:
+    somebody = ProcessRecord("gone", bystander.pid, "another boot/1")
+    with pytest.raises(RuntimeError, match="did not follow SIGSTOP"):
+        somebody.freeze()
+    now = ProcessRecord.of("bystander", bystander.pid)
+    assert now is not None
+    assert not now.frozen()
+
+
 def test_a_process_ends_on_sigterm_and_is_not_reported_as_killed(tmp_path: Path) -> None:
     record = idle(tmp_path)
     assert record.alive()

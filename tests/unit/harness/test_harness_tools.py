@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 from harness import gobuild, tools
 from harness.gobuild import Compiler, ToolError
 from harness.pins import (
-    CONTROL_PLANE,
     ETCD,
+    EVERY_MODULE,
     HELM,
     KUBERNETES,
+    PROMETHEUS,
     Binary,
     Module,
     cache_folder,
@@ -44,11 +46,12 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_pinned_versions_are_those_of_the_go_mod_files() -> None:
-    assert {module.name: version_of(module) for module in CONTROL_PLANE} == {
+    assert {module.name: version_of(module) for module in EVERY_MODULE.values()} == {
         "etcd": "v3.6.16",
         "kwok": "v0.8.0",
         "helm": "v4.3.0",
         "kubernetes": "v1.35.4",
+        "prometheus": "v0.313.5",
     }
 
 
@@ -98,6 +101,11 @@ def test_the_cache_key_changes_with_the_compiler_and_the_platform() -> None:
     }
     assert len(keys) == 4
     assert all(key.startswith("etcd-v3.6.16-") for key in keys)
+
+
+def test_the_cache_key_changes_with_the_build_tags() -> None:
+    untagged = replace(PROMETHEUS, tags=())
+    assert cache_key(PROMETHEUS, "go1.26.8", "linux/amd64") != cache_key(untagged, "go1.26.8", "linux/amd64")
 
 
 @pytest.mark.parametrize(
@@ -173,6 +181,17 @@ def test_a_build_puts_the_binary_under_its_own_name_and_runs_once(tmp_path: Path
     assert (tmp_path / "calls").read_text().count("\n") == 1
     assert "[1/1] building etcd v3.6.16 (about " in out.getvalue()
     assert "[1/1] built etcd in " in out.getvalue()
+
+
+def test_a_build_gets_the_tags_of_its_module(tmp_path: Path) -> None:
+    compiler = fake_go(tmp_path, 'echo "$@" >> "$(dirname "$0")/calls"; echo "built" > "$9/prometheus"')
+    gobuild.build(PROMETHEUS, cache_folder(), compiler, heading="", out=io.StringIO())
+    assert " -tags remove_all_sd " in (tmp_path / "calls").read_text()
+
+
+def test_a_binary_that_nobody_built_is_named() -> None:
+    with pytest.raises(ToolError, match="prometheus is not built yet: run `make tools` first"):
+        tools.Toolset({})["prometheus"]
 
 
 def test_a_failed_build_shows_the_end_of_its_log_keeps_it_and_leaves_no_half_result(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from hetserve.base.units import MicroDollarsPerHour, parse_money
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.staging import Instances, hourly_cost, staged_counts
+from hetserve.reconcile.staging import Instances, Limits, hourly_cost
+from hetserve.reconcile.transition import next_counts
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node
 from hetserve_operator.testing import SimulatedOperator, path_of
@@ -72,7 +73,8 @@ async def test_the_condition_says_what_pods_of_another_size_cost() -> None:
 def test_what_is_paid_beyond_the_price_of_today_is_not_spent_again(surplus: int, staged: int) -> None:
     price = MicroDollarsPerHour(72)
     held = {"g": Instances(2, 2, 0, price, MicroDollarsPerHour(surplus), MicroDollarsPerHour(144 + surplus))}
-    assert staged_counts({"g": 4}, held, MicroDollarsPerHour(300)) == {"g": staged}
+    stage = next_counts({"g": 4}, held, Limits(MicroDollarsPerHour(300)), lambda counts: float(sum(counts.values())))
+    assert stage.counts == {"g": staged}
     assert hourly_cost(held) == 144 + surplus
 
 

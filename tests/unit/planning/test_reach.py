@@ -68,6 +68,15 @@ def test_the_most_within_reach_keeps_what_runs_where_it_may_not_go() -> None:
     assert (held["r5n.large"], held["g4dn.xlarge"]) == (4, 2)
 
 
+def test_the_most_within_reach_has_the_least_total_though_some_idle() -> None:
+    """The one large instance serves batch 10: beyond some small ones, more carry no more."""
+    types = [option("large", "1", line(0, 10), max_instances=1), option("small", "0.1", line(0, 40))]
+    mix = BatchMix.of([(1, 3), (10, 1)])
+    made = most_within_reach(min_cost(types, 900, mix=mix, slo_ms=200, least_total=9, most_total=12))
+    assert made.feasible, made.message
+    assert dict(made.counts) == {"large": 1, "small": 8}
+
+
 def test_without_any_bound_the_answer_is_in_words() -> None:
     free = replace(BEYOND, types=tuple(replace(o, max_instances=3) for o in BEYOND.types[1:]) + BEYOND.types[:1])
     made = most_within_reach(free)
@@ -130,8 +139,8 @@ def test_only_what_decides_the_capacity_does() -> None:
 
 
 def test_counts_that_cannot_serve_every_batch_hold_nothing() -> None:
-    assert capacity_of(BEYOND, (("t3.xlarge", 5),)).held == 0
-    assert capacity_of(BEYOND, ()).held == 0
+    assert capacity_of(BEYOND, (("t3.xlarge", 5),)).held == QPS(0.0)
+    assert capacity_of(BEYOND, ()).held == QPS(0.0)
 
 
 def test_too_many_instances_to_try_and_a_quick_answer_are_not_tried_and_say_less() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import QPS, MiB
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
@@ -99,7 +99,7 @@ def test_hetsevs_planners_name_the_total_and_what_it_carries(planner: str) -> No
 
 
 def test_a_least_total_that_the_budget_does_not_buy_is_too_dear() -> None:
-    made = plan(replace(LOAD, least_total=20, budget=900_000))
+    made = plan(replace(LOAD, least_total=20, budget=MicroDollarsPerHour(900_000)))
     assert (made.feasible, made.reason) == (False, Reason.BUDGET_TOO_LOW)
     assert "no mix with at least 20 instances in all (minInstances)" in made.message
     dear = plan(min_cost(hetsev_types(), 20, least_total=20, budget="0.9"), "ilp")

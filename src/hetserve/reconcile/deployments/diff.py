@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.reconcile.api_messages import ApiRefusal, RefusalCause
 from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_replicas
 from hetserve.reconcile.deployments.managed_fields import handed_over
 from hetserve.reconcile.deployments.ownership import (
@@ -38,6 +37,8 @@ from hetserve.reconcile.world import (
     World,
 )
 
+_KEPT: Final = "no plan holds the others any more"
+_CUT: Final = "the budget holds no more"
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """Set by `kubectl rollout restart`; kept, since removing it would restart the pods again."""
 
@@ -67,21 +68,25 @@ class NextWrite:
     pending: bool = field(default=False)
 
 
-def next_write(world: World, targets: tuple[Target, ...], service_uid: str, *, over_budget: bool = False) -> NextWrite:
-    """The first write that brings the Deployments closer to the targets. over_budget: what runs exceeds the budget.
+def next_write(
+    world: World, targets: tuple[Target, ...], kept: Mapping[str, int], service_uid: str, *, over_budget: bool = False
+) -> NextWrite:
+    """The first write that brings the Deployments closer to the targets.
 
-    Order: render manifests, delete Deployments outside the plan, shrink, then the rest. A Deployment that cannot be
-    created blocks only deletions, see `_deletes_beside`.
+    kept: replicas for now of Deployments outside the plan that stay a while. over_budget: what runs exceeds the budget.
+    Order: render manifests, delete other Deployments outside the plan, shrink, then the rest. The API server's denial
+    of one Deployment stops none of the others.
     """
     renders = {target.name: _render(world, target) for target in targets}
     for refusal in (r for r in renders.values() if isinstance(r, str)):
         return NextWrite(template_refusal=refusal)
     asked = {name: r for name, r in renders.items() if isinstance(r, Render)}
-    denied = [world.refused[r.key] for r in asked.values() if r.key in world.refused]
+    denied = [r for r in asked.values() if r.key in world.refused]
     writes: list[Request] = list(asked.values())
     live = {str(d["metadata"]["name"]): d for d in world.deployments}
     if len(denied) == len(asked):
-        writes += _deletions(world, {t.name for t in targets}, service_uid) if _deletes_beside(denied) else []
+        writes += _deletions(world, {*(t.name for t in targets), *kept}, service_uid)
+        writes += [_cut(w, live, over_budget) for w in _shrinks_to(world, kept, service_uid, _KEPT)]
         changes = _changes(world, tuple(t for t in targets if t.name not in asked), live, service_uid)
         writes += [_cut(w, live, over_budget) for w in changes]
     return _first(world, writes, tuple(_strangers(world, targets, service_uid)))
@@ -92,14 +97,21 @@ def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> NextW
 
     Keeps the existing template and so needs no rendering: the budget holds even while a new template is refused.
     """
-    writes = _deletions(world, set(staged), service_uid)
-    for found in world.deployments:
-        count = staged.get(str(found["metadata"]["name"]))
-        if count is None or is_deleting(found) or not belongs(found, _service_of(world), service_uid):
-            continue
-        if int(found["spec"].get("replicas") or 0) > count:
-            writes.append(_shrunk(world, found, count))
+    shrinks = _shrinks_to(world, staged, service_uid, _CUT)
+    writes = [*_deletions(world, set(staged), service_uid), *(replace(write, cut=True) for write in shrinks)]
     return _first(world, writes)
+
+
+def _shrinks_to(world: World, counts: Mapping[str, int], service_uid: str, why: str) -> list[Replace]:
+    """Writes that reduce the service's Deployments to these replicas, by name."""
+    return [
+        _shrunk(world, found, count, why)
+        for found in world.deployments
+        if (count := counts.get(str(found["metadata"]["name"]))) is not None
+        and int(found["spec"].get("replicas") or 0) > count
+        and not is_deleting(found)
+        and belongs(found, _service_of(world), service_uid)
+    ]
 
 
 def _first(world: World, writes: list[Request], foreign_pods: tuple[str, ...] = ()) -> NextWrite:
@@ -115,19 +127,11 @@ def _first(world: World, writes: list[Request], foreign_pods: tuple[str, ...] = 
     )
 
 
-def _deletes_beside(denied: list[ApiRefusal]) -> bool:
-    """Whether to delete although Deployments cannot be created: if a quota refuses them, deletions make room.
-
-    Any other denial may last, and deleted pods would have no successors.
-    """
-    return all(refusal.cause is RefusalCause.QUOTA for refusal in denied)
-
-
 def _service_of(world: World) -> str:
     return "" if world.service is None else str(world.service["metadata"]["name"])
 
 
-def _shrunk(world: World, found: RawObject, count: int) -> Replace:
+def _shrunk(world: World, found: RawObject, count: int, why: str) -> Replace:
     """Replaces only the replicas; apply would also change the template."""
     name = str(found["metadata"]["name"])
     meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
@@ -136,9 +140,9 @@ def _shrunk(world: World, found: RawObject, count: int) -> Replace:
     meta["annotations"] = {**annotations, names.ANNOTATION_APPLIED: str(applied._replace(replicas=str(count)))}
     spec = {**copy.deepcopy(dict(found["spec"])), "replicas": count}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
-    why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, the budget holds no more"
+    why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, {why}"
     # If we had already asked for this count, somebody else raised it.
-    return Replace(manifest, why, repair=applied.replicas == str(count) or _is_foreign(world, found), cut=True)
+    return Replace(manifest, why, repair=applied.replicas == str(count) or _is_foreign(world, found))
 
 
 def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:

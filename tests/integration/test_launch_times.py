@@ -1,0 +1,100 @@
+"""The fake kubelets make pods of a type Ready after its launch time where a test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.waiting import Unmet, always, wait_until
+from hetserve.api.names import LABEL_INSTANCE_TYPE
+from hetserve.testing import builders
+
+MINUTE, TWENTIETH = "1m", 0.05
+"""Played as 3 s."""
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def slow(bare_cluster: Cluster, namespace: str) -> Iterator[str]:
+    """An InstanceType whose instances launch for a minute."""
+    (applied,) = bare_cluster.apply(builders.instance_type(f"slow-{namespace}"[:50], {"spec.launchTime": MINUTE}))
+    name: str = applied["metadata"]["name"]
+    yield name
+    bare_cluster.launch_at_once(name)
+    bare_cluster.kube.delete("instancetypes", name)
+
+
+@pytest.fixture
+def run(bare_cluster: Cluster, namespace: str) -> Run:
+    """Creates a pod of a type, with a grace period in seconds."""
+
+    def create(name: str, kind: str, grace: int = 0) -> None:
+        labels = {LABEL_INSTANCE_TYPE: kind}
+        spec = {"terminationGracePeriodSeconds": grace, "containers": [{"name": "model", "image": "none"}]}
+        manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+        bare_cluster.kube.create(manifest, namespace)
+
+    return create
+
+
+def seconds_to_ready(cluster: Cluster, namespace: str, name: str) -> float:
+    """From bound to Ready, in the whole seconds of the API; the same second: 0.5."""
+
+    def ready() -> float | Unmet:
+        pod = cluster.get("pods", name, namespace)
+        seen = {
+            c["type"]: c["lastTransitionTime"] for c in pod["status"].get("conditions", []) if c["status"] == "True"
+        }
+        if "Ready" not in seen:
+            return Unmet(seen)
+        took = datetime.fromisoformat(seen["Ready"]) - datetime.fromisoformat(seen["PodScheduled"])
+        return took.total_seconds() or 0.5
+
+    return wait_until(ready, 20, f"{name} to be Ready")
+
+
+def test_only_pods_of_the_played_type_launch_slowly(bare_cluster: Cluster, namespace: str, slow: str, run: Run) -> None:
+    bare_cluster.play_launch_times(slow, scale=TWENTIETH, jitter=0.5)
+    run("waits", slow)
+    run("other", "of-another-type")
+    assert seconds_to_ready(bare_cluster, namespace, "other") < 2
+    (pod,) = (pod for pod in bare_cluster.pods(namespace) if pod["metadata"]["name"] == "waits")
+    assert pod["status"]["phase"] == "Pending"
+    assert 2 < seconds_to_ready(bare_cluster, namespace, "waits") < 7
+
+    bare_cluster.launch_at_once(slow)
+    run("again", slow)
+    assert seconds_to_ready(bare_cluster, namespace, "again") < 2
+
+
+def test_a_drained_pod_stays_through_its_grace_and_leaves(
+    bare_cluster: Cluster, namespace: str, slow: str, run: Run
+) -> None:
+    bare_cluster.play_launch_times(slow, scale=0, drain=True)
+    run("serves", slow, grace=3)
+    seconds_to_ready(bare_cluster, namespace, "serves")
+
+    def leaving() -> bool:
+        return "deletionTimestamp" in bare_cluster.get("pods", "serves", namespace)["metadata"]
+
+    bare_cluster.kube.delete("pods", "serves", namespace)
+    always(leaving, 1.5, "a pod that stays through its grace")
+    wait_until(lambda: not bare_cluster.pods(namespace), 10, "the pod to be gone")
+
+
+def test_a_pod_deleted_while_it_launches_leaves_at_once(
+    bare_cluster: Cluster, namespace: str, slow: str, run: Run
+) -> None:
+    bare_cluster.play_launch_times(slow)
+    run("early", slow, grace=30)
+    wait_until(lambda: bare_cluster.get("pods", "early", namespace)["spec"].get("nodeName"), 20, "it to be bound")
+    bare_cluster.kube.delete("pods", "early", namespace)
+    wait_until(lambda: not bare_cluster.pods(namespace), 5, "the pod to be gone")
+
+
+def test_a_type_that_does_not_exist_is_named(bare_cluster: Cluster) -> None:
+    with pytest.raises(LookupError, match="no InstanceType nowhere to play"):
+        bare_cluster.play_launch_times("nowhere")

@@ -1,0 +1,329 @@
+"""The operator's questions to Prometheus over time, which is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hetserve.base.units import Seconds
+from hetserve.demand.observed import Demand, Freshness, Trouble
+from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.windows import attained_below, highest, lowest
+from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.own import LONGEST_PAUSE
+from hetserve_operator.demand.poller import EARLY, DemandPoller
+from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.workqueue import Key
+from simulated_prometheus import EPOCH, SimulatedPrometheus
+from virtual_time import virtually
+
+INTERVAL = 15.0
+ADS = Key("shop", "ads")
+WANTED = Wanted(
+    "shop",
+    "ads",
+    slo=Seconds(0.35),
+    percentile=0.99,
+    window=Seconds(60.0),
+    stale_after=Seconds(120.0),
+    up_window=Seconds(30.0),
+    down_window=Seconds(300.0),
+    scales=True,
+)
+
+
+class Scene:
+    """A poller at work from now on."""
+
+    def __init__(
+        self, wanted: dict[Key, Wanted] | None = None, load: Callable[[float], float] = lambda _: 100.0
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        self.wanted = {ADS: WANTED} if wanted is None else wanted
+        self.prometheus = SimulatedPrometheus()
+        self.prometheus.loads = {(one.namespace, one.name): load for one in self.wanted.values() if one.own is None}
+        self.metrics = OperatorMetrics()
+        self.woken: list[tuple[float, Key]] = []
+        self.book = DemandBook(
+            clock, lambda key: self.woken.append((clock(), key)), configured=True, allow_queries=True
+        )
+        self.poller = DemandPoller(
+            self.book,
+            self.prometheus,
+            self.prometheus,
+            lambda: self.wanted,
+            self.metrics,
+            interval=INTERVAL,
+            clock=clock,
+        )
+        self.tasks = [asyncio.ensure_future(loop()) for loop in self.poller.loops()]
+
+    def demand(self, key: Key = ADS) -> Demand:
+        found = self.book.demand(key, self.wanted[key])
+        assert found is not None
+        return found
+
+    def asked(self, since: float = 0.0) -> Counter[str]:
+        return Counter(promql for at, promql in self.prometheus.asked if at >= since)
+
+    async def seen(self, seconds: float, every: float = 1.0, key: Key = ADS) -> list[Demand]:
+        """Demand at each second."""
+        found = []
+        for _ in range(int(seconds / every)):
+            await asyncio.sleep(every)
+            found.append(self.demand(key))
+        return found
+
+
+def story(play: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """A test in virtual time; nothing it started lives on."""
+
+    def test() -> None:
+        async def whole() -> None:
+            try:
+                await play()
+            finally:
+                tasks = asyncio.all_tasks() - {asyncio.current_task()}
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+        virtually(whole())
+
+    test.__name__, test.__doc__ = play.__name__, play.__doc__
+    return test
+
+
+@story
+async def test_the_load_is_measured_at_once_and_at_each_interval() -> None:
+    scene = Scene(load=lambda at: 100.0 if at < EPOCH + 200 else 300.0)
+    await asyncio.sleep(1)
+    assert scene.demand().freshness is Freshness.FRESH
+    assert highest(scene.demand(), Seconds(300)) == pytest.approx(100)
+    assert attained_below(scene.demand(), 0.99, Seconds(30))
+    assert not attained_below(scene.demand(), 0.9, Seconds(30))
+    mix = scene.demand().mix
+    assert mix is not None
+    assert mix.batches == (1, 8)
+
+    await asyncio.sleep(330)
+
+    assert lowest(scene.demand(), Seconds(30)) == pytest.approx(300)
+    assert all(demand.age is not None and demand.age <= 2 * INTERVAL for demand in await scene.seen(60))
+
+
+@story
+async def test_questions_come_just_after_a_new_sample_can_be_there() -> None:
+    scene = Scene()
+    await asyncio.sleep(100)
+
+    polls = [EPOCH + at for at, promql in scene.prometheus.asked if promql == "time()"][1:]
+    assert all(0.0 < at % INTERVAL < 0.2 for at in polls)
+    assert len(polls) == 6 or len(polls) == 7
+
+
+@story
+async def test_questions_grow_with_windows_and_not_with_services() -> None:
+    def requests(scene: Scene, windows: int) -> int:
+        polls = scene.asked()["time()"]
+        mixes = sum(count for promql, count in scene.asked().items() if "batch_size" in promql)
+        assert mixes == 1
+        return (scene.asked().total() - polls - mixes) // (polls * windows)
+
+    def of(services: int, *windows: float) -> Scene:
+        names = [f"s{k}" for k in range(services)]
+        window = {name: Seconds(windows[k % len(windows)]) for k, name in enumerate(names)}
+        return Scene({Key("shop", name): replace(WANTED, name=name, window=window[name]) for name in names})
+
+    few, many, two, three = of(1, 60.0), of(30, 60.0), of(30, 60.0, 90.0), of(30, 60.0, 90.0, 120.0)
+    await asyncio.sleep(40)
+
+    assert few.asked().total() == many.asked().total()
+    assert [requests(few, 1), requests(many, 1), requests(two, 2), requests(three, 3)] == [4, 4, 4, 4]
+
+
+@story
+async def test_prometheus_away_for_long_makes_demand_stale_and_nothing_smaller() -> None:
+    """Away for five times staleAfter while the load rises."""
+    scene = Scene(load=lambda at: 100.0 if at < EPOCH + 60 else 400.0)
+    await asyncio.sleep(50)
+    scene.prometheus.down = "connection refused"
+    away = await scene.seen(600)
+    scene.prometheus.down = ""
+    back = await scene.seen(40)
+
+    states = [demand.freshness for demand in (*away, *back)]
+    changes = [state for k, state in enumerate(states) if k == 0 or states[k - 1] is not state]
+    assert changes == [Freshness.FRESH, Freshness.STALE, Freshness.FRESH]
+    assert {demand.trouble for demand in away if demand.freshness is Freshness.STALE} == {Trouble.UNREACHABLE}
+    assert all(demand.samples for demand in away)
+    assert min(q for d in (*away, *back) if (q := highest(d, Seconds(300))) is not None) == pytest.approx(100)
+    assert lowest(back[-1], Seconds(30)) == pytest.approx(400)
+
+
+@story
+async def test_a_prometheus_that_restarts_empty_says_nothing_until_the_window_is_covered() -> None:
+    scene = Scene()
+    await asyncio.sleep(50)
+    scene.prometheus.forget()
+    seen = await scene.seen(400)
+
+    assert seen[20].freshness is Freshness.MISSING
+    assert seen[120].freshness is Freshness.FRESH
+    assert all(sample.qps == pytest.approx(100, rel=0.01) for demand in seen for sample in demand.samples)
+    known = [k for k, demand in enumerate(seen) if k > 20 and highest(demand, Seconds(300)) is not None]
+    assert known[0] >= 285
+
+
+@story
+async def test_targets_that_die_leave_the_load_as_it_was() -> None:
+    scene = Scene()
+    await asyncio.sleep(50)
+    scene.prometheus.lose_targets()
+    seen = await scene.seen(200)
+
+    assert seen[100].freshness is Freshness.FRESH
+    assert seen[160].freshness is Freshness.STALE
+    assert all(sample.qps == pytest.approx(100) for demand in seen for sample in demand.samples)
+
+
+@story
+async def test_a_true_zero_is_a_load_of_zero() -> None:
+    scene = Scene(load=lambda _: 0.0)
+    await asyncio.sleep(20)
+
+    assert scene.demand().freshness is Freshness.FRESH
+    assert highest(scene.demand(), Seconds(300)) == 0.0
+
+
+@story
+async def test_rates_without_attainment_are_fresh_and_say_so() -> None:
+    scene = Scene()
+    scene.prometheus.broken = {"served|dropped": "HTTP 500: no"}
+    await asyncio.sleep(20)
+
+    assert scene.demand().freshness is Freshness.FRESH
+    assert scene.demand().attained == ()
+    assert scene.demand().notes[0] == "attainment is not known: Prometheus: HTTP 500: no"
+
+
+@pytest.mark.parametrize("part", ["max by", "rate(hetserve_requests_total"])
+def test_without_rates_or_their_times_what_was_known_ages(part: str) -> None:
+    @story
+    async def play() -> None:
+        scene = Scene()
+        await asyncio.sleep(50)
+        scene.prometheus.broken = {part: "HTTP 503: too many queries"}
+        await asyncio.sleep(200)
+        assert (scene.demand().freshness, scene.demand().trouble) == (Freshness.STALE, Trouble.UNREACHABLE)
+        assert "HTTP 503: too many queries" in scene.demand().why
+
+    play()
+
+
+@story
+async def test_a_new_service_is_asked_for_before_its_turn() -> None:
+    scene = Scene({})
+    await asyncio.sleep(20)
+    assert scene.prometheus.asked == []
+    scene.prometheus.loads[ADS] = lambda _: 100.0
+    scene.wanted[ADS] = WANTED
+    scene.poller.soon()
+    await asyncio.sleep(EARLY + 0.5)
+
+    assert scene.demand().freshness is Freshness.FRESH
+
+
+@story
+async def test_many_new_services_are_asked_for_together() -> None:
+    scene = Scene({})
+    await asyncio.sleep(20)
+    for k in range(10):
+        scene.wanted[Key("shop", f"s{k}")] = replace(WANTED, name=f"s{k}")
+        scene.poller.soon()
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(EARLY)
+
+    assert scene.asked()["time()"] == 1
+
+
+# Services' own queries.
+
+
+def own(promql: str, name: str) -> dict[Key, Wanted]:
+    return {Key("shop", name): replace(WANTED, name=name, own=OwnQueries(promql))}
+
+
+@story
+async def test_an_own_query_is_measured_and_a_lower_bound() -> None:
+    scene = Scene(own("sum(rate(x[1m]))", "mail"))
+    scene.prometheus.own["sum(rate(x[1m]))"] = lambda _: 50.0
+    await asyncio.sleep(5)
+
+    demand = scene.demand(Key("shop", "mail"))
+    assert demand.freshness is Freshness.FRESH
+    assert demand.lower_bound
+    assert highest(demand, Seconds(300)) == 50.0
+
+
+@story
+async def test_a_slow_query_of_one_tenant_delays_no_other() -> None:
+    slow = {key: one for k in range(3) for key, one in own(f"slow {k}", f"slow-{k}").items()}
+    scene = Scene({ADS: WANTED, **slow, **own("good", "good")})
+    scene.prometheus.own["good"] = lambda _: 50.0
+    scene.prometheus.slow["slow"] = 5.0
+    await asyncio.sleep(30)
+    of_contract = await scene.seen(300)
+    good = await scene.seen(300, key=Key("shop", "good"))
+
+    assert all(demand.age is not None and demand.age < 2 * INTERVAL + 1 for demand in of_contract)
+    assert all(demand.freshness is Freshness.FRESH for demand in good)
+    assert scene.demand(Key("shop", "slow-0")).trouble is Trouble.UNREACHABLE
+
+
+@story
+async def test_a_query_that_fails_again_and_again_is_asked_ever_more_seldom() -> None:
+    scene = Scene({**own("bad(", "bad"), **own("slow", "slow")})
+    scene.prometheus.broken["bad("] = "parse error: unclosed left parenthesis"
+    scene.prometheus.slow["slow"] = 5.0
+    await asyncio.sleep(3600)
+
+    demand = scene.demand(Key("shop", "bad"))
+    assert (demand.freshness, demand.trouble) == (Freshness.INVALID, Trouble.QUERY_REFUSED)
+    assert demand.why == "queries.rate 'bad(': Prometheus: parse error: unclosed left parenthesis"
+    for promql in ("bad(", "slow"):
+        assert 3600 / LONGEST_PAUSE <= scene.asked()[promql] <= 3600 / LONGEST_PAUSE + 8
+    assert scene.asked()["time()"] < 40, "nor Prometheus for its clock"
+
+
+@story
+async def test_an_edited_query_is_asked_at_once() -> None:
+    key = Key("shop", "mail")
+    scene = Scene(own("bad(", "mail"))
+    scene.prometheus.broken["bad("] = "parse error: unclosed left parenthesis"
+    scene.prometheus.own["good"] = lambda _: 50.0
+    await asyncio.sleep(1000)
+    scene.wanted |= own("good", "mail")
+    scene.poller.soon()
+    await asyncio.sleep(EARLY + 0.5)
+
+    assert scene.demand(key).freshness is Freshness.FRESH
+
+
+@story
+async def test_polls_are_counted_by_result() -> None:
+    scene = Scene({ADS: WANTED, **own("bad(", "bad")})
+    scene.prometheus.broken["bad("] = "parse error: no"
+    await asyncio.sleep(20)
+    scene.prometheus.down = "away"
+    await asyncio.sleep(INTERVAL)
+
+    text = (await scene.metrics.text()).decode()
+    for source, result, count in (("Hetserve", "ok", 2), ("Hetserve", "failed", 1), ("Queries", "refused", 2)):
+        line = f'hetserve_operator_demand_polls_total{{result="{result}",source="{source}"}} {count}.0'
+        assert line in text, text
