@@ -128,8 +128,8 @@ class ScalingSpec(ApiModel):
     )
     tolerance: Tolerance = Field(
         default="0.1",
-        description="share of saturation by which the load must exceed it before instances are added, and by which fewer "
-        "instances must have it in hand before any are removed",
+        description="share of saturation by which the load must exceed it before instances are added, and by which "
+        "fewer instances must have it in hand before any are removed",
     )
     scale_up: ScaleUp | None = None
     scale_down: ScaleDown | None = None
