@@ -16,8 +16,8 @@ PARTS: Final = ("worth", "noise", "speed", "twin")
 KEPT: Final = Kept("scaling")
 _HEAD: Final = """# Scaling measured
 
-What following a load is worth, in virtual time ([how scaling is decided](../how-scaling-is-decided.md)), and how fast. Measured by
-`make bench-scaling`, which writes this page.
+What following a load is worth, in virtual time ([how scaling is decided](../how-scaling-is-decided.md)), and how fast.
+`make bench-scaling` measures it and writes this page.
 """
 
 
