@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import zlib
 from typing import Any, Final
@@ -65,11 +64,11 @@ def parsed(text: str) -> Any:
 
 
 def _inflated(text: str) -> str:
+    unpacker = zlib.decompressobj()
     try:
-        unpacker = zlib.decompressobj()
-        content = unpacker.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
-        if unpacker.unconsumed_tail or not unpacker.eof:
-            raise MalformedError("record", text, f"is cut off, or larger than {MOST_BYTES} bytes")
-        return content.decode()
-    except (binascii.Error, zlib.error, UnicodeDecodeError) as error:
+        content = unpacker.decompress(base64.b64decode(text, validate=True), MOST_BYTES).decode()
+    except (ValueError, zlib.error) as error:
         raise MalformedError("record", text, f"is not packed as a record is: {error}") from None
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise MalformedError("record", text, f"is cut off, or larger than {MOST_BYTES} bytes")
+    return content

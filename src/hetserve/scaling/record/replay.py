@@ -43,6 +43,11 @@ class Asked:
     why: str = ""
     known: Question | None = None
 
+    @property
+    def words(self) -> str:
+        """``a plan for 125 q/s``."""
+        return _words(self.work.kind, self.work.problem.load, self.work.counts)
+
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
@@ -127,12 +132,12 @@ def _differing_answers(recorded: tuple[Question, ...], asked: tuple[Asked, ...])
         field = f"questions[{i}].answer"
         again = now.get(id(question))
         if again is None:
-            yield Difference(field, question_words(question), "not asked")
+            yield Difference(field, _words(question.kind, question.load, question.counts), "not asked")
         elif again.source == "Planner":
             yield from differing(field, in_place(question.answer, Answer), in_place(again.answer, Answer))
     for one in asked:
         if one.known is None:
-            yield Difference("questions", "not asked", _words(one.work.kind, one.work.problem.load, one.work.counts))
+            yield Difference("questions", "not asked", one.words)
 
 
 def differing(field: str, recorded: Any, now: Any) -> Iterator[Difference]:
@@ -145,11 +150,6 @@ def differing(field: str, recorded: Any, now: Any) -> Iterator[Difference]:
             yield from differing(f"{field}[{i}]", old, new)
     elif repr(recorded) != repr(now):
         yield Difference(field, recorded, now)
-
-
-def question_words(question: Question) -> str:
-    """``a plan for 125 q/s``."""
-    return _words(question.kind, question.load, question.counts)
 
 
 def _words(kind: str, load: float | None, counts: Any) -> str:
