@@ -1,114 +1,79 @@
-"""Promise: the load twin plays a trace against the pods that are Ready, with no more rights than its page says."""
+"""Promise: the load twin plays a trace against the pods that are Ready, and Prometheus has its demand from it."""
 
 from __future__ import annotations
 
-import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
-
-import httpx
-import yaml
-from prometheus_client.parser import text_string_to_metric_families
+import pytest
 
 from harness.cluster import Cluster
-from harness.components import ROOT, write_account
-from harness.kube import Manifest
+from harness.prometheus import Prometheus
 from harness.sandbox import Sandbox
+from harness.twin import Twin
 from harness.waiting import Unmet, wait_until
 
-ACCOUNT: Final = "hetserve-twin"
-PROGRAM: Final = "from hetserve_twin import start; start()"
+RATE = 16.0
 
 
-def documented_role() -> Manifest:
-    page = (ROOT / "docs" / "how-to-play-loads.md").read_text()
-    (role,) = (
-        text for text in re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE) if "ClusterRole" in text
-    )
-    found: Manifest = yaml.safe_load(role)
-    return found
+def a_service(sandbox: Sandbox, slo: str = "350ms") -> None:
+    """100 ms a query, and room for two instances."""
+    sandbox.nodes("gpu", count=2, gpus=1)
+    kind = sandbox.instance_type("gpu")
+    sandbox.profile("m", kind)
+    sandbox.service("svc", "m", [kind], {"spec.slo.latency": slo})
 
 
-def account(sandbox: Sandbox) -> Path:
-    """Kubeconfig of an account with the documented role alone."""
-    role, subject = documented_role(), {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": sandbox.namespace}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
-    binding = {
-        "apiVersion": role["apiVersion"],
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": role["metadata"]["name"]},
-        "roleRef": reference,
-        "subjects": [subject],
-    }
-    metadata = {"name": ACCOUNT, "namespace": sandbox.namespace}
-    sandbox.cluster.apply([{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, role, binding])
-    return write_account(sandbox.kube, sandbox.cluster.folder, ACCOUNT, sandbox.namespace)
+def test_queries_go_to_the_pods_that_are_ready(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    mine = f'namespace="{namespace}",service="svc"'
+    demand = f'sum(rate(hetserve_requests_total{{{mine},outcome="received"}}[10s]))'
+    ended = f'sum(rate(hetserve_requests_total{{{mine},outcome=~"served|dropped"}}[10s]))'
+    attainment = f'sum(rate(hetserve_request_duration_seconds_bucket{{{mine},le="0.35"}}[10s])) / {ended}'
 
+    def pods_that_served(number: int) -> dict[str, float] | Unmet:
+        counts = twin.requests(namespace, "svc")
+        pods = [name for name, count in counts.items() if name.startswith("svc") and count > 5]
+        return counts if len(pods) == number else Unmet(counts)
 
-@contextmanager
-def twin(sandbox: Sandbox, trace: Path, log: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and where its metrics are."""
-    arguments = ["--kubeconfig", str(account(sandbox)), "--load", f"{sandbox.namespace}/svc={trace}", "--port", "0"]
-    with log.open("w") as out:
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stderr=out, text=True)
-    try:
+    def reached(promql: str, low: float, high: float) -> float | Unmet:
+        value = prometheus.value(promql)
+        return value if value is not None and low <= value <= high else Unmet(value)
 
-        def listens() -> str | Unmet:
-            found = re.search(r"metrics on ([\d.]+:\d+)", log.read_text())
-            return f"http://{found[1]}" if found else Unmet(log.read_text())
-
-        yield process, wait_until(listens, 60, "the twin to listen")
-    finally:
-        process.kill()
-        process.wait()
-        for kind in ("clusterrolebindings", "clusterroles"):
-            sandbox.kube.delete(kind, documented_role()["metadata"]["name"])
-
-
-def served(url: str) -> dict[str, float]:
-    """Queries by pod; those that have arrived under `received`."""
-    found: dict[str, float] = {}
-    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics", trust_env=False).text):
-        for sample in family.samples:
-            if sample.name == "hetserve_requests_total":
-                outcome = sample.labels["outcome"]
-                found[sample.labels["pod"] or outcome] = sample.value
-    return found
-
-
-def test_queries_go_to_the_pods_that_are_ready(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    trace = tmp_path / "load.csv"
-    trace.write_text("time_s,qps\n0,16\n")
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        sandbox.nodes("gpu", count=2, gpus=1)
-        kind = sandbox.instance_type("gpu")
-        sandbox.profile("m", kind)
-        sandbox.service("svc", "m", [kind])
+        a_service(sandbox)
+        twin.play({(namespace, "svc"): [(0, RATE)]}, timeout="2s")
         sandbox.ready("svc")
-        with twin(sandbox, trace, tmp_path / "twin.log") as (process, url):
+        counts = wait_until(lambda: pods_that_served(1), 60, "one pod to serve")
+        assert counts["received"] >= sum(count for name, count in counts.items() if name.startswith("svc"))
+        # One instance carries 10/s.
+        wait_until(lambda: reached(demand, 0.6 * RATE, 1.4 * RATE), 30, "Prometheus to see the demand")
+        wait_until(lambda: reached(attainment, 0.0, 0.7), 30, "Prometheus to see that it is too much")
 
-            def pods_that_served(number: int) -> dict[str, float] | Unmet:
-                counts = served(url)
-                pods = {name: count for name, count in counts.items() if name.startswith("svc") and count > 5}
-                return counts if len(pods) == number else Unmet(counts)
+        sandbox.edit("svc", {"spec": {"load": {"expectedQPS": RATE}}})
+        sandbox.ready("svc")
+        wait_until(lambda: pods_that_served(2), 60, "both pods to serve")
+        wait_until(lambda: reached(attainment, 0.9, 1.1), 30, "the SLO to be kept")
+        busy = f'DCGM_FI_DEV_GPU_UTIL{{modelName="{sandbox.product("gpu")}"}}'
+        assert [sample.value > 0 for sample in prometheus.query(busy)] == [True, True]
+        items = f'sum(increase(hetserve_request_batch_size_bucket{{{mine},le="1.0"}}[10s]))'
+        assert prometheus.value(items) == pytest.approx(10 * RATE, rel=0.5)
 
-            counts = wait_until(lambda: pods_that_served(1), 60, "one pod to serve")
-            assert counts["received"] >= sum(count for name, count in counts.items() if name.startswith("svc"))
-            assert httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
 
-            sandbox.edit("svc", {"spec": {"load": {"expectedQPS": 16}}})
-            sandbox.ready("svc")
-            wait_until(lambda: pods_that_served(2), 60, "both pods to serve")
-            text = httpx.get(f"{url}/metrics", trust_env=False).text
-            busy = re.findall(
-                rf'^DCGM_FI_DEV_GPU_UTIL{{.*modelName="{sandbox.product("gpu")}".*}} (.*)$', text, re.MULTILINE
-            )
-            assert sum(float(percent) > 0 for percent in busy) == 2
+def test_a_service_without_a_pod_has_its_demand_all_the_same(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    mine = f'namespace="{namespace}",service="svc"'
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        a_service(sandbox, slo="1ms")  # no type keeps it: nothing runs
+        twin.play({(namespace, "svc"): [(0, RATE)]}, timeout="2s")
 
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(15) == 0
+        def seen() -> bool | Unmet:
+            rates = [
+                prometheus.value(f'sum(rate(hetserve_requests_total{{{mine},outcome="{outcome}"}}[10s]))')
+                for outcome in ("received", "dropped", "served")
+            ]
+            received, dropped, served = rates
+            if received is None or dropped is None:
+                return Unmet(rates)
+            return (received > 0.6 * RATE and dropped > 0.6 * RATE and served == 0) or Unmet(rates)
+
+        wait_until(seen, 60, "arrivals and drops to be counted while nothing is Ready")

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 
-from harness import components, controlplane, prometheus, stages, tools
+from harness import components, controlplane, prometheus, stages, tools, twin
 from harness.components import Component
 from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
@@ -205,7 +205,7 @@ class Cluster(ClusterViews):
         return components.components(self.ports)
 
     def component(self, name: str) -> Component:
-        """A component, standby or Prometheus, by its process's name with or without ``hetserve-``.
+        """A component, standby, Prometheus or the load twin, by its process's name with or without ``hetserve-``.
 
         Raises LookupError with those that exist.
         """
@@ -216,7 +216,8 @@ class Cluster(ClusterViews):
         return found
 
     def _every_component(self) -> tuple[Component, ...]:
-        return (*self.components(), *components.standbys(self.ports), prometheus.component(self.ports))
+        beside = (prometheus.component(self.ports), twin.component(self.ports))
+        return (*self.components(), *components.standbys(self.ports), *beside)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
         """Starts a component unless it runs; `descriptors`: limit of its open files."""

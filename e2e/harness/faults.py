@@ -9,7 +9,7 @@ from typing import Final
 from harness.cluster import Cluster
 from harness.controlplane import PARTS
 
-NAMES: Final = ("operator", "extender", "scheduler", "prometheus", *PARTS)
+NAMES: Final = ("operator", "extender", "scheduler", "prometheus", "twin", *PARTS)
 
 
 class Condition(StrEnum):

@@ -20,6 +20,7 @@ from harness.processes import ProcessRecord
 from harness.prometheus import Prometheus
 from harness.reaper import dismiss, watch
 from harness.state import sweep
+from harness.twin import Twin
 from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
 
@@ -115,6 +116,14 @@ def prometheus(request: pytest.FixtureRequest) -> Iterator[Prometheus]:
     yield running
     if "own_cluster" not in request.fixturenames:  # removed as a whole
         running.stop()
+
+
+@pytest.fixture
+def twin(request: pytest.FixtureRequest) -> Iterator[Twin]:
+    """The load twin beside the test's cluster; stopped afterwards."""
+    made = Twin(_cluster_of(request))
+    yield made
+    made.stop()
 
 
 @pytest.fixture

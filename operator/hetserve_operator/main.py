@@ -41,6 +41,7 @@ from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 from hetserve_shell.leader.elector import Elector, boot_clock
+from hetserve_shell.tasks import garbage
 from hetserve_shell.tasks.supervisor import supervise
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ POD_NAME: Final = "POD_NAME"
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: str | int | None) -> None:
     """Operator of hetserve: plans InferenceServices and keeps their Deployments at the plan."""
+    garbage.relax()
     settings = process.settings_or_exit(OperatorSettings, config_path, flags)
     if identity:
         settings = settings.identified(identity)
@@ -130,6 +132,7 @@ class Operator:
             lambda: self.extender.books_compute,
             demand=self.demand.demand,
         )
+        self.ways = (Prometheus(settings.metrics.prometheus), Prometheus(settings.metrics.prometheus))
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
@@ -183,6 +186,8 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for way in self.ways:
+                way.close()
             await probes.stop(PROBES_DRAIN_WITHIN)
 
     def start(self) -> list[asyncio.Task[object]]:
@@ -242,9 +247,8 @@ class Operator:
 
     def _demand_poller(self) -> DemandPoller:
         options = self.settings.metrics.prometheus
-        ways = Prometheus(options), Prometheus(options)
         return DemandPoller(
-            self.demand, *ways, self.cache.wanted, self.metrics, interval=options.interval, clock=self.clock
+            self.demand, *self.ways, self.cache.wanted, self.metrics, interval=options.interval, clock=self.clock
         )
 
     def _wishes_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:

@@ -20,8 +20,8 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.placement.pods.requests import GpuSelector
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.events import announcements
+from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.status import Seen, build_status
 from hetserve.sanitize import sanitize
 from hetserve.testing.cluster import gpu_node, gpu_pod

@@ -18,7 +18,7 @@ from slow_network import Hold, Succession
 
 Json = dict[str, Any]
 BUDGET = 2_500_000
-ROUNDS = 7
+ROUNDS = 10
 """In which a change of plan comes to its end."""
 STEP = import_module("hetserve.reconcile.step")
 
@@ -113,7 +113,7 @@ async def _late_growth(*, answered: bool = True) -> None:
     sim = await _running()
     only_gpus(sim)
     sim.line.answered = answered
-    while sim.replicas() != {GPU_DEPLOYMENT: 3} or sim.cluster.pods() != sim.cluster.pods(_deployments(sim)[0]):
+    while sim.replicas() != {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 2} or len(sim.cluster.pods()) != 5:
         await sim.round_or_depose()
     sim.line.hold, sim.line.delay = Hold.GROWTH, 10_000
     while not sim.network.late:
@@ -125,10 +125,6 @@ async def _late_growth(*, answered: bool = True) -> None:
         await sim.round_or_depose()
     await sim.end()
     assert [answer.status for _, answer in sim.network.landed] == [409]
-
-
-def _deployments(sim: Succession) -> list[Json]:
-    return [raw for _, raw in sim.api.items("deployments")]
 
 
 async def _running(terminating: int = 1) -> Succession:

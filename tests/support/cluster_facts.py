@@ -28,15 +28,19 @@ def cluster_facts(
 def _facts(
     model: str, offer: Offer, nodes: Sequence[NodeFact], own: Sequence[PodFact], by_node: Mapping[str, list[PodFact]]
 ) -> TypeFacts:
-    """Pods that a larger instance replaces make room for it, and run only as far as there is room without them."""
+    """Pods that a larger instance replaces make room for it, and run only as far as there is room without them.
+
+    One that terminates runs no more, and its place is room.
+    """
     bound = [pod for pod in own if pod.node is not None and pod.instance_type == offer.name]
     replaced = [id(pod) for pod in bound if _grows(pod, offer)]
     left = {name: [pod for pod in pods if id(pod) not in replaced] for name, pods in by_node.items()}
     room = _room(model, offer, nodes, left)
-    if not replaced or room is None:
-        return TypeFacts(len(bound), room)
+    stay = sum(not pod.terminating for pod in bound)
+    if room is None:
+        return TypeFacts(stay, None)
     most = len(bound) - len(replaced) + room
-    return TypeFacts(min(len(bound), most), max(0, most - len(bound)))
+    return TypeFacts(min(stay, most), max(0, most - stay))
 
 
 def _grows(pod: PodFact, offer: Offer) -> bool:

@@ -92,8 +92,8 @@ class LoadTwin:
         self._played: dict[Key, _Played] = {}
         self._run: JointRun | None = None
         self._began = Seconds(0.0)
-        self._rows: dict[str, int] = {}
-        """Row of each pod by UID."""
+        self._rows: dict[tuple[Key, str, str], int] = {}
+        """Row by service, pod and type: a pod that is made anew under its name goes on with its series."""
         self._numbers: dict[str, int] = {}
         """Instance of each pod that takes queries, by UID."""
         self._row_of: list[int] = []
@@ -187,9 +187,10 @@ class LoadTwin:
         return False
 
     def _join(self, run: JointRun, pod: ReadyPod) -> None:
-        if pod.uid not in self._rows:
-            self._rows[pod.uid] = self.instances.add(Seat(pod.key, pod.name, pod.type, pod.devices))
-        row = self._rows[pod.uid]
+        series = (pod.key, pod.name, pod.type)
+        if series not in self._rows:
+            self._rows[series] = self.instances.add(Seat(pod.key, pod.name, pod.type))
+        row = self._rows[series]
         self.instances.seats[row].gone_at = np.inf
         self.instances.seats[row].devices = pod.devices
         # On several GPUs it meets its neighbours on the first.
@@ -271,12 +272,12 @@ class LoadTwin:
 
     def _retire(self, present: set[int]) -> None:
         """Notes which instances are gone, and forgets those that have been gone for long."""
-        for uid, row in list(self._rows.items()):
+        for series, row in list(self._rows.items()):
             seat = self.instances.seats[row]
             if row not in present and seat.gone_at == np.inf:
                 seat.gone_at = self.now
             if self.now - seat.gone_at > STAYS:
-                del self._rows[uid]
+                del self._rows[series]
 
 
 def compile_loop(policy: str) -> None:

@@ -14,7 +14,7 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.dispatch.kernel import Floats, Integers
 
 
-class Arrivals(NamedTuple):
+class Drawn(NamedTuple):
     """Queries in order of arrival [s]. places: index into the mix's batches. draws: uniform, of the service time."""
 
     times: Floats
@@ -45,7 +45,7 @@ class Traffic:
             raise ValueError(f"rate {rate} of the trace at {time * self.speed:g} s: must be at least 0 queries/s")
         return rate
 
-    def draw(self, start: Seconds, end: Seconds, mix: BatchMix) -> Arrivals:
+    def draw(self, start: Seconds, end: Seconds, mix: BatchMix) -> Drawn:
         """Arrivals from `start` to before `end`, at the rate of `start`."""
         number = int(self.source.poisson(self.rate_at(start) * (end - start)))
         times = np.sort(self.source.uniform(start, end, number))
@@ -53,4 +53,4 @@ class Traffic:
         times = np.minimum(times, np.nextafter(end, start))
         cumulative = np.cumsum(mix.shares)
         places = np.searchsorted(cumulative, self.source.random(number) * cumulative[-1], side="right")
-        return Arrivals(times, np.minimum(places, len(mix.batches) - 1).astype(np.int64), self.source.random(number))
+        return Drawn(times, np.minimum(places, len(mix.batches) - 1).astype(np.int64), self.source.random(number))

@@ -51,7 +51,7 @@ class Complaint:
     def __init__(self) -> None:
         self._words = ""
 
-    def raise_(self, words: str) -> None:
+    def tell(self, words: str) -> None:
         if words != self._words:
             log.warning("demand is not measured: %s", words)
         self._words = words

@@ -94,7 +94,7 @@ class ContractPoll:
                 self._mix_trouble = f"the mix of batch sizes is not known: {error}"
 
     def _fail(self, members: Mapping[Key, Wanted], error: PrometheusError) -> None:
-        self._complaint.raise_(str(error))
+        self._complaint.tell(str(error))
         self._metrics.demand_polls.labels(CONTRACT, "failed").inc()
         for key in members:
             self._book.fail(key, str(error))

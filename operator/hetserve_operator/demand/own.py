@@ -62,7 +62,7 @@ class OwnPoll:
         try:
             now = await self._prometheus.clock()
         except PrometheusError as error:
-            self._complaint.raise_(str(error))
+            self._complaint.tell(str(error))
             self._metrics.demand_polls.labels(QUERIES, "failed").inc()
             for key in due:
                 self._book.fail(key, str(error))

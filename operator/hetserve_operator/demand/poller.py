@@ -65,17 +65,26 @@ class DemandPoller:
         for event in self._early.values():
             event.set()
 
+    async def poll(self) -> float | None:
+        """Asks for the services of the contract once; Prometheus's time, None without an answer."""
+        return await self._poll(CONTRACT, self._contract.ask)
+
     async def _run(self, source: str, ask: Callable[[], Awaitable[float | None]]) -> None:
         while True:
             begun = self._clock()
             self._early[source].clear()
-            self._book.follow(self._wanted())
-            with self._metrics.demand_seconds.labels(source).time():
-                now = await ask()
-                await self._tick()
+            now = await self._poll(source, ask)
             # What is asked for are multiples of a step by Prometheus's clock: a new one is asked for as it comes.
             passed = 0.0 if now is None else (now + self._clock() - begun) % self._interval - _JUST_AFTER
             await self._pause(source, self._interval - passed)
+
+    async def _poll(self, source: str, ask: Callable[[], Awaitable[float | None]]) -> float | None:
+        self._book.follow(self._wanted())
+        asks = bool(self._book.to_ask(own=source == QUERIES))
+        with self._metrics.demand_seconds.labels(source).time() if asks else contextlib.nullcontext():
+            now = await ask()
+            await self._tick()
+        return now
 
     async def _pause(self, source: str, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

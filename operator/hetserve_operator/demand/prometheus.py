@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 import orjson
 
-from hetserve.demand.answers import AnswerError, Series, read_scalar, read_series
+from hetserve.demand.answers import AnswerError, Series, each_series, read_scalar
 from hetserve.demand.queries import CLOCK, InstantQuery, Query, RangeQuery
 from hetserve.sanitize import sanitize
 from hetserve_operator.settings import PrometheusOptions
 from hetserve_shell.http.client import HttpClient
+from hetserve_shell.tasks import garbage
+from hetserve_shell.tasks.slices import Slices
 
 CONNECTIONS: Final = 4
 _MOST_WORDS: Final = 300
@@ -29,15 +32,41 @@ class PrometheusError(Exception):
         self.refused = refused
 
 
+class Requests(Protocol):
+    """HTTP requests to one server; an `HttpClient`."""
+
+    async def request(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: dict[str, str],
+        body: bytes = b"",
+        timeout: float,  # noqa: ASYNC109  (as of HttpClient)
+    ) -> tuple[int, bytes]:
+        """Status and body. Raises OSError without a whole answer in time."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Prometheus:
     """A Prometheus server, with at most `CONNECTIONS` queries at once."""
 
-    def __init__(self, options: PrometheusOptions) -> None:
+    def __init__(
+        self,
+        options: PrometheusOptions,
+        *,
+        connect: Callable[[PrometheusOptions], Requests] | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         self._options = options
+        self._connect = connect or _client
+        self._sleep = sleep
         self._timeout = options.timeout
         self._token = Path(options.token_file) if options.token_file else None
         self._turns = asyncio.Semaphore(CONNECTIONS)
-        self._client: HttpClient | None = None
+        self._client: Requests | None = None
 
     async def clock(self) -> float:
         """Its own time [Unix seconds]. Raises PrometheusError."""
@@ -48,10 +77,16 @@ class Prometheus:
 
     async def ask(self, query: Query, now: float) -> list[Series]:
         """Series of a query at `now` [Unix seconds, by its clock]. Raises PrometheusError."""
+        answer = await self._ask(query, now)
+        slices = Slices(self._sleep)
+        found: list[Series] = []
         try:
-            return read_series(await self._ask(query, now))
+            for series in each_series(answer):
+                found.append(series)
+                await slices.turn()
         except AnswerError as error:
             raise PrometheusError(f"Prometheus: {error}", refused=error.refused) from None
+        return found
 
     def close(self) -> None:
         """Ends its connections; certificates are read anew with the next query."""
@@ -69,7 +104,7 @@ class Prometheus:
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json", **self._bearer()}
         body = urlencode({**fields, "timeout": f"{self._timeout:g}s"}).encode()
         async with self._turns:
-            self._client = self._client or HttpClient(self._options.url, _tls(self._options), CONNECTIONS)
+            self._client = self._client or self._connect(self._options)
             try:
                 status, content = await self._client.request(
                     "POST", f"/api/v1/{endpoint}", headers=headers, body=body, timeout=self._timeout
@@ -101,7 +136,8 @@ def _range(query: RangeQuery, now: float) -> dict[str, str]:
 def _content(status: int, content: bytes) -> object:
     """JSON of an answer; Prometheus says in JSON too why it refuses a query (400, 422)."""
     try:
-        answer: object = orjson.loads(content)
+        with garbage.paused():
+            answer: object = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         words = content[:_MOST_WORDS].decode(errors="replace")
         raise PrometheusError(
@@ -112,6 +148,10 @@ def _content(status: int, content: bytes) -> object:
         words = str(answer.get("error") or answer) if isinstance(answer, dict) else str(answer)
         raise PrometheusError(f"Prometheus: HTTP {status}: {words}")
     return answer
+
+
+def _client(options: PrometheusOptions) -> HttpClient:
+    return HttpClient(options.url, _tls(options), CONNECTIONS)
 
 
 def _tls(options: PrometheusOptions) -> ssl.SSLContext | None:

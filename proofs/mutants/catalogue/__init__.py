@@ -10,6 +10,7 @@ from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
+from mutants.catalogue.moves import MOVES
 from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
@@ -28,6 +29,7 @@ MUTANTS: Final = (
     *BINDING,
     *LEADERS,
     *OPERATORS,
+    *MOVES,
     *SHARED_PLANS,
     *SHARING,
     *QUEUES,

@@ -14,6 +14,8 @@ _SEARCH: Final = "tests/properties/test_flow_search_laws.py"
 _BY_HAND: Final = "tests/unit/planning/test_flow_program.py"
 _CHECKED: Final = "tests/unit/planning/test_flow_check.py"
 _PROOF: Final = "tests/unit/planning/test_flow_proof.py"
+_RACE: Final = "hetserve.planning.flow.throughput"
+_RACED: Final = "tests/unit/planning/test_flow_race.py"
 
 FLOW: Final = (
     Mutant(
@@ -215,5 +217,29 @@ FLOW: Final = (
         never("grows(backlogs, len(works))"),
         "tests/unit/simulation/test_stability.py",
         "test_a_trial_ends_with_the_runs_that_show_a_growing_backlog",
+    ),
+    Mutant(
+        "flow runs neighbours of the winner alone",
+        _RACE,
+        "overtaken",
+        Replace("$run.runners_up()", "[$run.best]"),
+        _RACED,
+        "test_a_neighbour_of_a_runner_up_that_was_refused_by_little_wins",
+    ),
+    Mutant(
+        "flow takes what was refused by far for a runner-up",
+        "hetserve.planning.flow.judge",
+        "Judge.suggested",
+        Replace("len($made.ratios) < 2 and not $made.unstable", "False"),
+        _RACED,
+        "test_a_trial_suggests_a_rate_only_to_what_fails_by_little",
+    ),
+    Mutant(
+        "flow leaves out instances down to the fluid rate",
+        _RACE,
+        "Race.enter",
+        Replace("min($found / _NEAR, (1 - FINE) * $top)", "0.0"),
+        _RACED,
+        "test_instances_are_left_out_unless_the_rest_comes_close_to_its_fluid_rate",
     ),
 )

@@ -112,8 +112,8 @@ DOCS: tuple[ReasonDoc, ...] = (
         ConditionType.FEASIBLE,
         "False",
         Reason.BUDGET_TOO_LOW,
-        "The budget buys no configuration that keeps the SLO (or, under MinCost, carries the load); what runs stays, "
-        "even where it costs more than the budget: a service is never shut down by its budget.",
+        "The budget buys no configuration that keeps the SLO (or, under MinCost, carries the load). Of what runs, "
+        "what fits the budget and carries most stays; with `spec.budget.whenTooLow: Keep` all of it stays.",
         "Raise spec.budget.hourly to at least what the message names, or delete the service to stop the cost.",
     ),
     ReasonDoc(
@@ -132,8 +132,10 @@ DOCS: tuple[ReasonDoc, ...] = (
         ConditionType.WITHIN_BUDGET,
         "False",
         Reason.OVER_BUDGET,
-        "What runs costs more than the budget, for example after the budget was lowered.",
-        "Raise the budget, or wait until the smaller plan is rolled out.",
+        "What runs costs more than the budget, for example after the budget was lowered. Pods that terminate count "
+        "until they are gone.",
+        "Raise the budget, or wait until the instances beyond it are gone; with `spec.budget.whenTooLow: Keep` they "
+        "stay.",
     ),
     ReasonDoc(
         ConditionType.WITHIN_BUDGET,

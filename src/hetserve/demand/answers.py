@@ -5,9 +5,11 @@ Format: https://prometheus.io/docs/prometheus/latest/querying/api/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+_NO_FORMAT: Final = "not the format of Prometheus's API"
 
 Points = list[tuple[float, float]]
 """Moment [Unix seconds] and value, oldest first; values may be NaN or infinite."""
@@ -32,8 +34,8 @@ class Series:
         return "{" + ", ".join(f'{name}="{value}"' for name, value in sorted(self.labels.items())) + "}"
 
 
-def read_series(answer: object) -> list[Series]:
-    """Series of a range query (matrix), or of an instant one (vector: a point each).
+def each_series(answer: object) -> Iterator[Series]:
+    """Series of a range query (matrix), or of an instant one (vector: a point each), one after the other.
 
     Raises AnswerError: another type, such as a scalar or a string; no histogram is a number; a warning, since series
     may be missing then.
@@ -41,12 +43,18 @@ def read_series(answer: object) -> list[Series]:
     kind, result = _result(answer)
     if kind not in {"matrix", "vector"}:
         raise AnswerError(f"the result is a {kind}, not series", refused=True)
-    try:
-        return [_series(one) for one in result]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, AnswerError):
+    for one in result:
+        try:
+            yield _series(one)
+        except AnswerError:
             raise
-        raise AnswerError(f"not the format of Prometheus's API: {type(error).__name__} {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise AnswerError(f"{_NO_FORMAT}: {type(error).__name__} {error}") from None
+
+
+def read_series(answer: object) -> list[Series]:
+    """All of `each_series`. Raises as it does."""
+    return list(each_series(answer))
 
 
 def read_scalar(answer: object) -> float:
@@ -57,20 +65,20 @@ def read_scalar(answer: object) -> float:
     try:
         return float(result[1])
     except (TypeError, ValueError, IndexError) as error:
-        raise AnswerError(f"not the format of Prometheus's API: {error}") from None
+        raise AnswerError(f"{_NO_FORMAT}: {error}") from None
 
 
 def _series(one: Mapping[str, Any]) -> Series:
     if "histogram" in one or "histograms" in one:
         raise AnswerError("the result is a native histogram, not numbers; use histogram_count or a rate", refused=True)
     pairs = one["values"] if "values" in one else [one["value"]]
-    return Series(one["metric"], [(moment, float(value)) for moment, value in pairs])
+    return Series(dict(one["metric"].items()), [(float(moment), float(value)) for moment, value in pairs])
 
 
 def _result(answer: object) -> tuple[str, list[Any]]:
     """Type and content of a result."""
     if not isinstance(answer, Mapping):
-        raise AnswerError("not the format of Prometheus's API: no JSON object")
+        raise AnswerError(f"{_NO_FORMAT}: no JSON object")
     if answer.get("status") != "success":
         words = answer.get("error") or answer.get("errorType") or "no status"
         raise AnswerError(str(words), refused=answer.get("errorType") in {"bad_data", "execution"})
@@ -79,5 +87,5 @@ def _result(answer: object) -> tuple[str, list[Any]]:
         raise AnswerError(f"Prometheus warns, so series may be missing: {'; '.join(map(str, warnings))}")
     data = answer.get("data")
     if not (isinstance(data, Mapping) and isinstance(data.get("result"), list)):
-        raise AnswerError("not the format of Prometheus's API: no data.result")
+        raise AnswerError(f"{_NO_FORMAT}: no data.result")
     return str(data.get("resultType")), data["result"]

@@ -173,7 +173,7 @@ def _attained(wanted: Wanted, answered: Answered, times: Mapping[float, float]) 
     if wanted.own is not None:
         return tuple(_by_latency(wanted, answered.latency or (), times))
     in_time = dict(answered.in_time.get(wanted.slo, ()))
-    ended = [(at, value) for at, value in answered.ended if at in times and value > 0]
+    ended = [(at, value) for at, value in answered.ended if at in times and 0 < value < math.inf]
     if ended and not in_time:
         raise ValueError(
             f"{contract.DURATION} has no bucket le={contract.bound_label(wanted.slo)}, which is slo.latency"

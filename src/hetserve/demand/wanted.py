@@ -50,7 +50,7 @@ class Wanted:
     def span(self) -> Seconds:
         """Seconds before now for which rates are asked, so that a sample holds at the beginning of each window."""
         trend = TREND_SPAN if self.scales else Seconds(0.0)
-        return self._held(max(self.up_window, self.down_window, trend, self.stale_after, 2 * self.window))
+        return self._held(max(self.up_window, self.down_window, trend, self.stale_after, Seconds(2 * self.window)))
 
     @property
     def attained_span(self) -> Seconds:

@@ -8,31 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from hetserve.planning.rate_estimate import NOTICEABLE, RateEstimate
+from hetserve.planning.rate_estimate import RateEstimate
 from hetserve.reconcile.staging import Counts, Holdings, Limits
 
 
 def within_limits(plan: Counts, holdings: Holdings, limits: Limits, rate: RateEstimate) -> dict[str, int]:
     """Replicas by type, none above those of now, that keep the limits.
 
-    plan: the counts in force; empty: there are none. Those that are not ready go first. Of the ready ones those beyond
-    the plan go, or, if that keeps more, whichever carry least for their money. All go only if not one fits.
+    plan: the counts in force; empty: there are none. Those that are not ready go first, then those beyond the plan,
+    then any; each time whichever carry least for their money. All go only if not one fits.
     """
     now = {name: min(held.replicas, limits.most.get(name, held.replicas)) for name, held in holdings.items()}
     cut = _Cut(plan, holdings, limits, rate)
     if cut.fits(now):
         return now
-    planned, free = cut.reduced(now, keep_plan=True), cut.reduced(now, keep_plan=False)
-    return free if _exceeds(cut.worth(free), cut.worth(planned)) else planned
+    return cut.reduced(now)
 
 
 def ready_of(counts: Counts, holdings: Holdings) -> dict[str, int]:
     """Instances that are ready and stay ready with these replicas: a ReplicaSet ends those first that are not."""
     return {name: min(n, holdings[name].ready) for name, n in counts.items() if name in holdings}
-
-
-def _exceeds(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return one[0] > other[0] * (1 + NOTICEABLE)
 
 
 class _Cut:
@@ -48,17 +43,17 @@ class _Cut:
         """Rate of what is ready, and of everything."""
         return self.rate(ready_of(counts, self.holdings)), self.rate(counts)
 
-    def reduced(self, now: Counts, *, keep_plan: bool) -> dict[str, int]:
+    def reduced(self, now: Counts) -> dict[str, int]:
         """Removes what is not ready, then what is not planned, then what is; and puts back what still fits."""
         kept = dict(now)
         ready, plan = ready_of(now, self.holdings), self.plan
         floors: list[Callable[[str], int]] = [
             lambda name: max(ready[name], min(plan.get(name, 0), now[name])),
             lambda name: ready[name],
+            lambda name: min(ready[name], plan.get(name, 0)),
+            lambda _: 0,
         ]
-        if keep_plan:
-            floors.append(lambda name: min(ready[name], plan.get(name, 0)))
-        for floor in (*floors, lambda _: 0):
+        for floor in floors:
             while not self.fits(kept) and (name := self._least(kept, floor)) is not None:
                 kept[name] -= 1
         return self._filled(kept, now)
@@ -81,7 +76,7 @@ class _Cut:
         return (ready - ready_less) / each, (all_ - all_less) / each
 
     def _filled(self, kept: dict[str, int], now: Counts) -> dict[str, int]:
-        """As much of what was removed as fits beside the rest, what carries most for its money first."""
+        """As much of what was removed as fits beside the rest, what carries most first."""
         while True:
             more = [{**kept, name: kept[name] + 1} for name in sorted(kept) if kept[name] < now[name]]
             fitting = [counts for counts in more if self.fits(counts)]

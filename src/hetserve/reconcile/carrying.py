@@ -13,7 +13,7 @@ from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
-from hetserve.reconcile.decision import PlanDecision
+from hetserve.reconcile.plan_decision import PlanDecision
 from hetserve.reconcile.staging import Holdings
 from hetserve.reconcile.world import World
 

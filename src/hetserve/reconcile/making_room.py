@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from hetserve.planning.offers import namespace_of
 from hetserve.reconcile.api_messages import ApiRefusal, RefusalCause
-from hetserve.reconcile.decision import PlanDecision
 from hetserve.reconcile.deployments.build import manifest_digest
+from hetserve.reconcile.plan_decision import PlanDecision
 from hetserve.reconcile.progress import creation_failures
 from hetserve.reconcile.staging import Holdings
 from hetserve.reconcile.transition import InTheWay

@@ -6,7 +6,7 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.reconcile.decision import Finding
+from hetserve.reconcile.plan_decision import Finding
 
 _BY_TROUBLE: Final = {
     Trouble.NOT_CONFIGURED: Reason.PROMETHEUS_NOT_CONFIGURED,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hetserve.base.units import MicroDollarsPerHour, Percent, format_money, parse_money
+from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.profiles.sharing import WHOLE
@@ -36,7 +36,10 @@ class RecordedGpus:
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried, gpus: as recorded."""
+    """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried, gpus: as recorded.
+
+    load: queries/s of measured load that it was made for; None: of declared load.
+    """
 
     raw: Json
     counts: Counts
@@ -46,6 +49,7 @@ class PlanRecord:
     cost: MicroDollarsPerHour
     tried: bool | None = None
     gpus: RecordedGpus = field(default_factory=RecordedGpus)
+    load: QPS | None = None
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -86,6 +90,30 @@ def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
     return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried, gpus)
 
 
+def handmade_record(
+    counts: Counts, cost: MicroDollarsPerHour, inputs: str, gpus: RecordedGpus, *, planner: str, verdict: str
+) -> PlanRecord:
+    """Record of counts that no planner proposed as they are: what limits leave of a plan. Arguments as above."""
+    held = tuple((name, n) for name, n in counts if n > 0)
+    raw: Json = {
+        "counts": [gpus.entry(name, n) for name, n in held],
+        "summary": summary(held)[:_SHORT],
+        "hourlyCost": format_money(cost),
+        "qps": "0.0",
+        "planner": planner,
+        "verdict": verdict[:_LONG],
+        "inputs": inputs,
+        "tried": False,
+    }
+    return PlanRecord(raw, held, inputs, raw["qps"], raw["verdict"], cost, False, gpus)
+
+
+def with_load(record: PlanRecord, load: QPS | None) -> PlanRecord:
+    """The record of a plan for a measured load [queries/s]."""
+    raw = {key: value for key, value in record.raw.items() if key != "load"}
+    return replace(record, raw=raw if load is None else {**raw, "load": f"{load:.6g}"}, load=load)
+
+
 def kept_record(
     record: PlanRecord, trial: Trial, problem: Problem, inputs: str, cost: MicroDollarsPerHour, *, gpus: RecordedGpus
 ) -> PlanRecord:
@@ -123,13 +151,16 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
         cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
         gpus = _read_gpus(raw["counts"])
+        load = None if raw.get("load") is None else QPS(float(raw["load"]))
     except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    if load is not None and not (math.isfinite(load) and load >= 0):
         return None
     if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
         return None
     tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
     verdict = str(raw.get("verdict") or "")
-    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus)
+    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus, load)
 
 
 def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:

@@ -14,10 +14,10 @@ from hetserve.base.units import MiB, MicroDollarsPerHour, quantity_to_mib
 from hetserve.objects.resources import gpus_requested
 from hetserve.planning.offers import instance_price
 from hetserve.reconcile.api_messages import CreationFailure, replica_failure
-from hetserve.reconcile.decision import PlanDecision
 from hetserve.reconcile.deployments.diff import Target
 from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.plan_decision import PlanDecision
 from hetserve.reconcile.staging import Instances, Limits
 from hetserve.reconcile.world import RawObject, World
 

@@ -8,8 +8,8 @@ from typing import Final
 from hetserve.api.conditions import Reason
 from hetserve.planning.offers import Offer
 from hetserve.planning.tenancy import Tenancy
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.neighbours import CrowdedGpu
+from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
 
 PAGE: Final = "docs/how-to-measure-sharing.md"
 _MOST_NAMED: Final = 5

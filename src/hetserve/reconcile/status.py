@@ -11,10 +11,10 @@ from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.base.units import format_money
 from hetserve.reconcile.api_messages import CreationFailure
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.neighbours import CrowdedGpu
 from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.reconcile.staging import Instances, hourly_cost

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.budget_cut import within_limits
 from hetserve.reconcile.carrying import ServiceRate
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision, decide, read_status
+from hetserve.reconcile.decision import decide
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment
 from hetserve.reconcile.deployments.diff import NextWrite, Target, next_cut, next_write
 from hetserve.reconcile.deployments.ownership import is_deleting
@@ -19,6 +19,7 @@ from hetserve.reconcile.fence import fence_first
 from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
 from hetserve.reconcile.making_room import in_the_way
 from hetserve.reconcile.neighbours import CrowdedGpu, crowded_gpus
+from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.planner import Planner
 from hetserve.reconcile.progress import creation_failures, holdings, limits_of, type_states

@@ -49,6 +49,7 @@ class ScalingReason(StrEnum):
     AT_MINIMUM = "AtMinimum"
     AT_MAXIMUM = "AtMaximum"
     BEYOND_REACH = "BeyondReach"
+    BEYOND_BUDGET = "BeyondBudget"
     SLO_WAS_MISSED = "SLOWasMissed"
 
 

@@ -47,7 +47,9 @@ def plan_or_reach(problem: Problem, ask: Ask) -> Found | Pending | Unanswered:
         f"{qps_text(problem.load or 0)} are to be held in simulation, budget, limits and the cluster allow "
         f"{qps_text(held)}: {made.message}"
     )
-    return Found(most, held, (Limit(ScalingReason.BEYOND_REACH, words),))
+    by_budget = made.reason == Reason.BUDGET_TOO_LOW
+    reason = ScalingReason.BEYOND_BUDGET if by_budget else ScalingReason.BEYOND_REACH
+    return Found(most, held, (Limit(reason, words),))
 
 
 def _plan(kind: WorkKind, problem: Problem, ask: Ask) -> Plan | Pending | Unanswered:

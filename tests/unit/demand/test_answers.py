@@ -53,6 +53,11 @@ UNREADABLE: dict[str, tuple[object, str]] = {
     "no labels": (answer(resultType="vector", result=[{"value": [1, "2"]}]), "KeyError 'metric'"),
     "a value that is no number": (answer(resultType="vector", result=[{"metric": {}, "value": [1, "x"]}]), "'x'"),
     "half a point": (answer(resultType="matrix", result=[{"metric": {}, "values": [[1]]}]), "ValueError"),
+    "labels that are a list": (
+        answer(resultType="vector", result=[{"metric": [], "value": [1, "2"]}]),
+        "AttributeError",
+    ),
+    "a moment that is none": (answer(resultType="vector", result=[{"metric": {}, "value": ["x", "2"]}]), "'x'"),
     "no series": (answer(resultType="matrix", result=["x"]), "not the format"),
     "warnings": ({**answer(resultType="matrix", result=[]), "warnings": ["a store is away"]}, "a store is away"),
     "a timeout": ({"status": "error", "errorType": "timeout", "error": "query timed out"}, "query timed out"),

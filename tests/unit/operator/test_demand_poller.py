@@ -327,3 +327,13 @@ async def test_polls_are_counted_by_result() -> None:
     for source, result, count in (("Hetserve", "ok", 2), ("Hetserve", "failed", 1), ("Queries", "refused", 2)):
         line = f'hetserve_operator_demand_polls_total{{result="{result}",source="{source}"}} {count}.0'
         assert line in text, text
+
+
+@story
+async def test_only_polls_that_ask_are_timed() -> None:
+    scene = Scene()
+    await asyncio.sleep(20)
+
+    text = (await scene.metrics.text()).decode()
+    assert 'hetserve_operator_demand_poll_seconds_count{source="Hetserve"} 2.0' in text
+    assert 'source="Queries"' not in text

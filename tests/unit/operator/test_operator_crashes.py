@@ -29,6 +29,13 @@ async def smaller(sim: SimulatedOperator) -> None:
     sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.0"))
 
 
+async def poor(sim: SimulatedOperator) -> None:
+    """A running service gets a budget that no plan fits: it shrinks, and the record stays."""
+    sim.add(*rm2_scene())
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
+
+
 async def other_types(sim: SimulatedOperator) -> None:
     """A running service loses a type: one Deployment goes, another grows into the freed budget."""
     sim.add(*rm2_scene())
@@ -48,6 +55,7 @@ async def new_template(sim: SimulatedOperator) -> None:
 SCENES: dict[str, Callable[[SimulatedOperator], Any]] = {
     "a new service": fresh,
     "a smaller budget": smaller,
+    "a budget below every plan": poor,
     "other types": other_types,
     "a new template": new_template,
 }

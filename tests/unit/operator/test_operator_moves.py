@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from hetserve.base.units import parse_money
+from hetserve.reconcile import Planner, PlanQuestion
 from hetserve.reconcile.deployments.build import deployment_name
+from hetserve.reconcile.planner import PlannerAnswer, PlanPending
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.testing import CrashError, SimulatedOperator, path_of
+from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import ApiStatusError
 
 Json = dict[str, Any]
+T = TypeVar("T")
 OLD, NEW = "t4", "v100"
 SERVICE = path_of(service("rm2"))
 PRICES = {OLD: 526_000, NEW: 1_000_000}
@@ -173,3 +178,83 @@ async def test_a_crash_at_any_write_opens_no_gap(where: str, at: int) -> None:
         assert capacity(sim) >= 80
         assert cost(sim) <= 8_300_000
     assert ready(sim) == {OLD: 0, NEW: 4}
+
+
+class Away:
+    """A planner that never answers, or fails whenever it is asked."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self._fails = fails
+
+    def look(self, _key: Key, step: Callable[[Planner], T]) -> T:
+        return step(self._answer)
+
+    def _answer(self, _question: PlanQuestion) -> PlannerAnswer:
+        if self._fails:
+            raise RuntimeError("the planner is broken")
+        return PlanPending()
+
+    def retry_after(self, _key: Key) -> float | None:
+        return None
+
+    def forget(self, _key: Key) -> None:
+        """Nothing is kept."""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_budget_is_obeyed_while_the_planner_is_away(fails: bool) -> None:
+    sim = await running()
+    sim.restart(Away(fails=fails))
+    sim.edit(SERVICE, with_budget("2.2"))
+    await sim.look_all()
+    assert sim.replicas() == {deployment_name("rm2", OLD): 4}
+    sim.edit(SERVICE, with_budget("9"))
+    await sim.converge()
+    assert ready(sim)[OLD] == 4, "nothing grows without a plan"
+
+
+async def test_the_status_says_which_step_is_under_way() -> None:
+    sim = await running("4.9")
+    to_new(sim)
+    said = []
+    for _ in range(60):
+        await sim.round()
+        if (now := sim.service()["status"].get("transition")) is not None:
+            said.append(now)
+            assert now["doing"] in sim.condition("Progressing")["message"]
+    assert {each["of"] for each in said} == {12}, "eight end and four start"
+    steps = [each["step"] for each in said]
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1] <= 12) == (1, True)
+    assert "waiting until 1xv100 more are ready; 7xt4 stay until then" in [each["doing"] for each in said]
+    assert "transition" not in sim.service()["status"]
+
+
+async def test_a_quota_that_holds_no_more_is_room_that_the_old_make() -> None:
+    sim = await running()
+
+    def admit(method: str, path: str, _query: Any) -> None:
+        new = "/deployments/" in path and path not in sim.api.objects
+        if method == "PATCH" and new and sim.replicas():
+            words = "deployments.apps is forbidden: exceeded quota: q, limited: count/deployments.apps=1"
+            raise ApiStatusError(403, "Forbidden", words)
+
+    sim.api.before.append(admit)
+    to_new(sim)
+    for _ in range(120):
+        await sim.round()
+    assert ready(sim) == {OLD: 0, NEW: 4}
+
+
+async def test_a_refusal_that_may_last_takes_nothing_away() -> None:
+    sim = await running("4.3")
+
+    def admit(method: str, path: str, _query: Any) -> None:
+        if method == "PATCH" and "/deployments/" in path and path not in sim.api.objects:
+            raise ApiStatusError(403, "Forbidden", "admission webhook denied the request")
+
+    sim.api.before.append(admit)
+    to_new(sim)
+    for _ in range(60):
+        await sim.round()
+    assert ready(sim)[OLD] == 8

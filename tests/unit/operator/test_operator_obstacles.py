@@ -16,9 +16,9 @@ from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 
 
-async def test_a_budget_that_buys_nothing_leaves_what_runs_and_says_the_numbers() -> None:
+async def test_a_budget_that_buys_nothing_leaves_what_runs_if_it_is_to_be_kept_and_says_the_numbers() -> None:
     sim = await converged()
-    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.3"))
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.3", whenTooLow="Keep"))
     await sim.converge()
     assert sim.replicas() == PLANNED
     assert sim.service()["status"]["reason"] == "BudgetTooLow"

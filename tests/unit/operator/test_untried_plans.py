@@ -296,11 +296,24 @@ async def test_after_an_edit_what_runs_stays_until_the_tried_plan(scene: Plannin
     scene.sim.add(*judged_scene("rm2"))
     await scene.converge()
     scene.seconds = lambda _: DEADLINE - 1.0
-    scene.sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.9"))
+    scene.sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="2.45"))
     await scene.look()
     await scene.planned(2 * PATIENCE)
     assert scene.sim.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 2}
     assert not any(work.quick for work in scene.begun)
+
+
+@in_scene
+async def test_a_lower_budget_does_not_wait_for_the_planner(scene: PlanningScene) -> None:
+    scripted(scene, Script(mix=TRIED_MIX), seconds=0.1)
+    scene.sim.add(*judged_scene("rm2"))
+    await scene.converge()
+    scene.seconds = lambda _: DEADLINE - 1.0
+    scene.sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="1.9"))
+    await scene.look()
+    replicas = scene.sim.replicas()
+    assert 526 * replicas[GPU_DEPLOYMENT] + 149 * replicas[CPU_DEPLOYMENT] <= 1900
+    assert replicas[GPU_DEPLOYMENT] == 3
 
 
 @in_scene

@@ -14,9 +14,9 @@ from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.reconcile import Interest, World
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.interest import interest_of
 from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.plan_record import PlanRecord
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")

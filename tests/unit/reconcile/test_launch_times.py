@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hetserve.base.units import Seconds
 from hetserve.reconcile.launch_times import observed_launch_times
 from hetserve.reconcile.observed import PodFact, pod_fact
 
@@ -39,11 +40,10 @@ def test_a_pod_shows_how_long_it_took(scheduled: str, ready: str, status: dict[s
 
 
 def pods(*times: float | None, kind: str = "t4", template: str = "new", created: str = "2") -> list[PodFact]:
+    seconds = [None if time is None else Seconds(time) for time in times]
     return [
-        PodFact(
-            f"{kind}{template}{i}", "d", f"p{i}", created, instance_type=kind, template_hash=template, launch_time=t
-        )
-        for i, t in enumerate(times)
+        PodFact(f"{template}{i}", "d", f"p{i}", created, instance_type=kind, template_hash=template, launch_time=t)
+        for i, t in enumerate(seconds)
     ]
 
 

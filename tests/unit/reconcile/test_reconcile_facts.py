@@ -105,9 +105,10 @@ def test_room_on_a_gpu_type(what: str) -> None:
     assert facts(**given)[GPU_TYPE].room == room
 
 
-def test_own_instances_are_running_and_not_room_even_while_they_terminate() -> None:
-    own = pod(model="rm2", instance_type=GPU_TYPE, terminating=True)
+def test_what_terminates_runs_no_more_and_its_place_is_room() -> None:
+    own = pod(model="rm2", instance_type=GPU_TYPE)
     assert facts(own=(own,))[GPU_TYPE] == TypeFacts(running=1, room=1)
+    assert facts(own=(replace(own, terminating=True),))[GPU_TYPE] == TypeFacts(running=0, room=2)
 
 
 OWN = {"model": "rm2", "instance_type": GPU_TYPE}

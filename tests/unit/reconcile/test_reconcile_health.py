@@ -14,10 +14,10 @@ from hetserve.api.reason_docs import DOCS
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.api_messages import CreationFailure
-from hetserve.reconcile.decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.progress import TypeState
 from hetserve.reconcile.status import Seen, build_status

@@ -10,6 +10,7 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve_twin.engine import STAYS, Load, LoadTwin
+from hetserve_twin.systems import Truth
 from twin_scene import facts, playing, pod, trace, twin_of
 
 S = ("team", "s")
@@ -111,6 +112,16 @@ def test_a_pod_that_is_ready_again_goes_on_with_its_counts() -> None:
     assert twin.instances.seats[0].gone_at < 10
 
 
+def test_a_pod_that_is_made_anew_under_its_name_goes_on_with_its_series() -> None:
+    twin = playing(50, [pod("a")])
+    twin.advance(Seconds(5))
+    before = served(twin)["a"]
+    twin.stand([replace(pod("a"), uid="another")])
+    twin.advance(Seconds(10))
+    assert len(twin.instances.seats) == 1
+    assert served(twin)["a"] > before + 150
+
+
 def test_what_is_gone_for_long_is_forgotten() -> None:
     twin = playing(5, [pod("a")])
     twin.advance(Seconds(5))
@@ -138,7 +149,11 @@ def test_a_hidden_factor_is_real_and_the_dispatch_does_not_know_it() -> None:
     twin.advance(Seconds(60))
     each = twin.instances.busy[:2] / twin.instances.served[:2]
     assert each.tolist() == pytest.approx([0.020, 0.060], rel=0.01)
-    assert twin._played[S].system.predicted.arrays.mean.ravel().tolist() == [0.010, 0.020]
+    truth = Truth({"slow": 3.0}, 2.0)
+    truth.learn(facts())
+    system = truth.system(Seconds(0.1))
+    assert system.predicted.arrays.mean.ravel().tolist() == [0.010, 0.020]
+    assert system.served.means.ravel().tolist() == [0.020, 0.060]
 
 
 def test_an_edited_profile_changes_what_is_predicted_and_not_what_is_true() -> None:
@@ -147,7 +162,12 @@ def test_an_edited_profile_changes_what_is_predicted_and_not_what_is_true() -> N
     twin.declare([facts(times={"fast": 50, "new": 5})])
     twin.advance(Seconds(60))
     assert float(twin.instances.busy[0] / twin.instances.served[0]) == pytest.approx(0.010, rel=0.01)
-    assert twin._played[S].system.predicted.arrays.mean.ravel().tolist() == [0.050, 0.020, 0.005]
+    truth = Truth({})
+    truth.learn(facts())
+    truth.learn(facts(times={"fast": 50, "new": 5}))
+    system = truth.system(Seconds(0.1))
+    assert system.predicted.arrays.mean.ravel().tolist() == [0.050, 0.020, 0.005]
+    assert system.served.means.ravel().tolist() == [0.010, 0.020, 0.005]
 
 
 def test_a_service_that_comes_back_with_another_model_takes_as_long_as_that_one() -> None:

@@ -38,6 +38,8 @@ _RESERVE: Final = 0.12
 Least cost keeps half: what passes by luck fails the proof, and one more is tried.
 """
 _STEP: Final = 0.08
+POWER: Final = 15.0
+"""Of the rate by which the share of late queries rises near the highest one: 10 to 30 on most pools."""
 _PER_INSTANCE: Final = 40
 _FEW: Final = 8
 _MOST_QUERIES: Final = 120_000
@@ -108,6 +110,13 @@ class Judge:
         made = self._made.get((values, rate))
         ratios = made.ratios if made is not None else ()
         return max(sum(ratios) / max(len(ratios), 1), self.table.allowed)
+
+    def suggested(self, values: Values, rate: float) -> float:
+        """Rate that counts may hold which failed at one [queries/s] in a later run than the first; 0: failed by far."""
+        made = self._made.get((values, rate))
+        if made is None or (len(made.ratios) < 2 and not made.unstable):
+            return 0.0
+        return rate * math.pow(self.late(values, rate) / self.table.allowed, -1 / POWER)
 
     def undecided(self, values: Values, rate: float) -> bool:
         """Whether a trial that failed did so for want of queries: few enough were late, but not with confidence."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from hetserve.planning.flow.classes import Values
-from hetserve.planning.flow.judge import LOWEST, SLOWER, Effort, Judge
+from hetserve.planning.flow.judge import LOWEST, POWER, SLOWER, Effort, Judge
 
 _PRECISE: Final = 0.015
-_POWER: Final = 15.0
-"""Of the rate by which the share of late queries rises near the highest one: 10 to 30 on most pools."""
-
 _NEAR: Final = 1.2
 """Of the allowed share: the short trials of counts that just hold have no more late queries."""
 
@@ -74,5 +71,5 @@ class Proof:
                 rate = (low + high) / 2
             else:
                 over = self._short.late(values, rate) / self._short.table.allowed
-                rate, least = rate * min(over ** (-1 / _POWER), 1 - least), min(2 * least, 1 - SLOWER)
+                rate, least = rate * min(over ** (-1 / POWER), 1 - least), min(2 * least, 1 - SLOWER)
         return low

@@ -1,0 +1,121 @@
+"""The load twin beside the control plane, an ordinary process: STATE/twin holds its traces, its role is its page's."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from harness.components import HOST, ROOT, Component, write_account
+from harness.files import write_whole
+from harness.kube import Kube, Manifest
+from harness.ports import Ports
+from harness.state import StateFolder
+from harness.tools import Toolset
+from hetserve.api.names import SYSTEM_NAMESPACE
+
+if TYPE_CHECKING:
+    from harness.cluster import Cluster
+
+NAME: Final = "hetserve-twin"
+_PROGRAM: Final = "from hetserve_twin import start; start()"
+
+Trace = Iterable[tuple[float, float]]
+"""Times [s] and rates [queries/s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwinComponent(Component):
+    """Its settings are what `Twin.play` wrote; its account has no Deployment in the chart."""
+
+    def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:  # noqa: ARG002
+        account = str(folder.account(self.name))
+        return [sys.executable, "-c", _PROGRAM, "--config", str(self.settings_file(folder)), "--kubeconfig", account]
+
+    def write_settings(self, kube: Kube, folder: StateFolder) -> None:  # noqa: ARG002
+        if not self.port:
+            raise RuntimeError(f"this cluster is of an earlier version, without a port for {self.name}: make a new one")
+        if not self.settings_file(folder).exists():
+            raise RuntimeError(f"{self.name} has no load to play yet: harness.twin.Twin(cluster).play(...)")
+
+
+def component(ports: Ports) -> Component:
+    """The twin as a component; ready once it plays."""
+    return TwinComponent(NAME, "", f"http://{HOST}:{ports.twin}/readyz", ports.twin, metrics_port=ports.twin)
+
+
+def documented_role() -> Manifest:
+    """The ClusterRole of docs/how-to-play-loads.md."""
+    page = (ROOT / "docs" / "how-to-play-loads.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (role,) = (block for block in blocks if "ClusterRole" in block)
+    found: Manifest = yaml.safe_load(role)
+    return found
+
+
+class Twin:
+    """The load twin of a cluster: its process, its loads, its figures."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.url = f"http://{HOST}:{cluster.ports.twin}"
+
+    def play(self, loads: Mapping[tuple[str, str], Trace], **settings: Any) -> None:
+        """Starts it with these traces by (namespace, service), and waits until it plays; settings: as in its file.
+
+        One that runs is ended first.
+        """
+        self._cluster.stop_component(NAME)
+        write_account(self._cluster.kube, self._cluster.folder, self._account())
+        given = {"host": HOST, "port": self._cluster.ports.twin, **settings}
+        given["loads"] = [self._load(namespace, service, trace) for (namespace, service), trace in loads.items()]
+        path = self._cluster.component(NAME).settings_file(self._cluster.folder)
+        write_whole(path, yaml.safe_dump(given))
+        self._cluster.start_component(NAME)
+
+    def stop(self) -> None:
+        """Ends it in order: what has arrived is served."""
+        self._cluster.stop_component(NAME)
+
+    def requests(self, namespace: str, service: str) -> dict[str, float]:
+        """Queries of a service: those that pods have served by pod, and `received` and `dropped`."""
+        found: dict[str, float] = {}
+        text = httpx.get(f"{self.url}/metrics", timeout=5.0, trust_env=False).text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = sample.labels
+                if sample.name == "hetserve_requests_total" and (labels["namespace"], labels["service"]) == (
+                    namespace,
+                    service,
+                ):
+                    found[labels["pod"] or labels["outcome"]] = sample.value
+        found.pop("served")  # by nobody: always 0
+        return found
+
+    def _load(self, namespace: str, service: str, trace: Trace) -> dict[str, str]:
+        path = self._cluster.folder.path / "twin" / f"{namespace}-{service}.csv"
+        write_whole(path, "\n".join(["time_s,qps", *(f"{time:g},{rate:g}" for time, rate in trace), ""]))
+        return {"namespace": namespace, "service": service, "trace": str(path)}
+
+    def _account(self) -> str:
+        """An account with the documented role alone."""
+        role = documented_role()
+        subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
+        binding = {
+            "apiVersion": role["apiVersion"],
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": NAME},
+            "roleRef": reference,
+            "subjects": [subject],
+        }
+        metadata = {"name": NAME, "namespace": SYSTEM_NAMESPACE}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+        self._cluster.apply([account, role, binding])
+        return NAME

@@ -1,0 +1,280 @@
+"""Decides which plan is in force for a service that follows its measured load: the policy of `hetserve.scaling`.
+
+The recorded plan carries the load that it was made for beside the digest of what is declared, so that no digit of the
+load makes another plan. What the policy reads besides is in the world: samples, pods, and the recorded decisions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from hetserve import scaling
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.scaling_status import MOST_DECISIONS
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, format_money
+from hetserve.demand.observed import Demand, Freshness
+from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.work import Work
+from hetserve.reconcile.bookings import recorded_gpus
+from hetserve.reconcile.case import Case, is_right, record_of, recorded_as, unbooked, unplanned
+from hetserve.reconcile.observed import PodFact
+from hetserve.reconcile.plan_decision import Finding, Following, PlanDecision, read_status
+from hetserve.reconcile.plan_record import Json, PlanRecord, handmade_record, summary, with_load
+from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.reconcile.world import RawObject, World
+from hetserve.scaling import Action, Decision, ScalingReason
+
+_NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
+_PART: Final = re.compile(r"(\d+)x(.+)")
+_MOST_WORDS: Final = 1024
+_TOLD: Final = 2048
+_SAME_MODEL: Final = "model"
+_LIMITS: Final = {
+    ScalingReason.STEP_POLICY: Reason.STEP_POLICY_LIMITS,
+    ScalingReason.AT_MINIMUM: Reason.MIN_INSTANCES_REACHED,
+    ScalingReason.AT_MAXIMUM: Reason.MAX_INSTANCES_REACHED,
+    ScalingReason.BEYOND_REACH: Reason.LOAD_BEYOND_REACH,
+    ScalingReason.BEYOND_BUDGET: Reason.BUDGET_LIMITS,
+    ScalingReason.BUDGET_CUT: Reason.BUDGET_LIMITS,
+    ScalingReason.TYPE_SCARCE: Reason.TYPE_SCARCE,
+}
+_BY_BUDGET: Final = (ScalingReason.BEYOND_BUDGET, ScalingReason.BUDGET_CUT)
+_NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, ScalingReason.PAUSED)
+
+
+def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
+    """The decision of the policy, as a plan in force. Calls the planner as `decide` of `hetserve.scaling` asks."""
+    in_force = _in_force(case)
+    if not case.books_compute and any(offer.shares for offer in case.offers.usable):
+        return unbooked(case, in_force)
+    decided = scaling.decide(facts_of(case, world, in_force), _asking(case, planner, first=in_force is None))
+    following = _following(case, world, decided)
+    if decided.counts is None:
+        return replace(_without_plan(case, decided), following=following)
+    if decided.changes:
+        record = _record(case, decided)
+        made = recorded_as(case, with_load(record, decided.load))
+        following = replace(following, entry=_entry(case, world, decided, record))
+    else:
+        assert in_force is not None  # noqa: S101  the policy holds only what is in force
+        made = recorded_as(case, _kept(case, in_force))
+    return replace(made, planned=_planned(decided, made), feasible=_feasible(case, decided, made), following=following)
+
+
+def _in_force(case: Case) -> PlanRecord | None:
+    """The recorded plan, unless somebody edited it."""
+    recorded = case.recorded
+    edited = recorded is not None and recorded.inputs == case.digest and not is_right(recorded, case)
+    return None if edited else recorded
+
+
+def facts_of(case: Case, world: World, in_force: PlanRecord | None) -> scaling.Facts:
+    """What the policy decides by."""
+    spec, load = case.service.spec, case.service.spec.load
+    assert spec.scaling is not None  # noqa: S101  the caller has checked
+    return scaling.Facts(
+        now=world.now.timestamp(),
+        rules=scaling.scaling_rules(spec.scaling),
+        demand=world.demand or _NOT_MEASURED,
+        problem=case.problem,
+        declared=case.declared,
+        in_force=None if in_force is None else scaling.InForce(in_force.counts, in_force.load),
+        expected=None if load is None or load.expected_qps is None else QPS(load.expected_qps),
+        pause=scaling.Pause(spec.pause),
+        keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
+        changes=tuple(recorded_changes(world.service or {})),
+        ready=_counted(world, lambda pod: pod.ready),
+        bound=_counted(world, lambda pod: pod.node is not None),
+        waiting=_waiting(world),
+    )
+
+
+def recorded_changes(raw: RawObject) -> Iterator[scaling.Change]:
+    """The decisions in a service's status, as far as they can be read."""
+    for entry in read_status(raw).get("lastDecisions") or ():
+        change = _change(entry) if isinstance(entry, Mapping) else None
+        if change is not None:
+            yield change
+
+
+def _change(entry: Mapping[str, Any]) -> scaling.Change | None:
+    try:
+        at = datetime.strptime(str(entry["time"]), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+        action, reason = Action(str(entry["action"])), ScalingReason(str(entry["reason"]))
+        before, after = (_counts(str(entry.get(key) or "none")) for key in ("from", "to"))
+        load = None if entry.get("load") is None else QPS(float(entry["load"]))
+    except (KeyError, ValueError):
+        return None
+    scarce = entry.get("instanceType")
+    return scaling.Change(at, action, reason, before, after, load, None if scarce is None else str(scarce))
+
+
+def _counts(text: str) -> Counts:
+    """Counts from their summary. Raises ValueError for another text."""
+    if text == "none":
+        return ()
+    parts = [_PART.fullmatch(part) for part in text.split("+")]
+    if not all(parts):
+        raise ValueError(f"{text!r} are no counts")
+    return tuple((part[2], int(part[1])) for part in parts if part is not None)
+
+
+def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
+    live = (pod for pod in world.pods if pod.instance_type is not None and not pod.terminating)
+    return Counter(str(pod.instance_type) for pod in live if counts(pod))
+
+
+def _waiting(world: World) -> Mapping[str, Seconds]:
+    """Seconds for which the scheduler has found no place for the oldest instance of each type."""
+    found: defaultdict[str, Seconds] = defaultdict(lambda: Seconds(0.0))
+    for pod in world.pods:
+        waits = pod.node is None and pod.waiting is not None and not (pod.gated or pod.terminating)
+        if waits and pod.instance_type is not None and pod.created and not _only_same_model(pod.waiting or ""):
+            since = datetime.fromisoformat(pod.created).timestamp()
+            found[pod.instance_type] = max(found[pod.instance_type], Seconds(world.now.timestamp() - since))
+    return dict(found)
+
+
+def _only_same_model(refusal: str) -> bool:
+    """Whether an instance waits for a GPU without its model: the type has room, for others."""
+    return "same model" in refusal and "free" not in refusal
+
+
+def _asking(case: Case, planner: Planner, *, first: bool) -> scaling.Ask:
+    """The planner, as the policy asks it."""
+    untried = first and not case.runs
+
+    def ask(work: Work) -> scaling.Answer:
+        quick = untried and work.kind == "Decision"
+        question = PlanQuestion(work.problem, case.declared, first, True, work.counts, quick, work.kind)
+        answer = planner(question)
+        if isinstance(answer, PlanPending):
+            return scaling.Pending()
+        if isinstance(answer, PlannerTimedOut):
+            return scaling.Unanswered(f"planner {answer.planner} was stopped after {answer.after:g} s")
+        return answer
+
+    return ask
+
+
+def _without_plan(case: Case, decided: Decision) -> PlanDecision:
+    """No plan is in force, and none is made now."""
+    if decided.pending:
+        waits = PlanDecision(*(Finding("Unknown", Reason.NOT_PLANNED, ""),) * 3, case.recorded, waits=True)
+        return replace(waits, service=case.service)
+    reason = Reason.PLANNER_FAILED if decided.reason is ScalingReason.PLANNER_FAILED else Reason.LOAD_UNKNOWN
+    if decided.reason is ScalingReason.PAUSED:
+        reason = Reason.NOT_PLANNED
+    return unplanned(reason, decided.words, case.recorded, case.service, case.offers)
+
+
+def _record(case: Case, decided: Decision) -> PlanRecord:
+    """Of what is in force from now on: the planner's plan, or as much of it as limits allow."""
+    plan, counts = decided.plan, decided.counts or ()
+    if plan is not None and {n: c for n, c in plan.counts if c} == {n: c for n, c in counts if c}:
+        return record_of(case, plan)
+    return _handmade(case, counts, decided.words, plan)
+
+
+def _handmade(case: Case, counts: Counts, words: str, plan: Plan | None) -> PlanRecord:
+    by = case.problem.planned_by if plan is None else plan.planner
+    gpus = recorded_gpus(counts, case.offers.usable, case.recorded)
+    return handmade_record(counts, _cost(case, counts), case.digest, gpus, planner=by, verdict=words)
+
+
+def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
+    """What is in force, recorded anew where what is declared has changed."""
+    if in_force.inputs == case.digest:
+        return in_force
+    known = {option.name for option in case.declared.types}
+    counts = tuple((name, n) for name, n in in_force.counts if name in known)
+    if len(counts) < len(in_force.counts):
+        return in_force
+    kept = _handmade(case, counts, in_force.verdict, None)
+    raw = {**kept.raw, "qps": in_force.qps, "planner": in_force.raw["planner"]}
+    return with_load(replace(kept, raw=raw, qps=in_force.qps), in_force.load)
+
+
+def _cost(case: Case, counts: Counts) -> MicroDollarsPerHour:
+    prices = {option.name: option.price for option in case.declared.types}
+    return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
+
+
+def _planned(decided: Decision, made: PlanDecision) -> Finding:
+    if decided.reason is not ScalingReason.PLANNER_FAILED:
+        return made.planned
+    return Finding("True", Reason.PLANNER_FAILED, f"{made.planned.message}; {decided.words}")
+
+
+def _feasible(case: Case, decided: Decision, made: PlanDecision) -> Finding:
+    """Whether what the load needs is within reach; until a planner answers, what was said before."""
+    stored = case.stored[ConditionType.FEASIBLE]
+    if decided.pending and stored is not None and stored.reason != Reason.NOT_PLANNED:
+        return stored
+    if decided.held is None:
+        return made.feasible
+    by_budget = any(limit.reason in _BY_BUDGET for limit in decided.limits)
+    return Finding("False", Reason.BUDGET_TOO_LOW if by_budget else Reason.CAPACITY_TOO_LOW, decided.words)
+
+
+def _following(case: Case, world: World, decided: Decision) -> Following:
+    demand = world.demand or _NOT_MEASURED
+    fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
+    return Following(
+        _active(case, demand, decided),
+        None if decided.pending else _limited(decided),
+        load=demand.latest.qps if fresh and demand.latest is not None else None,
+        capacity=decided.measured.capacity,
+    )
+
+
+def _active(case: Case, demand: Demand, decided: Decision) -> Finding:
+    spec = case.service.spec
+    if spec.mode == "Advise":
+        return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing is changed")
+    if spec.pause == "All":
+        return Finding("False", Reason.PAUSED, "spec.pause is All: no instance is added or removed for the load")
+    if demand.freshness is not Freshness.FRESH:
+        return Finding("False", Reason.WAITING_FOR_METRICS, f"the load is {demand.freshness}: nothing shrinks")
+    if decided.counts is None:
+        return Finding("Unknown", Reason.NOT_PLANNED, decided.words if decided.reason in _NOTHING else "")
+    if spec.pause != "None":
+        what = "added" if spec.pause == "ScaleUp" else "removed"
+        return Finding("True", Reason.PAUSED, f"spec.pause is {spec.pause}: no instance is {what} for the load")
+    return Finding("True", Reason.SCALING, "the number of instances follows the measured load")
+
+
+def _limited(decided: Decision) -> Finding:
+    for limit in decided.limits:
+        if limit.reason in _LIMITS:
+            return Finding("True", _LIMITS[limit.reason], limit.words)
+    return Finding("False", Reason.NOT_LIMITED, "the instances are as the load asks for")
+
+
+def _entry(case: Case, world: World, decided: Decision, record: PlanRecord) -> Json:
+    """Of status.lastDecisions."""
+    before = "none" if case.recorded is None else summary(case.recorded.counts)
+    load = {} if decided.load is None else {"load": f"{decided.load:.6g}"}
+    scarce = {} if decided.scarce is None else {"instanceType": decided.scarce}
+    return {
+        "time": world.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "action": str(decided.action),
+        "reason": str(decided.reason),
+        "from": before[:_TOLD],
+        "to": str(record.raw["summary"]),
+        **load,
+        "hourlyCost": format_money(record.cost),
+        "message": decided.words[:_MOST_WORDS],
+        **scarce,
+    }
+
+
+def with_entry(stored: object, entry: Json | None) -> list[Any]:
+    """status.lastDecisions, the newest first."""
+    known = list(stored) if isinstance(stored, list) else []
+    return known if entry is None else [entry, *known][:MOST_DECISIONS]

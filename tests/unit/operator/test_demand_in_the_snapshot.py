@@ -1,0 +1,112 @@
+"""What a step is told of a service's load, and what the operator exports of it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hetserve.api.kinds import INFERENCE_SERVICE
+from hetserve.base.units import QPS
+from hetserve.demand.observed import Demand, Freshness, RateSample, Trouble
+from hetserve.planning.inputs import PlanSettings
+from hetserve.testing.builders import service
+from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.main import Operator
+from hetserve_operator.memory import Memory
+from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.settings import OperatorSettings
+from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.observe import Observer
+from hetserve_operator.workqueue import Key
+from hetserve_shell.testing.apiserver import FakeApiServer
+
+KEY = Key("default", "rm2")
+METRICS = {"spec.metrics": {"source": "Hetserve"}}
+
+
+def stored(overrides: dict[str, Any]) -> FakeApiServer:
+    api = FakeApiServer()
+    api.put(INFERENCE_SERVICE.path(*KEY), service("rm2", overrides))
+    return api
+
+
+async def demand_of(overrides: dict[str, Any]) -> Demand | None:
+    """In the snapshot of a service with these fields."""
+    api, cache = stored(overrides), Cache()
+    book = DemandBook(lambda: 0.0, lambda _key: None, configured=True)
+    observer = Observer(api, cache, PlanSettings(), lambda: datetime(2026, 1, 1, tzinfo=UTC), demand=book.demand)
+    await observer.relist()
+    book.follow(cache.wanted())
+    assert set(cache.wanted()) == ({KEY} if "spec.metrics" in overrides else set())
+    return (await observer.world(KEY, Memory(), 0.0)).demand
+
+
+async def test_a_snapshot_holds_what_is_known_of_the_load() -> None:
+    found = await demand_of(METRICS)
+
+    assert found is not None
+    assert (found.freshness, found.trouble) == (Freshness.MISSING, Trouble.NOT_ASKED)
+
+
+async def test_a_service_without_metrics_has_none() -> None:
+    assert await demand_of({}) is None
+
+
+async def test_an_operator_without_prometheus_says_so() -> None:
+    operator = Operator(OperatorSettings(), stored(METRICS), None)
+    await operator.observer.relist()
+
+    found = (await operator.observer.world(KEY, Memory(), 0.0)).demand
+
+    assert found is not None
+    assert found.trouble is Trouble.NOT_CONFIGURED
+
+
+async def test_an_edit_of_what_is_measured_asks_prometheus_before_its_turn() -> None:
+    api = stored(METRICS)
+    operator = Operator(OperatorSettings(), api, None)
+    asked: list[None] = []
+    operator.poller.soon = lambda: asked.append(None)  # type: ignore[method-assign]
+    await operator.observer.relist()
+    assert len(asked) == 1
+    api.put(INFERENCE_SERVICE.path(*KEY), service("rm2", {**METRICS, "spec.budget.hourly": "3"}))
+    await operator.observer.relist()
+    assert len(asked) == 1
+    api.put(INFERENCE_SERVICE.path(*KEY), service("rm2", {"spec.metrics": {"source": "Hetserve", "window": "5m"}}))
+    await operator.observer.relist()
+    assert len(asked) == 2
+
+
+def figures(metrics: OperatorMetrics) -> dict[str, float]:
+    text = asyncio.run(metrics.text()).decode()
+    lines = [line for line in text.splitlines() if line.startswith("hetserve_service_demand")]
+    return {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def test_rate_and_age_are_exported_of_services_that_this_leader_exports() -> None:
+    metrics = OperatorMetrics()
+    fresh = Demand(Freshness.FRESH, now=100.0, samples=(RateSample(92.5, QPS(40.0)),))
+    metrics.observe_demand(KEY, fresh)
+    assert figures(metrics) == {}
+
+    metrics.observe(KEY, service("rm2"))
+    metrics.observe_demand(KEY, fresh)
+    assert figures(metrics) == {"hetserve_service_demand_qps": 40.0, "hetserve_service_demand_age_seconds": 7.5}
+    metrics.observe_demand(KEY, Demand(Freshness.MISSING))
+    assert figures(metrics) == {}, "missing is not zero"
+
+
+@pytest.mark.parametrize("forget", ["one", "all"])
+def test_what_is_exported_of_a_service_ends_with_it(forget: str) -> None:
+    metrics = OperatorMetrics()
+    metrics.observe(KEY, service("rm2"))
+    metrics.observe_demand(KEY, Demand(Freshness.FRESH, now=100.0, samples=(RateSample(92.5, QPS(40.0)),)))
+    if forget == "one":
+        metrics.forget(KEY)
+    else:
+        metrics.forget_all()
+
+    assert figures(metrics) == {}
