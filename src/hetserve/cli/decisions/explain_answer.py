@@ -56,7 +56,7 @@ def _decisions(recent: list[Json], records: list[Json]) -> list[Json]:
     """Decisions of the status and of the ring, the newest first; one that is in both is said once."""
     made: dict[tuple[str, str], Json] = {}
     for one in records:
-        said = {key: one[key] for key in ("time", "action", "reason", "from", "to", "load") if key in one}
+        said: Json = {key: one[key] for key in ("time", "action", "reason", "from", "to", "load") if key in one}
         made[_moment(one)] = {
             **said,
             "message": one.get("words", ""),

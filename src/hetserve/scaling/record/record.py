@@ -9,7 +9,8 @@ from typing import Final
 
 from hetserve import __version__
 from hetserve.base.units import QPS
-from hetserve.planning.plan import Counts
+from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Done, Work, WorkKind
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
@@ -25,16 +26,19 @@ MOST_WORDS: Final = 1024
 class Question:
     """What a planner was asked, and what its answer was when it was used.
 
-    digest: of the question. load: queries/s, and counts: what it is about, for people. quick: an untried answer was
-    taken.
+    digest: of the question. load: queries/s, and counts: what it is about, for people.
     """
 
     digest: str
     kind: WorkKind
     load: QPS | None
     counts: Counts | None
-    quick: bool
     answer: Done | Pending | Unanswered
+
+    @property
+    def untried(self) -> bool:
+        """Whether the answer was one that no simulation has tried."""
+        return is_untried(self.answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,10 @@ class DecisionRecord:
 
 
 class Listener:
-    """Passes questions on, and remembers each with its answer. quick: whoever answers gives untried plans.
+    """Passes questions on, and remembers each with its answer. Equal questions get the answer that was used first."""
 
-    Equal questions get the answer that was used first.
-    """
-
-    def __init__(self, ask: Ask, *, quick: bool = False) -> None:
-        self._ask, self._quick = ask, quick
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
         self._heard: dict[Work, Answer] = {}
 
     def __call__(self, work: Work) -> Answer:
@@ -85,16 +86,14 @@ class Listener:
     @property
     def questions(self) -> tuple[Question, ...]:
         return tuple(
-            Question(digest_of(work), work.kind, work.problem.load, work.counts, self._quick or work.quick, answer)
+            Question(digest_of(work), work.kind, work.problem.load, work.counts, answer)
             for work, answer in self._heard.items()
         )
 
 
-def decided_on_record(
-    service: str, namespace: str, facts: Facts, ask: Ask, *, quick: bool = False
-) -> tuple[Decision, DecisionRecord | None]:
-    """The policy's decision, and its record if something changes. quick: as of `Listener`."""
-    listener = Listener(ask, quick=quick)
+def decided_on_record(service: str, namespace: str, facts: Facts, ask: Ask) -> tuple[Decision, DecisionRecord | None]:
+    """The policy's decision, and its record if something changes."""
+    listener = Listener(ask)
     decision = decide(facts, listener)
     if not decision.changes:
         return decision, None
@@ -115,3 +114,8 @@ def digest_of(work: Work) -> str:
     writer = ExactWriter()
     content = writer.json(work, Work)
     return hashlib.sha256(text_of([writer.shared, content]).encode()).hexdigest()[:_DIGITS]
+
+
+def is_untried(answer: Answer) -> bool:
+    """Whether a planner that tries plans has not tried this one."""
+    return isinstance(answer, Plan | Capacity) and answer.tried is False

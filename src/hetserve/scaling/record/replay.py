@@ -13,7 +13,7 @@ from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.policy import decide
 from hetserve.scaling.questions import Answer, Ask, Pending, Unanswered
-from hetserve.scaling.record.record import DecisionRecord, Question, digest_of
+from hetserve.scaling.record.record import DecisionRecord, Question, digest_of, is_untried
 from hetserve.scaling.record.writing import in_place
 
 ABSENT: Final = "absent"
@@ -65,8 +65,8 @@ class Replayed:
 def replay(record: DecisionRecord, planner: Ask, quick: Ask, *, as_recorded: bool = False) -> Replayed:
     """The decision, made again from the facts of its record.
 
-    planner, quick: answer questions, the second with untried plans, where such were used. as_recorded: recorded answers
-    are taken instead. They always are where no planner had answered: when it would is no fact of the record. Raises
+    planner, quick: answer questions, the second with untried plans, where such are recorded. as_recorded: the recorded
+    answers are taken instead. They always are where no planner had answered: when it would is no fact of the record. Raises
     NotReplayableError.
     """
     facts = record.facts
@@ -112,8 +112,17 @@ class _Again:
             why = _why_recorded(known, as_recorded=self._as_recorded)
             if why:
                 return Asked(work, known.answer, "Record", why, known)
-        ask = self._quick if known is not None and known.quick else self._planner
-        return Asked(work, ask(work), "Planner", known=known)
+        return Asked(work, self._anew(work, known), "Planner", known=known)
+
+    def _anew(self, work: Work, known: Question | None) -> Answer:
+        """A planner's answer, untried if the recorded one is."""
+        if known is None or not known.untried:
+            return self._planner(work)
+        quick = self._quick(work)
+        if quick == known.answer:
+            return quick
+        answer = self._planner(work)
+        return answer if is_untried(answer) else quick
 
 
 def _why_recorded(known: Question, *, as_recorded: bool) -> str:
