@@ -66,8 +66,8 @@ def replay(record: DecisionRecord, planner: Ask, quick: Ask, *, as_recorded: boo
     """The decision, made again from the facts of its record.
 
     planner, quick: answer questions, the second with untried plans, where such are recorded. as_recorded: the recorded
-    answers are taken instead. They always are where no planner had answered: when it would is no fact of the record. Raises
-    NotReplayableError.
+    answers are taken instead. They always are where no planner had answered: when it would is no fact of the record.
+    Raises NotReplayableError.
     """
     facts = record.facts
     if facts is None:
