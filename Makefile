@@ -139,6 +139,10 @@ bench-http: setup ## Measure what a request costs our HTTP loop and servers of l
 bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; six minutes on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)
 
+.PHONY: bench-scaling
+bench-scaling: setup ## Measure what following a load is worth and write docs/results/scaling.md (FLAGS=worth: that part; ten minutes on two cores)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scaling $(FLAGS)
+
 .PHONY: bench-flow
 bench-flow: setup ## Measure planner flow on random pools and write docs/results/flow.md (FLAGS="--jobs 16"; an hour on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.flow $(FLAGS)

@@ -15,6 +15,7 @@ from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
+from mutants.catalogue.scaling import SCALING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
@@ -34,6 +35,7 @@ MUTANTS: Final = (
     *SHARING,
     *QUEUES,
     *FLOW,
+    *SCALING,
     *SERVICE_SPEC,
     *TOTALS,
     *DEMAND,

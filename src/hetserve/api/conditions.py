@@ -72,6 +72,7 @@ class Reason(StrEnum):
     PLANNED_EXCLUSIVE = "PlannedExclusive"
     # Ready
     ALL_INSTANCES_READY = "AllInstancesReady"
+    LOAD_CARRIED = "LoadCarried"
     INSTANCES_NOT_READY = "InstancesNotReady"
     # MetricsAvailable
     METRICS_FRESH = "MetricsFresh"

@@ -196,6 +196,13 @@ DOCS: tuple[ReasonDoc, ...] = (
     ReasonDoc(
         ConditionType.PROGRESSING,
         "False",
+        Reason.ADVISING,
+        "`spec.mode` is Advise: nothing is rolled out.",
+        "Set spec.mode to Apply when you agree with status.advice.",
+    ),
+    ReasonDoc(
+        ConditionType.PROGRESSING,
+        "False",
         Reason.TEMPLATE_INVALID,
         "The pod template was refused; the message carries the apiserver's words.",
         "Correct spec.template.",
@@ -293,6 +300,13 @@ DOCS: tuple[ReasonDoc, ...] = (
         "True",
         Reason.ALL_INSTANCES_READY,
         "The feasible plan of this generation is applied and all its instances are ready.",
+        "-",
+    ),
+    ReasonDoc(
+        ConditionType.READY,
+        "True",
+        Reason.LOAD_CARRIED,
+        "With spec.scaling: the instances that are ready carry the measured load, while others still come or go.",
         "-",
     ),
     ReasonDoc(

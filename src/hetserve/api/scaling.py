@@ -127,7 +127,9 @@ class ScalingSpec(ApiModel):
         default="0.8", description="share of their capacity that instances are planned to be used to, for example 0.8"
     )
     tolerance: Tolerance = Field(
-        default="0.1", description="share of saturation by which the load must exceed it before instances are added"
+        default="0.1",
+        description="share of saturation by which the load must exceed it before instances are added, and by which "
+        "fewer instances must have it in hand before any are removed",
     )
     scale_up: ScaleUp | None = None
     scale_down: ScaleDown | None = None

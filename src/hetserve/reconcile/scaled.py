@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from hetserve import scaling
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.api.scaling_status import MOST_DECISIONS
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, format_money
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.plan import Counts, Plan
@@ -275,9 +274,3 @@ def _entry(case: Case, world: World, decided: Decision, record: PlanRecord) -> J
         "message": decided.words[:_MOST_WORDS],
         **scarce,
     }
-
-
-def with_entry(stored: object, entry: Json | None) -> list[Any]:
-    """status.lastDecisions, the newest first."""
-    known = list(stored) if isinstance(stored, list) else []
-    return known if entry is None else [entry, *known][:MOST_DECISIONS]

@@ -10,12 +10,14 @@ from typing import Any
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.base.units import format_money
+from hetserve.demand.observed import Demand
 from hetserve.reconcile.api_messages import CreationFailure
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.neighbours import CrowdedGpu
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.progress import TypeState
+from hetserve.reconcile.scaling_status import decisions_status, demand_status, scaling_findings
 from hetserve.reconcile.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.reconcile.staging import Instances, hourly_cost
 from hetserve.reconcile.transition import Stage
@@ -25,8 +27,10 @@ from hetserve.sanitize import sanitize
 _MAX_MESSAGE = 4096
 _MOST_NAMED = 5
 _MAX_DOING = 1024
+_CARRIED = "the instances that are ready carry the load"
 _MOST_STEPS = 10_000
-_OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "reason")
+_OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "lastDecisions", "advice", "reason")
+"""Without `demand`: its digits alone cause no write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class Seen:
     """Observations for a status, beside the decision.
 
     template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
-    created. crowded: GPUs on which nothing bounds the slow-down of instances. stage: the step towards the plan.
+    created. crowded: GPUs on which nothing bounds the slow-down of instances. stage: the step towards the plan. demand:
+    as of World. carried: queries/s that the ready instances hold; None: not known.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -46,11 +51,15 @@ class Seen:
     failures: tuple[CreationFailure, ...] = ()
     crowded: tuple[CrowdedGpu, ...] = ()
     stage: Stage | None = None
+    demand: Demand | None = None
+    carried: float | None = None
 
 
 def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: datetime) -> Json:
     """Whole status of a raw service; unchanged conditions keep their transition times."""
     generation = int(raw["metadata"].get("generation") or 0)
+    stored = read_status(raw)
+    before = {str(c.get("type")): c for c in stored.get("conditions") or () if isinstance(c, Mapping)}
     findings: dict[ConditionType, Finding] = {
         **_health(decision, seen),
         ConditionType.PLANNED: decision.planned,
@@ -62,8 +71,8 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
         ConditionType.PODS_OWNED: _pods_owned(seen),
         ConditionType.SHARING_KEPT: sharing_kept(seen.crowded),
         ConditionType.SHARING_UNMEASURED: sharing_unmeasured(decision),
+        **scaling_findings(decision, seen.demand, before),
     }
-    before = {c.get("type"): c for c in read_status(raw).get("conditions") or () if isinstance(c, Mapping)}
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "observedGeneration": generation,
@@ -74,6 +83,9 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
             for s in seen.states
         ],
         "transition": _transition(raw, decision, seen),
+        "demand": demand_status(stored.get("demand"), seen.demand),
+        "lastDecisions": decisions_status(stored.get("lastDecisions"), decision),
+        "advice": decision.advice,
         "reason": str(findings[ConditionType.READY].reason),
     }
 
@@ -124,9 +136,11 @@ def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
     stalled = _stalled(decision, seen)
     if stalled is not None:
         holds, why = ConditionType.STALLED, stalled
-    elif decision.follow and _rolled_out(seen) and all(state.ready == state.desired for state in seen.states):
+    elif _all_ready(decision, seen):
         why = Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready{_unpromised(seen)}")
         holds = ConditionType.READY
+    elif _is_carried(decision, seen):
+        holds, why = ConditionType.READY, Finding("True", Reason.LOAD_CARRIED, _CARRIED + _unpromised(seen))
     else:
         holds, why = ConditionType.RECONCILING, _awaited(decision, seen, count)
     kinds = (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
@@ -134,6 +148,18 @@ def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
     if holds is ConditionType.RECONCILING:
         findings[ConditionType.READY] = Finding("False", Reason.INSTANCES_NOT_READY, count)
     return findings
+
+
+def _all_ready(decision: PlanDecision, seen: Seen) -> bool:
+    ready = all(state.ready == state.desired for state in seen.states)
+    return ready and (decision.advises or (decision.follow and _rolled_out(seen)))
+
+
+def _is_carried(decision: PlanDecision, seen: Seen) -> bool:
+    """Whether a service that follows its load has instances enough, though others still come or go."""
+    following = decision.following
+    known = following is not None and following.load is not None and seen.carried is not None
+    return known and following is not None and (following.load or 0.0) <= (seen.carried or 0.0)
 
 
 def _unpromised(seen: Seen) -> str:
@@ -168,6 +194,8 @@ def _progressing(decision: PlanDecision, seen: Seen) -> Finding:
         return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
     if seen.work.refusals:
         return Finding("False", Reason.WRITE_REFUSED, "; ".join(seen.work.refusals))
+    if decision.advises:
+        return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing is rolled out")
     if not decision.follow:
         stays = "what the budget holds of what runs stays" if decision.shrinks else "what runs stays"
         return Finding("False", Reason.NOT_PLANNED, f"no feasible plan to roll out; {stays}")

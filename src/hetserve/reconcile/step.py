@@ -50,7 +50,8 @@ def step(world: World, planner: Planner) -> Request | Settled:
     states = type_states(world, decision, move.targets, uid)
     failures, crowded = creation_failures(world, uid), _crowded(world)
     template, stage = work.template_refusal, move.stage
-    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded, stage)
+    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded, stage, world.demand)
+    seen = replace(seen, carried=_carried(world, decision, held))
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
@@ -80,6 +81,17 @@ def _crowded(world: World) -> tuple[CrowdedGpu, ...]:
     assert world.service is not None  # noqa: S101  the caller has checked
     meta = world.service["metadata"]
     return crowded_gpus(world.capacity, (str(meta.get("namespace") or "default"), str(meta["name"])), world.pods)
+
+
+def _carried(world: World, decision: PlanDecision, held: Holdings) -> float | None:
+    """Queries/s that the ready instances hold: of what the planned ones hold, the share by their rates."""
+    following = decision.following
+    if following is None or not following.capacity or following.load is None:
+        return None
+    rate = ServiceRate(world, decision, held)
+    planned = rate(decision.counts)
+    ready = {name: one.ready for name, one in held.items()}
+    return following.capacity * rate(ready) / planned if planned > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,22 +19,22 @@ from hetserve.scaling.questions import Ask, Pending, Unanswered
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class Holds:
     """Queries/s that counts hold within the SLO. how: by what, in words."""
 
     qps: QPS
     how: str
 
 
-def capacity(problem: Problem, counts: Counts, ask: Ask) -> Capacity | Pending | Unanswered:
+def capacity(problem: Problem, counts: Counts, ask: Ask) -> Holds | Pending | Unanswered:
     """What counts hold under the problem's mix, SLO and policy, whatever the cluster is.
 
     A planner that tries nothing counts the rates of its types; so does this, or each plan would be too small at once.
     """
     if not total(counts):
-        return Capacity(QPS(0.0), "without instances")
+        return Holds(QPS(0.0), "without instances")
     if not has_judge(problem):
-        return Capacity(by_rates(problem, counts), f"by the rates that planner {problem.planned_by} counts")
+        return Holds(by_rates(problem, counts), f"by the rates that planner {problem.planned_by} counts")
     held = tuple((name, n) for name, n in counts if n > 0)
     names = dict(held)
     used = replace(problem, types=tuple(option for option in problem.types if option.name in names))
@@ -42,9 +42,7 @@ def capacity(problem: Problem, counts: Counts, ask: Ask) -> Capacity | Pending |
     if isinstance(answer, Pending | Unanswered):
         return answer
     if isinstance(answer, reach.Capacity):
-        return Capacity(
-            answer.held, "in simulation" if answer.tried else "by the flow program and their number, untried"
-        )
+        return Holds(answer.held, "in simulation" if answer.tried else "by the flow program and their number, untried")
     return Unanswered(answer.message if isinstance(answer, Plan) else "the planner answered with a trial")
 
 

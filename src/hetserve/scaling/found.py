@@ -18,7 +18,7 @@ _TOO_MUCH: Final = frozenset((Reason.CAPACITY_TOO_LOW, Reason.BUDGET_TOO_LOW))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPlan:
     """A plan. held: queries/s of the most within reach; None: the plan carries the load. limits: why it is no more."""
 
     plan: Plan
@@ -30,11 +30,11 @@ class Found:
         return self.plan.counts
 
 
-def plan_or_reach(problem: Problem, ask: Ask) -> Found | Pending | Unanswered:
+def plan_or_reach(problem: Problem, ask: Ask) -> FoundPlan | Pending | Unanswered:
     """The plan for the problem's load, or what holds most. Unanswered: neither is to be had, and why."""
     made = _plan("Decision", problem, ask)
     if not isinstance(made, Plan) or made.feasible:
-        return made if not isinstance(made, Plan) else Found(made)
+        return made if not isinstance(made, Plan) else FoundPlan(made)
     if made.reason not in _TOO_MUCH:
         return Unanswered(made.message)
     most = _plan("MostWithinReach", problem, ask)
@@ -49,7 +49,7 @@ def plan_or_reach(problem: Problem, ask: Ask) -> Found | Pending | Unanswered:
     )
     by_budget = made.reason == Reason.BUDGET_TOO_LOW
     reason = ScalingReason.BEYOND_BUDGET if by_budget else ScalingReason.BEYOND_REACH
-    return Found(most, held, (Limit(reason, words),))
+    return FoundPlan(most, held, (Limit(reason, words),))
 
 
 def _plan(kind: WorkKind, problem: Problem, ask: Ask) -> Plan | Pending | Unanswered:

@@ -13,7 +13,7 @@ from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.counts import is_same, total
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.found import Found, plan_or_reach, plan_words
+from hetserve.scaling.found import FoundPlan, plan_or_reach, plan_words
 from hetserve.scaling.grid import up_to_grid
 from hetserve.scaling.look import MOST_GROWTH, Look, launch_time
 from hetserve.scaling.problems import growing_problem
@@ -22,7 +22,7 @@ from hetserve.scaling.steps import fewer_added, room
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Shortage:
     """Why there are too few instances."""
 
     reason: ScalingReason
@@ -56,7 +56,7 @@ def _limit(look: Look) -> Limit | None:
     return None
 
 
-def _cause(look: Look) -> Cause | None:
+def _cause(look: Look) -> Shortage | None:
     """Why there are too few instances; None: there are enough, or the window is not known."""
     rules, seen = look.facts.rules, look.measured
     low, forecast, holds = seen.lowest, seen.forecast, seen.capacity
@@ -66,14 +66,14 @@ def _cause(look: Look) -> Cause | None:
     against = f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(look.counts)} hold"
     if low > limit:
         words = f"at least {qps_text(low)} throughout {rules.up.window:g} s, above {against}"
-        return Cause(ScalingReason.LOAD_ABOVE_CAPACITY, words)
+        return Shortage(ScalingReason.LOAD_ABOVE_CAPACITY, words)
     if forecast > limit:
         words = f"{qps_text(low)} and rising to {qps_text(forecast)} until new instances serve, above {against}"
-        return Cause(ScalingReason.TREND_ABOVE_CAPACITY, words)
+        return Shortage(ScalingReason.TREND_ABOVE_CAPACITY, words)
     return _slo_missed(look, holds)
 
 
-def _slo_missed(look: Look, holds: QPS) -> Cause | None:
+def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
     Not if the instances hold twice what the load needs: then it is not for want of instances.
@@ -88,7 +88,7 @@ def _slo_missed(look: Look, holds: QPS) -> Cause | None:
         f"fewer than {slo.percentile:.10g} % of the queries met the SLO throughout {facts.rules.up.window:g} s at "
         f"{qps_text(look.measured.lowest or 0)}, though {summary(look.counts)} hold {qps_text(holds)} in simulation"
     )
-    return Cause(ScalingReason.SLO_MISSED, words)
+    return Shortage(ScalingReason.SLO_MISSED, words)
 
 
 def _load(look: Look) -> QPS:
@@ -114,19 +114,19 @@ def _in_simulation(look: Look, load: QPS, reason: ScalingReason) -> QPS:
     return up_to_grid(needed)
 
 
-def _more(look: Look, needed: QPS, ask: Ask) -> Found | Pending | Unanswered:
+def _more(look: Look, needed: QPS, ask: Ask) -> FoundPlan | Pending | Unanswered:
     """The plan that loses no instance and holds `needed` queries/s, or the most within reach."""
     facts, held = look.facts, dict(look.counts)
     caps = {name: max(most, held.get(name, 0)) for name, most in look.caps.items()}
     found = plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask)
-    if not isinstance(found, Found) or found.held is not None or not is_same(found.counts, look.counts):
+    if not isinstance(found, FoundPlan) or found.held is not None or not is_same(found.counts, look.counts):
         return found
     # The planner's trials let the same counts pass, by luck of the draws or as it has not tried them.
     needed = up_to_grid(needed * (1 + facts.rules.tolerance))
     return plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask)
 
 
-def _step(look: Look, found: Found, load: QPS, cause: Cause) -> Decision:
+def _step(look: Look, found: FoundPlan, load: QPS, cause: Shortage) -> Decision:
     """The change as far as step policies allow it."""
     facts, after, limits = look.facts, found.counts, found.limits
     added = total(after) - look.instances

@@ -14,7 +14,7 @@ from hetserve.planning.rates import throughput
 from hetserve.scaling.counts import cost_of, covers, is_same, total
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.found import Found, plan_or_reach, plan_words
+from hetserve.scaling.found import FoundPlan, plan_or_reach, plan_words
 from hetserve.scaling.grid import up_to_grid
 from hetserve.scaling.look import Look, standing_load
 from hetserve.scaling.problems import free_problem, growing_problem
@@ -25,7 +25,7 @@ _ADDS: Final = (ScalingReason.BELOW_MINIMUM, ScalingReason.TYPE_SCARCE)
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenLimit:
     """A limit that the counts in force do not keep. scarce: the type without room."""
 
     reason: ScalingReason
@@ -47,7 +47,7 @@ def mend(look: Look, ask: Ask) -> Decision | None:
     return _mended(look, broken, load, plan_or_reach(_problem(look, broken, load), ask))
 
 
-def _mended(look: Look, broken: Broken, load: QPS, found: Found | Pending | Unanswered) -> Decision:
+def _mended(look: Look, broken: BrokenLimit, load: QPS, found: FoundPlan | Pending | Unanswered) -> Decision:
     if isinstance(found, Pending):
         return look.waits(f"{broken.words}; a plan for {qps_text(load)}")
     if broken.reason is ScalingReason.BUDGET_CUT:
@@ -57,45 +57,45 @@ def _mended(look: Look, broken: Broken, load: QPS, found: Found | Pending | Unan
     return _changed(look, broken, found, load)
 
 
-def _broken(look: Look) -> Iterator[Broken]:
+def _broken(look: Look) -> Iterator[BrokenLimit]:
     facts, rules = look.facts, look.facts.rules
     assert facts.in_force is not None  # noqa: S101  the caller has checked
     cost, budget = cost_of(look.counts, facts.problem), facts.problem.budget
     if budget is not None and cost > budget:
         words = f"{summary(look.counts)} cost {money_text(cost)}, the budget is {money_text(budget)}"
-        yield Broken(ScalingReason.BUDGET_CUT, words)
+        yield BrokenLimit(ScalingReason.BUDGET_CUT, words)
     known = {option.name: option for option in facts.allowed.types}
     gone = [name for name, n in facts.in_force.counts if n > 0 and name not in known]
     if gone:
-        yield Broken(ScalingReason.LIMITS_CHANGED, f"{', '.join(gone)} can no longer be used")
+        yield BrokenLimit(ScalingReason.LIMITS_CHANGED, f"{', '.join(gone)} can no longer be used")
     over = [name for name, n in look.counts if name in known and n > known[name].most]
     if over:
         most = ", ".join(f"{known[name].most}x{name}" for name in over)
-        yield Broken(ScalingReason.LIMITS_CHANGED, f"{summary(look.counts)} are more than {most}")
+        yield BrokenLimit(ScalingReason.LIMITS_CHANGED, f"{summary(look.counts)} are more than {most}")
     if rules.most is not None and look.instances > rules.most:
         words = f"{look.instances} instances, spec.scaling.maxInstances is {rules.most}"
-        yield Broken(ScalingReason.LIMITS_CHANGED, words)
+        yield BrokenLimit(ScalingReason.LIMITS_CHANGED, words)
     if look.instances < rules.least:
         words = f"{look.instances} instances, spec.scaling.minInstances is {rules.least}"
-        yield Broken(ScalingReason.BELOW_MINIMUM, words)
+        yield BrokenLimit(ScalingReason.BELOW_MINIMUM, words)
     held = dict(look.counts)
     under = [o for o in facts.allowed.types if held.get(o.name, 0) < min(o.min_instances, o.most)]
     if under:
         words = ", ".join(f"{held.get(o.name, 0)}x{o.name} (at least {o.min_instances})" for o in under)
-        yield Broken(ScalingReason.BELOW_MINIMUM, f"{words}: too few instances of a type")
+        yield BrokenLimit(ScalingReason.BELOW_MINIMUM, f"{words}: too few instances of a type")
     scarce = newly_scarce(facts, look.counts)
     if scarce is not None:
         words = f"no room for an instance of {scarce} for {facts.waiting[scarce]:.0f} s, longer than it takes to launch"
-        yield Broken(ScalingReason.TYPE_SCARCE, words, scarce)
+        yield BrokenLimit(ScalingReason.TYPE_SCARCE, words, scarce)
 
 
-def _may(facts: Facts, broken: Broken) -> bool:
+def _may(facts: Facts, broken: BrokenLimit) -> bool:
     if broken.reason is ScalingReason.BUDGET_CUT:
         return True
     return facts.pause.adds if broken.reason in _ADDS else facts.pause.removes
 
 
-def _problem(look: Look, broken: Broken, load: QPS) -> Problem:
+def _problem(look: Look, broken: BrokenLimit, load: QPS) -> Problem:
     facts, needed = look.facts, up_to_grid(load / look.facts.rules.saturation)
     caps = dict(look.caps)
     if broken.scarce is not None:
@@ -117,14 +117,14 @@ def _as_declared(problem: Problem, declared: Problem) -> Problem:
     return replace(problem, types=tuple(types))
 
 
-def _within_budget(look: Look, broken: Broken, found: Found | Unanswered, load: QPS) -> Decision:
+def _within_budget(look: Look, broken: BrokenLimit, found: FoundPlan | Unanswered, load: QPS) -> Decision:
     """What the budget still buys; where no planner says, what runs without the instances that hold least per dollar."""
     facts = look.facts
-    carried = isinstance(found, Found) and found.held is None
+    carried = isinstance(found, FoundPlan) and found.held is None
     if facts.keeps_over_budget and not carried:
         words = f"{broken.words}; spec.budget.whenTooLow is Keep, so what runs stays"
         return look.hold(broken.reason, words, Limit(broken.reason, words), held=look.measured.capacity)
-    if isinstance(found, Found):
+    if isinstance(found, FoundPlan):
         return _changed(look, broken, found, load, Action.SHRINK)
     assert facts.problem.budget is not None  # noqa: S101  it is too low
     after = affordable(look.counts, facts.problem, facts.problem.budget)
@@ -145,7 +145,7 @@ def affordable(counts: Counts, problem: Problem, budget: MicroDollarsPerHour) ->
     return tuple(held.items())
 
 
-def _changed(look: Look, broken: Broken, found: Found, load: QPS, action: Action | None = None) -> Decision:
+def _changed(look: Look, broken: BrokenLimit, found: FoundPlan, load: QPS, action: Action | None = None) -> Decision:
     after, limits = found.counts, found.limits
     said = f"{broken.words}; planned for {qps_text(load)}: {plan_words(found.plan)}"
     if is_same(after, look.counts) and broken.scarce is None:
@@ -167,7 +167,7 @@ def _changed(look: Look, broken: Broken, found: Found, load: QPS, action: Action
     )
 
 
-def _is_worth(look: Look, found: Found) -> bool:
+def _is_worth(look: Look, found: FoundPlan) -> bool:
     """Whether leaving instances without room adds any that have it."""
     bound = tuple((name, min(n, look.facts.bound.get(name, 0))) for name, n in look.counts)
     return found.held is None or total(found.counts) > total(bound)

@@ -11,7 +11,7 @@ from hetserve.demand.observed import Demand
 from hetserve.demand.windows import highest, lowest, trend
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
-from hetserve.scaling.capacity import Capacity
+from hetserve.scaling.capacity import Holds
 from hetserve.scaling.counts import covers, in_order, total
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Facts
@@ -54,7 +54,7 @@ class Look:
         """Whether the window of scaling up is covered by samples."""
         return self.measured.lowest is not None
 
-    def with_capacity(self, found: Capacity) -> Look:
+    def with_capacity(self, found: Holds) -> Look:
         return replace(self, measured=replace(self.measured, capacity=found.qps))
 
     def hold(

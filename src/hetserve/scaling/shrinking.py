@@ -1,4 +1,8 @@
-"""Scaling down: fewer instances where N-1 carry the largest load of the window; no type gains any."""
+"""Scaling down: fewer instances where N-1 carry the largest load of the window; no type gains any.
+
+N-1 must carry the load with the tolerance in hand, as HorizontalPodAutoscalers keep theirs in both directions: what is
+removed at some load is not wanted again before the load rises by twice the tolerance.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
-from hetserve.scaling.capacity import Capacity, capacity
+from hetserve.scaling.capacity import Holds, capacity
 from hetserve.scaling.counts import cost_of, covers, total, without
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.grid import up_to_grid
@@ -46,8 +50,9 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
     if not isinstance(spare, Spare):
         return look.waits("what one instance fewer holds") if isinstance(spare, Pending) else None
     words = (
-        f"at most {qps_text(load)} throughout {rules.down.window:g} s, within {share_text(rules.saturation)} of the "
-        f"{qps_text(spare.qps)} that {summary(spare.counts)} hold"
+        f"at most {qps_text(load)} throughout {rules.down.window:g} s, below "
+        f"{share_text(rules.saturation / (1 + rules.tolerance))} of the {qps_text(spare.qps)} that "
+        f"{summary(spare.counts)} hold"
     )
     if not facts.pause.removes:
         words = f"{words}; spec.pause is {facts.pause}"
@@ -83,14 +88,15 @@ def _is_doubtful(look: Look) -> bool:
 
 def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
     """The dearest instance without which the others carry the load; None: there is none, or no answer."""
-    saturation, holds = look.facts.rules.saturation, look.measured.capacity
-    if holds is None or load > saturation * holds:
+    rules, holds = look.facts.rules, look.measured.capacity
+    needed = load * (1 + rules.tolerance) / rules.saturation
+    if holds is None or needed > holds:
         return None
     waits = False
     for counts in _one_fewer(look):
         found = capacity(look.facts.problem, counts, ask)
         waits = waits or isinstance(found, Pending)
-        if isinstance(found, Capacity) and load <= saturation * found.qps and not was_missed(look, counts, load):
+        if isinstance(found, Holds) and needed <= found.qps and not was_missed(look, counts, load):
             return Spare(counts, found.qps)
     return Pending() if waits else None
 

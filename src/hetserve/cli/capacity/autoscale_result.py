@@ -16,7 +16,7 @@ from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.planning.offers import namespace_of
 from hetserve.scaling.counts import cost_of, in_order
 from hetserve.scaling.decision import Action
-from hetserve.scaling.replay import Course, Decided, Served, Setting
+from hetserve.scaling.replay import DecidedAt, Replay, Served, Setting
 
 _HOUR = 3600
 
@@ -27,7 +27,7 @@ class Followed:
 
     service: InferenceService
     setting: Setting
-    course: Course
+    course: Replay
     served: Served
     seed: int
     questions: int
@@ -53,7 +53,7 @@ class Followed:
             hours[span.type] += max(min(span.left, self.course.end) - span.launched, 0.0) / _HOUR
         return hours
 
-    def hourly(self, one: Decided) -> int:
+    def hourly(self, one: DecidedAt) -> int:
         """Micro-dollars/h of the counts after a decision."""
         problem = self.setting.problem
         return cost_of(in_order(one.decision.counts or (), problem), problem)
@@ -80,7 +80,7 @@ def document(result: Followed) -> dict[str, Any]:
     }
 
 
-def _decision(result: Followed, one: Decided) -> dict[str, Any]:
+def _decision(result: Followed, one: DecidedAt) -> dict[str, Any]:
     made = one.decision
     return {
         "time": one.at,

@@ -23,7 +23,7 @@ RECORDED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedAt:
     """A decision at a time of the trace [s], and the counts before it."""
 
     at: float
@@ -50,16 +50,16 @@ class Follower(Protocol):
 
 
 @dataclass(slots=True)
-class Course:
+class Replay:
     """What became of a trace: the instances, and decisions that changed the plan, or held for a new reason."""
 
     fleet: Fleet
     begin: float
     end: float
-    decided: list[Decided] = field(default_factory=list)
+    decided: list[DecidedAt] = field(default_factory=list)
 
     @property
-    def changes(self) -> list[Decided]:
+    def changes(self) -> list[DecidedAt]:
         """Decisions that changed the plan, the first one included."""
         return [one for one in self.decided if one.decision.changes]
 
@@ -69,10 +69,10 @@ class Course:
         return self.fleet.dollars(self.begin, self.end)
 
 
-class Policy:
+class ScalingFollower:
     """The scaling policy as a follower; it remembers what an operator's status would."""
 
-    def __init__(self, setting: Setting, ask: Ask, heard: Callable[[Decided], None] = lambda _: None) -> None:
+    def __init__(self, setting: Setting, ask: Ask, heard: Callable[[DecidedAt], None] = lambda _: None) -> None:
         self._setting, self._ask, self._heard = setting, ask, heard
         self._in_force: InForce | None = None
         self._changes: tuple[Change, ...] = ()
@@ -95,7 +95,7 @@ class Policy:
             self._ask,
         )
         before = () if in_force is None else in_force.counts
-        self._heard(Decided(now, before, decision))
+        self._heard(DecidedAt(now, before, decision))
         if decision.changes and decision.counts is not None:
             if decision.action is not Action.FIRST_PLAN:
                 self._record(now, before, decision)
@@ -109,19 +109,19 @@ class Policy:
         self._changes = (made, *self._changes)[:RECORDED]
 
 
-def follow(setting: Setting, arrived: Arrived, ask: Ask, passed: Callable[[float], None] = lambda _: None) -> Course:
+def follow(setting: Setting, arrived: Arrived, ask: Ask, passed: Callable[[float], None] = lambda _: None) -> Replay:
     """The policy over a whole trace. passed: called with each time of a decision [s]."""
-    course = Course(Fleet(setting.problem.types, setting.problem.budget), arrived.begin, arrived.end)
+    course = Replay(Fleet(setting.problem.types, setting.problem.budget), arrived.begin, arrived.end)
     held_for: ScalingReason | None = None
 
-    def heard(one: Decided) -> None:
+    def heard(one: DecidedAt) -> None:
         nonlocal held_for
         made = one.decision
         if made.changes or made.reason not in (held_for, ScalingReason.LOAD_CARRIED):
             course.decided.append(one)
         held_for = None if made.changes else made.reason
 
-    run(Policy(setting, ask, heard), course.fleet, arrived, passed)
+    run(ScalingFollower(setting, ask, heard), course.fleet, arrived, passed)
     return course
 
 

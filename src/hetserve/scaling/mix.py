@@ -1,0 +1,87 @@
+"""The mix of batch sizes as measured: when it is another than the one that was planned for, and what then.
+
+For MaxThroughput services, whose plans depend on the mix and not on the load.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from hetserve.base.units import Seconds
+from hetserve.demand.mix import BatchMix
+from hetserve.demand.observed import Demand, Freshness
+from hetserve.planning.formatting import qps_text, share_text
+from hetserve.planning.plan import Counts, Plan, summary
+from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work
+from hetserve.scaling.capacity import capacity
+from hetserve.scaling.counts import in_order, is_same
+from hetserve.scaling.decision import Action, Decision, ScalingReason
+from hetserve.scaling.found import plan_words
+from hetserve.scaling.questions import Ask, Pending, Unanswered
+
+WINDOW: Final = Seconds(600.0)
+"""Time over which the mix is measured."""
+MOVED: Final = 0.05
+"""Distance between mixes below which they count as one."""
+BETTER: Final = 0.05
+"""Relative gain for which instances are moved."""
+_RATIO: Final = 1.25
+
+
+def distance(planned: BatchMix, measured: BatchMix) -> float:
+    """Largest difference of the shares of queries with at most so many items, over the sizes that are measured."""
+    return max(abs(planned.share_up_to(b) - measured.share_up_to(b)) for b in measured.batches)
+
+
+def coarse(mix: BatchMix) -> BatchMix:
+    """The mix with shares on a geometric grid, so that digits do not make new questions; rare sizes stay."""
+    steps = ((b, round(math.log(share) / math.log(_RATIO))) for b, share in zip(mix.batches, mix.shares, strict=True))
+    return BatchMix.of((batch, _RATIO**step) for batch, step in steps)
+
+
+def planned_mix(planned: BatchMix, measured: BatchMix | None) -> BatchMix:
+    """The mix to plan for: the measured one, coarse, if it has moved; else what was planned for."""
+    if measured is None or distance(planned, measured) < MOVED:
+        return planned
+    return coarse(measured)
+
+
+def follow_mix(problem: Problem, counts: Counts, demand: Demand, ask: Ask) -> Decision:
+    """The decision for a MaxThroughput service. problem: with the mix that the plan in force is for. counts: in force.
+
+    Instances move only if another plan holds more by `BETTER` under the mix as measured.
+    """
+    held = in_order(counts, problem)
+
+    def hold(reason: ScalingReason, words: str, *, pending: bool = False) -> Decision:
+        return Decision(Action.HOLD, reason, words, held, pending=pending)
+
+    if demand.freshness is not Freshness.FRESH or demand.mix is None:
+        return hold(ScalingReason.METRICS_NOT_FRESH, demand.why or "the mix of batch sizes is not measured")
+    moved = distance(problem.mix, demand.mix)
+    if moved < MOVED:
+        return hold(
+            ScalingReason.LOAD_CARRIED, f"the mix has moved by {share_text(moved)}, less than {share_text(MOVED)}"
+        )
+    asked = replace(problem, mix=coarse(demand.mix))
+    answer, holds = ask(Work(asked)), capacity(asked, held, ask)
+    if isinstance(answer, Pending) or isinstance(holds, Pending):
+        return hold(ScalingReason.PLANNING, "a plan for the mix as measured is being worked out", pending=True)
+    if isinstance(holds, Unanswered) or not isinstance(answer, Plan) or not answer.feasible:
+        return hold(ScalingReason.PLANNER_FAILED, f"no plan for the mix as measured: {_why(answer, holds)}")
+    more = (answer.held_qps or answer.qps or 0.0) / max(holds.qps, 1e-9) - 1
+    words = (
+        f"the mix has moved by {share_text(moved)}; under it {summary(held)} hold {qps_text(holds.qps)}, "
+        f"{plan_words(answer)} hold {qps_text(answer.held_qps or answer.qps or 0.0)}"
+    )
+    if more < BETTER or is_same(answer.counts, held):
+        return hold(ScalingReason.LOAD_CARRIED, f"{words}: not {share_text(BETTER)} more")
+    return Decision(Action.REPLACE, ScalingReason.BETTER_MIX, words, answer.counts, plan=answer)
+
+
+def _why(*answers: object) -> str:
+    texts = [getattr(one, "why", None) or getattr(one, "message", None) for one in answers]
+    return next((text for text in texts if text), "the planner gave no plan")

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hetserve.cli.app import app
+from hetserve.testing.data import REPOSITORY
+
+HETSEV = str(REPOSITORY / "manifests" / "samples" / "hetsev.yaml")
+RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
+SERVICE = ("--service", "resnet50")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["autoscale", *arguments], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Forty minutes that rise and fall, with five minutes without samples."""
+    path = tmp_path_factory.mktemp("trace") / "day.csv"
+    rates = [40 + 30 * math.sin(2 * math.pi * i / 40) for i in range(40)]
+    cells = ["" if 20 <= i < 25 else f"{rate:.3f}" for i, rate in enumerate(rates)]
+    path.write_text("time_s,qps\n" + "".join(f"{60 * i},{cell}\n" for i, cell in enumerate(cells)))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def answer(day: str) -> Any:
+    result = run(HETSEV, *SERVICE, "--load", day, "-o", "json")
+    assert result.exit_code in (0, 3), result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_trace_is_followed_and_every_decision_explained(answer: Any) -> None:
+    assert (answer["service"], answer["seconds"], answer["percentile"]) == ("resnet50", 2400, 98)
+    assert answer["decisions"][0]["action"] == "FirstPlan"
+    assert {one["action"] for one in answer["decisions"]} >= {"ScaleDown", "Hold"}
+    assert all(one["message"] and one["to"] for one in answer["decisions"])
+    assert answer["dollars"] > 0
+    assert 0 <= answer["lateShare"] < 0.1
+    assert answer["holds"] is (answer["lateShare"] <= 0.02)
+
+
+def test_holding_on_missing_samples_is_among_the_decisions(answer: Any) -> None:
+    assert "MetricsNotFresh" in {one["reason"] for one in answer["decisions"] if one["time"] > 1200}
+
+
+def test_the_same_seed_gives_the_same_answer(day: str, answer: Any) -> None:
+    assert json.loads(run(HETSEV, *SERVICE, "--load", day, "-o", "json").stdout) == answer
+
+
+def test_the_table_and_the_plot_say_the_same(day: str, answer: Any, tmp_path: Path) -> None:
+    figure = tmp_path / "day.svg"
+    result = run(HETSEV, *SERVICE, "--load", day, "--plot", str(figure))
+
+    assert f"changed {answer['changes']} times" in " ".join(result.stdout.split())
+    assert "FirstPlan" in result.stdout
+    assert figure.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("rows", "field"),
+    [
+        ("0,5\n60,5\n60,5\n", "time_s"),
+        ("0,5\n60,five\n", "qps"),
+        ("nan,5\n", "time_s"),
+    ],
+)
+def test_a_bad_trace_is_exit_2_with_line_field_and_value(rows: str, field: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("time_s,qps\n" + rows)
+
+    result = run(HETSEV, *SERVICE, "--load", str(path))
+
+    assert result.exit_code == 2
+    assert field in result.stderr
+    assert "line" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_trace_without_any_good_sample_is_exit_2(tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("time_s,qps\n0,\n60,nan\n")
+
+    result = run(HETSEV, *SERVICE, "--load", str(path))
+
+    assert result.exit_code == 2
+    assert "no rate" in result.stderr
+
+
+def test_a_file_that_is_not_there_is_exit_2() -> None:
+    result = run(HETSEV, *SERVICE, "--load", "/nowhere.csv")
+
+    assert result.exit_code == 2
+    assert "/nowhere.csv" in result.stderr
+
+
+def test_most_throughput_follows_no_load(day: str) -> None:
+    result = run(RM2, "--load", day)
+
+    assert result.exit_code == 2
+    assert "MinCost" in result.stderr

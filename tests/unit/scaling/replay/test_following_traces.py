@@ -1,0 +1,188 @@
+"""The policy over whole traces, in virtual time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Freshness
+from hetserve.demand.trace import LoadTrace
+from hetserve.scaling import Action, Pause, ScalingRules
+from hetserve.scaling.answers import Answers
+from hetserve.scaling.replay import Fleet, Replay, Setting, arrivals_of, follow, serve
+from hetserve.testing.planning import hetsev_types
+from hetserve.testing.scaling import LAUNCH, scaled_problem
+
+HOUR = 3600.0
+
+
+def trace(*rates: float | None, each: float = 60.0) -> LoadTrace:
+    return LoadTrace(
+        tuple(Seconds(i * each) for i in range(len(rates))), tuple(None if r is None else QPS(r) for r in rates)
+    )
+
+
+def followed(load: LoadTrace, rules: ScalingRules | None = None, **fields: object) -> Replay:
+    setting = Setting(scaled_problem(), rules or ScalingRules(), **fields)  # type: ignore[arg-type]
+    return follow(setting, arrivals_of(load, 5), Answers())
+
+
+def test_arrivals_have_the_rates_of_the_trace() -> None:
+    arrived = arrivals_of(trace(10.0, 0.0, 200.0, each=600.0), 3)
+
+    assert arrived.rate(0, 600) == pytest.approx(10, rel=0.1)
+    assert arrived.rate(600, 1200) == 0
+    assert arrived.rate(1200, 1800) == pytest.approx(200, rel=0.05)
+    assert (np.diff(arrived.times) >= 0).all()
+
+
+def test_one_seed_gives_the_same_arrivals_and_another_others() -> None:
+    one, again, other = (arrivals_of(trace(20.0, 30.0), seed).times for seed in (1, 1, 2))
+
+    assert (one == again).all()
+    assert len(one) != len(other) or (one != other).any()
+
+
+def test_the_first_sample_comes_after_a_whole_window() -> None:
+    arrived = arrivals_of(trace(*[20.0] * 10), 1)
+
+    assert arrived.demand(45.0).freshness is Freshness.MISSING
+    assert len(arrived.demand(60.0).samples) == 1
+    assert len(arrived.demand(300.0).samples) == 17
+
+
+@pytest.mark.parametrize(
+    ("cell", "freshness"),
+    [(None, Freshness.STALE), (math.nan, Freshness.INVALID), (math.inf, Freshness.INVALID), (-3.0, Freshness.INVALID)],
+)
+def test_bad_cells_are_bad_samples_while_queries_go_on(cell: float | None, freshness: Freshness) -> None:
+    arrived = arrivals_of(trace(*[20.0] * 10, *[cell] * 10, *[20.0] * 10), 1)
+
+    assert arrived.demand(600.0 + 300.0).freshness is freshness
+    assert arrived.rate(600.0, 1200.0) == pytest.approx(20.0, rel=0.2)
+    assert arrived.demand(1260.0).freshness is Freshness.FRESH
+    assert all(sample.qps > 10 for sample in arrived.samples)
+
+
+def test_a_trace_without_any_rate_says_so() -> None:
+    with pytest.raises(ValueError, match="no rate"):
+        arrivals_of(trace(None, math.nan), 1)
+
+
+def test_instances_serve_after_their_launch_and_are_paid_from_it_on() -> None:
+    fleet = Fleet(scaled_problem().types)
+    fleet.towards((("v100", 0), ("t4", 2)), 100.0)
+
+    assert fleet.counts(159.0, ready=True)["t4"] == 0
+    assert fleet.counts(100.0 + LAUNCH, ready=True)["t4"] == 2
+    assert fleet.dollars(0.0, 100.0 + HOUR) == pytest.approx(2 * 0.072)
+
+
+def test_old_instances_leave_when_new_ones_serve() -> None:
+    fleet = Fleet(scaled_problem().types)
+    fleet.towards((("v100", 0), ("t4", 4)), 0.0)
+    for now in (100.0, 130.0, 160.0):
+        fleet.towards((("v100", 2), ("t4", 0)), now)
+        served = fleet.counts(now, ready=True)
+        assert served == ({"v100": 0, "t4": 4} if now < 160.0 else {"v100": 2, "t4": 0})
+
+
+def test_a_budget_without_room_for_both_lets_old_ones_go_first() -> None:
+    problem = scaled_problem(budget="1.2")
+    fleet = Fleet(problem.types, problem.budget)
+    fleet.towards((("v100", 2), ("t4", 0)), 0.0)
+    fleet.towards((("v100", 0), ("t4", 4)), 100.0)
+
+    assert fleet.hourly() <= 1_200_000
+    assert fleet.counts(100.0, ready=False) == {"v100": 1, "t4": 4}
+
+
+def test_what_launches_in_vain_leaves_at_once() -> None:
+    fleet = Fleet(scaled_problem().types)
+    fleet.towards((("v100", 0), ("t4", 2)), 0.0)
+    fleet.towards((("v100", 0), ("t4", 5)), 100.0)
+    fleet.towards((("v100", 0), ("t4", 2)), 115.0)
+
+    assert [span.left for span in fleet.spans] == [math.inf] * 2 + [115.0] * 3
+    assert fleet.counts(115.0, ready=True)["t4"] == 2
+
+
+@pytest.mark.parametrize("each", [15.0, 60.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_of_a_tenth_for_a_day_makes_at_most_one_change(each: float, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    noisy = trace(*(40.0 * chance.uniform(0.9, 1.1, int(24 * HOUR / each))).tolist(), each=each)
+
+    course = followed(noisy)
+
+    assert len(course.changes) - 1 <= 1, [one.decision.words for one in course.changes]
+
+
+def test_two_instances_do_not_become_one_and_two_again() -> None:
+    """A load between what one instance carries at its saturation and what two are needed for."""
+    for load in (18.0, 20.0, 21.0, 22.0, 24.0):
+        course = followed(trace(*[load] * 240))
+        actions = [one.decision.action for one in course.changes]
+        assert actions.count(Action.SCALE_UP) + actions.count(Action.SCALE_DOWN) <= 1, (load, actions)
+
+
+def test_a_doubled_load_is_carried_again_after_its_window_and_a_launch() -> None:
+    course = followed(trace(*[40.0] * 20, *[80.0] * 20))
+    up = next(one for one in course.changes if one.decision.action is Action.SCALE_UP)
+
+    assert 1200.0 < up.at <= 1200.0 + 30.0 + 60.0
+
+
+def test_while_nothing_is_measured_nothing_is_removed() -> None:
+    course = followed(trace(*[100.0] * 20, *[None] * 60, *[100.0] * 5))
+
+    assert [one.decision.action for one in course.changes] == [Action.FIRST_PLAN]
+
+
+def test_a_load_that_ends_leaves_the_least_instances() -> None:
+    course = followed(trace(*[100.0] * 20, *[0.0] * 30), ScalingRules(least=2))
+
+    assert sum(course.fleet.counts(course.end, ready=True).values()) == 2
+
+
+def test_a_pause_keeps_the_first_plan() -> None:
+    course = followed(trace(*[40.0] * 10, *[200.0] * 30, *[1.0] * 30), pause=Pause.ALL, expected=QPS(40.0))
+
+    assert course.changes == []
+
+
+def test_recorded_changes_bound_the_steps_of_later_decisions() -> None:
+    from hetserve.testing.scaling import at_most, limited
+
+    rules = ScalingRules(up=limited(30.0, at_most(1, 120.0)))
+    course = followed(trace(*[20.0] * 10, *[400.0] * 30), rules)
+    at = [one.at for one in course.changes if one.decision.action is Action.SCALE_UP]
+
+    assert len(at) > 3
+    assert min(np.diff(at)) >= 120.0
+
+
+def test_queries_are_served_by_what_serves_then() -> None:
+    problem = replace(scaled_problem(), planner=None)
+    setting = Setting(problem, ScalingRules())
+    arrived = arrivals_of(trace(*[40.0] * 30), 5)
+    course = follow(setting, arrived, Answers(quick=True))
+
+    served = serve(problem, arrived, course.fleet.spans, 1)
+    launch = served.by_minute[:2, 1].sum()
+
+    assert served.queries == len(arrived.times)
+    assert served.by_minute[:, 0].sum() == served.queries
+    assert launch > 0.9 * served.by_minute[0, 0]  # nothing serves until the first instances do
+    assert served.late - launch < 0.01 * served.queries
+    assert serve(problem, arrived, course.fleet.spans, 1).late == served.late
+
+
+def test_without_instances_every_query_is_late() -> None:
+    arrived = arrivals_of(trace(*[5.0] * 5), 5)
+
+    assert serve(scaled_problem((hetsev_types()[1],)), arrived, (), 1).late == len(arrived.times)
