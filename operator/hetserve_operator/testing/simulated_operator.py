@@ -9,6 +9,7 @@ from typing import Any
 
 from hetserve.api.inference_service import NOT_OBSERVED
 from hetserve.api.kinds import INFERENCE_SERVICE
+from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
@@ -37,7 +38,8 @@ class CrashError(BaseException):
 class SimulatedOperator:
     """An operator with its simulated cluster. clock: seconds, advanced only by the test. settings: from a restart on.
 
-    plans: what answers the questions of its steps; None: `planner`, at once.
+    plans: what answers the questions of its steps; None: `planner`, at once. demand: of a service with spec.metrics, at
+    a time; set by the test.
     """
 
     def __init__(self, planner: Callable[[Problem], Plan] = decided, plans: Plans | None = None) -> None:
@@ -45,6 +47,7 @@ class SimulatedOperator:
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
         self.settings = PlanSettings()
+        self.demand: Callable[[Key, datetime], Demand | None] = lambda _key, _now: None
         self._plans = PlansAtOnce(planner) if plans is None else plans
         self.metrics = OperatorMetrics()
         self.restart()
@@ -54,7 +57,14 @@ class SimulatedOperator:
         self._plans = self._plans if plans is None else plans
         api = self.connection()
         self.cache = Cache()
-        self.observer = Observer(api, self.cache, self.settings, self._now, lambda: self.cluster.books_compute)
+        self.observer = Observer(
+            api,
+            self.cache,
+            self.settings,
+            self._now,
+            lambda: self.cluster.books_compute,
+            demand=lambda key, wanted: None if wanted is None else self.demand(key, self._now()),
+        )
         writer = Writer(api, "simulated", self._now)
         self.leadership = OperatorLeadership()
         self.controller = Controller(
