@@ -261,11 +261,11 @@ class Controller:
         try:
             await self._writer.perform(request, permit)
         except (ApiStatusError, ApiUnreachableError, NameTakenError, NotLeadingError) as error:
-            result = str(error.status) if isinstance(error, ApiStatusError) else type(error).__name__
-            self._metrics.write(request, result)
+            if isinstance(error, ApiStatusError | ApiUnreachableError):
+                self._metrics.write(request, str(getattr(error, "status", "unreachable")))
             log.warning("%s/%s: a decision is not on record: %s", done.namespace, done.name, error)
-            return
-        self._metrics.write(request, "ok")
+        else:
+            self._metrics.write(request, "ok")
 
     def forget_all(self) -> None:
         """Forgets every service, since another leader has written meanwhile."""
