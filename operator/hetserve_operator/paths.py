@@ -29,6 +29,11 @@ def pods_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{_safe(namespace)}/pods"
 
 
+def config_map_path(namespace: str, name: str) -> str:
+    """Path of a ConfigMap."""
+    return f"/api/v1/namespaces/{_safe(namespace)}/configmaps/{_safe(name)}"
+
+
 def lease_path(namespace: str, name: str) -> str:
     """Path of a Lease."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{_safe(namespace)}/leases/{_safe(name)}"

@@ -38,8 +38,8 @@ class CrashError(BaseException):
 class SimulatedOperator:
     """An operator with its simulated cluster. clock: seconds, advanced only by the test. settings: from a restart on.
 
-    plans: what answers the questions of its steps; None: `planner`, at once. demand: what is known of a service's load
-    at a moment [Unix seconds].
+    plans: what answers the questions of its steps; None: `planner`, at once. demand: of a service with spec.metrics, at
+    a time; set by the test.
     """
 
     def __init__(self, planner: Callable[[Problem], Plan] = decided, plans: Plans | None = None) -> None:
@@ -47,9 +47,9 @@ class SimulatedOperator:
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
         self.settings = PlanSettings()
+        self.demand: Callable[[Key, datetime], Demand | None] = lambda _key, _now: None
         self._plans = PlansAtOnce(planner) if plans is None else plans
         self.metrics = OperatorMetrics()
-        self.demand: Callable[[float], Demand | None] = lambda _: None
         self.restart()
 
     def restart(self, plans: Plans | None = None) -> None:
@@ -63,7 +63,7 @@ class SimulatedOperator:
             self.settings,
             self._now,
             lambda: self.cluster.books_compute,
-            demand=lambda _, wanted: None if wanted is None else self.demand(self._now().timestamp()),
+            demand=lambda key, wanted: None if wanted is None else self.demand(key, self._now()),
         )
         writer = Writer(api, "simulated", self._now)
         self.leadership = OperatorLeadership()

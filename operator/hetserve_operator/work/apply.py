@@ -21,13 +21,15 @@ from hetserve.reconcile import (
     Render,
     Replace,
     Request,
+    WriteDecisions,
     WriteFence,
     WriteStatus,
 )
 from hetserve.reconcile.api_messages import is_of_the_content
 from hetserve.reconcile.deployments.ownership import is_ours
+from hetserve.scaling.record.ring import appended, ring_manifest, ring_name, ring_of
 from hetserve_operator.leader.leadership import NotLeadingError, Permit
-from hetserve_operator.paths import deployments_path, service_path
+from hetserve_operator.paths import config_map_path, deployments_path, service_path
 from hetserve_shell.kube.client import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -94,6 +96,8 @@ class Writer:
                 answer = await self._fence(request, permit)
             case WriteStatus():
                 answer = await self._write_status(request, permit)
+            case WriteDecisions():
+                answer = await self._write_decisions(request, permit)
         return answer
 
     async def announce(self, service: RawObject, news: Announcement) -> None:
@@ -238,3 +242,19 @@ class Writer:
         }
         path = f"{service_path(request.namespace, request.name)}/status"
         return await self._send(permit, "PATCH", path, body, MERGE_PATCH)
+
+    async def _write_decisions(self, request: WriteDecisions, permit: Permit) -> RawObject:
+        """Adds a record to the ring as it is now. Raises NameTakenError for a ConfigMap of somebody else."""
+        record = request.record
+        path = config_map_path(record.namespace, ring_name(record.service))
+        answer = await self._api.request("GET", path)
+        found = None if answer.status == 404 else answer.content()
+        if found is not None and not is_ours(found, str(request.owner["uid"])):
+            raise NameTakenError(f"ConfigMap {ring_name(record.service)} exists and does not belong to this service")
+        ring = appended(ring_of(found), record)
+        manifest = ring_manifest(ring, record.service, record.namespace, request.owner)
+        known = {"resourceVersion": NEVER_STORED}
+        if found is not None:
+            known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+        body = {**manifest, "metadata": {**manifest["metadata"], **known}}
+        return await self._send(permit, "PATCH", path, body, APPLY_PATCH, force="true")

@@ -184,6 +184,7 @@ class Controller:
         self._note(request, answer, memory)
         if isinstance(request, WriteStatus):
             await self._announce(announcements(request.previous, request.status), world)
+            await self._record(request, permit)
         elif isinstance(request, Apply | Delete) and request.news is not None:
             await self._announce([request.news], world)
         return True
@@ -251,6 +252,20 @@ class Controller:
             except (ApiStatusError, ApiUnreachableError) as error:
                 # The status has the same message.
                 log.warning("event %s not posted: %s", news.reason, error)
+
+    async def _record(self, done: WriteStatus, permit: Permit) -> None:
+        """Records the decision of a status that was written; like an Event it may be lost, and holds nothing up."""
+        request = done.decided
+        if request is None:
+            return
+        try:
+            await self._writer.perform(request, permit)
+        except (ApiStatusError, ApiUnreachableError, NameTakenError, NotLeadingError) as error:
+            if isinstance(error, ApiStatusError | ApiUnreachableError):
+                self._metrics.write(request, str(getattr(error, "status", "unreachable")))
+            log.warning("%s/%s: a decision is not on record: %s", done.namespace, done.name, error)
+        else:
+            self._metrics.write(request, "ok")
 
     def forget_all(self) -> None:
         """Forgets every service, since another leader has written meanwhile."""

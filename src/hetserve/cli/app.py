@@ -17,6 +17,8 @@ from hetserve.extras import EXIT_MISSING, install_hint
 COMMANDS: Final = {
     "autoscale": "capacity",
     "compare": "capacity",
+    "decision": "decisions",
+    "explain": "decisions",
     "gpus": "placement",
     "placement": "placement",
     "plan": "capacity",

@@ -17,6 +17,7 @@ from hetserve.reconcile.world import (
     Request,
     Settled,
     World,
+    WriteDecisions,
     WriteFence,
     WriteStatus,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "Request",
     "Settled",
     "World",
+    "WriteDecisions",
     "WriteFence",
     "WriteStatus",
     "announcements",

@@ -11,6 +11,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, MicroDollarsPerHour, parse_money
 from hetserve.planning.offers import Offer
 from hetserve.reconcile.plan_record import Json, PlanRecord
+from hetserve.scaling.record.record import DecisionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,14 @@ class Following:
     """How a service with spec.scaling follows its load.
 
     active, limited: the conditions ScalingActive and ScalingLimited. entry: of status.lastDecisions, for a change.
-    load: queries/s now, None: not known or not fresh. capacity: queries/s that the counts in force hold; None: not
-    known yet.
+    decided: that change with all that it stands on. load: queries/s now, None: not known or not fresh. capacity:
+    queries/s that the counts in force hold; None: not known yet.
     """
 
     active: Finding
     limited: Finding | None = None
     entry: Json | None = None
+    decided: DecisionRecord | None = None
     load: QPS | None = None
     capacity: QPS | None = None
 

@@ -27,6 +27,7 @@ from hetserve.reconcile.plan_record import Json, PlanRecord, handmade_record, su
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import RawObject, World
 from hetserve.scaling import Action, Decision, ScalingReason
+from hetserve.scaling.record.record import decided_on_record
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
 _PART: Final = re.compile(r"(\d+)x(.+)")
@@ -51,14 +52,16 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     in_force = _in_force(case)
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
-    decided = scaling.decide(facts_of(case, world, in_force), _asking(case, planner, first=in_force is None))
+    meta, asking = case.service.metadata, _asking(case, planner, first=in_force is None)
+    place = meta.name, meta.namespace or "default"
+    decided, on_record = decided_on_record(*place, facts_of(case, world, in_force), asking)
     following = _following(case, world, decided)
     if decided.counts is None:
         return replace(_without_plan(case, decided), following=following)
     if decided.changes:
         record = _record(case, decided)
         made = recorded_as(case, with_load(record, decided.load))
-        following = replace(following, entry=_entry(case, world, decided, record))
+        following = replace(following, entry=_entry(case, world, decided, record), decided=on_record)
     else:
         assert in_force is not None  # noqa: S101  the policy holds only what is in force
         made = recorded_as(case, _kept(case, in_force))

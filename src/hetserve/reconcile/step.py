@@ -11,7 +11,7 @@ from hetserve.api.conditions import Reason
 from hetserve.reconcile.budget_cut import within_limits
 from hetserve.reconcile.carrying import ServiceRate
 from hetserve.reconcile.decision import decide
-from hetserve.reconcile.deployments.build import deployment_name, desired_deployment
+from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, owner_reference
 from hetserve.reconcile.deployments.diff import NextWrite, Target, next_cut, next_write
 from hetserve.reconcile.deployments.ownership import is_deleting
 from hetserve.reconcile.deployments.template import TemplateError
@@ -26,7 +26,7 @@ from hetserve.reconcile.progress import creation_failures, holdings, limits_of, 
 from hetserve.reconcile.staging import Counts, Holdings, Limits, exceeds
 from hetserve.reconcile.status import Seen, build_status, status_changed
 from hetserve.reconcile.transition import Stage, next_counts
-from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteStatus
+from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteDecisions, WriteStatus
 
 
 def step(world: World, planner: Planner) -> Request | Settled:
@@ -55,7 +55,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
-        return _write(raw, status, why, intent=decision.fresh)
+        return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision))
     return Settled(work.wake_after, interest_of(decision, world))
 
 
@@ -67,6 +67,14 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
     seen = Seen(states, None, world.pods, foreign_pods=world.foreign_pods, crowded=_crowded(world))
     status = build_status(raw, decision, seen, world.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
+
+
+def _decided(decision: PlanDecision) -> WriteDecisions | None:
+    """What is recorded of a change of the plan that was decided by the load."""
+    record = None if decision.following is None else decision.following.decided
+    if record is None or not decision.fresh or decision.service is None:
+        return None
+    return WriteDecisions(record, owner_reference(decision.service))
 
 
 def _crowded(world: World) -> tuple[CrowdedGpu, ...]:

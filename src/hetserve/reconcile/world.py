@@ -19,6 +19,8 @@ from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.reconcile.capacity import Capacity, Kind
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, PodFact
+from hetserve.scaling.record.record import DecisionRecord
+from hetserve.scaling.record.ring import ring_name
 
 Json = dict[str, Any]
 RawObject = Mapping[str, Any]
@@ -200,10 +202,27 @@ class WriteFence:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteDecisions:
+    """Apply of the ConfigMap with a service's decision records, with one more. owner: the reference to the service.
+
+    It names the UID and the resourceVersion of the ring that it read, or creates it.
+    """
+
+    record: DecisionRecord
+    owner: Json
+    reason: str = "record what was decided"
+
+    @property
+    def key(self) -> str:
+        return f"decisions {ring_name(self.record.service)}"
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStatus:
     """Merge patch of the status at exactly this resourceVersion.
 
-    intent: it records a plan before Deployments follow it; else it only reports.
+    intent: it records a plan before Deployments follow it; else it only reports. decided: what the plan stands on, to
+    be recorded when the status is.
     """
 
     namespace: str
@@ -214,6 +233,7 @@ class WriteStatus:
     previous: Json
     reason: str
     intent: bool = False
+    decided: WriteDecisions | None = None
 
     @property
     def key(self) -> str:
@@ -222,7 +242,7 @@ class WriteStatus:
 
 Change = Apply | Replace | HandOver | Delete
 """Requests that change a Deployment that exists."""
-Request = Render | Create | Change | WriteFence | WriteStatus
+Request = Render | Create | Change | WriteFence | WriteStatus | WriteDecisions
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.testing import SimulatedOperator, path_of
+from hetserve_operator.workqueue import Key
 
 Json = dict[str, Any]
+Measured = Callable[[Key, datetime], Demand]
 RATE = 10
 """Queries/s of an instance; at 80 % it is planned for 8."""
 EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
@@ -41,18 +44,23 @@ def scene(**overrides: Any) -> list[Json]:
     ]
 
 
-def fresh(rate: Callable[[float], float]) -> Callable[[float], Demand]:
+def fresh(rate: Callable[[float], float]) -> Measured:
     """Demand as measured every 5 s for the last ten minutes. rate: queries/s at a time [Unix seconds]."""
 
-    def demand(now: float) -> Demand:
+    def demand(_key: Key, moment: datetime) -> Demand:
+        now = moment.timestamp()
         times = [now - 5 * i for i in reversed(range(120))]
         return Demand(Freshness.FRESH, "", now, tuple(RateSample(t, QPS(rate(t))) for t in times))
 
     return demand
 
 
-def steady(qps: float) -> Callable[[float], Demand]:
+def steady(qps: float) -> Measured:
     return fresh(lambda _: qps)
+
+
+def unknown(freshness: Freshness, why: str) -> Measured:
+    return lambda _key, moment: Demand(freshness, why, moment.timestamp())
 
 
 def instances(sim: SimulatedOperator) -> int:
@@ -131,7 +139,7 @@ async def test_ten_percent_of_noise_writes_nothing(sim: SimulatedOperator) -> No
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])
 async def test_nothing_shrinks_without_fresh_metrics(sim: SimulatedOperator, freshness: Freshness) -> None:
     await sim.converge()
-    sim.demand = lambda now: Demand(freshness, "the newest sample is old", now)
+    sim.demand = unknown(freshness, "the newest sample is old")
     await sim.converge()
     assert instances(sim) == 4
     assert not is_true(sim, "MetricsAvailable")
@@ -174,7 +182,7 @@ async def test_a_restart_neither_forgets_nor_repeats(sim: SimulatedOperator) -> 
 
 async def test_a_lower_budget_is_obeyed_whatever_is_measured(sim: SimulatedOperator) -> None:
     await sim.converge()
-    sim.demand = lambda now: Demand(Freshness.STALE, "old", now)
+    sim.demand = unknown(Freshness.STALE, "old")
     sim.edit(SERVICE, lambda raw: raw["spec"].update(budget={"hourly": "1.1"}, pause="All"))
     await sim.converge()
     assert instances(sim) == 2, "0.526 $/h each"
@@ -228,7 +236,7 @@ async def test_advice_for_a_new_service_creates_nothing() -> None:
 async def test_without_metrics_and_without_an_expected_load_nothing_is_planned() -> None:
     sim = SimulatedOperator()
     sim.add(*scene())
-    sim.demand = lambda now: Demand(Freshness.MISSING, "no series", now)
+    sim.demand = unknown(Freshness.MISSING, "no series")
     await sim.converge()
     assert not sim.replicas()
     assert sim.condition("Planned")["reason"] == "LoadUnknown"

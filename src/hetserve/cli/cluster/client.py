@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 import click
 import yaml
 
+from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
 from hetserve.base.pages import FIRST_PAGE, next_page
 
@@ -203,6 +204,17 @@ def _in_pod() -> bool:
 def pod_path(namespace: str, name: str) -> str:
     """Path with quoted names."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def service_path(namespace: str, name: str) -> str:
+    """Path of an InferenceService with quoted names."""
+    group = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}"
+    return f"{group}/inferenceservices/{quote(name, safe='')}"
+
+
+def config_map_path(namespace: str, name: str) -> str:
+    """Path of a ConfigMap with quoted names."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
 
 
 def _refused(method: str, path: str, response: Any) -> NoReturn:

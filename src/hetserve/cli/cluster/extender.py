@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote
 from urllib.request import urlopen
 
 import yaml
 
 from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.yaml_loader import contents
-from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, config_map_path, pod_path
 from hetserve.cli.output import messages
 
 Record = dict[str, Any]
@@ -33,7 +32,7 @@ def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: b
     if cluster is None:
         return {}
     try:
-        found = cluster.find(f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{_CONFIG_MAP}")
+        found = cluster.find(config_map_path(namespace, _CONFIG_MAP))
         documents = contents(((found or {}).get("data") or {}).get("settings.yaml") or "")
     except (ClusterError, yaml.YAMLError) as error:
         _note(f"the extender's settings cannot be read ({error})")

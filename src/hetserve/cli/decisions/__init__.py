@@ -1,0 +1,1 @@
+"""Decisions of scaling: made again, and in words."""

@@ -1,0 +1,115 @@
+"""What the status of a service and its records say together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hetserve.api.conditions import ConditionType
+from hetserve.cli.decisions.recorded import listed
+from hetserve.scaling.record.reading import MalformedError
+from hetserve.scaling.record.record import DecisionRecord
+from hetserve.scaling.record.ring import Ring, record_of_entry, ring_name, time_text
+
+Json = dict[str, Any]
+_SHOWN: Final = (
+    ConditionType.FEASIBLE,
+    ConditionType.WITHIN_BUDGET,
+    ConditionType.METRICS_AVAILABLE,
+    ConditionType.SCALING_ACTIVE,
+    ConditionType.SCALING_LIMITED,
+    ConditionType.CAPACITY_AVAILABLE,
+)
+_LIMITS_IF_TRUE: Final = frozenset((ConditionType.SCALING_LIMITED,))
+_PLAN: Final = ("summary", "hourlyCost", "load", "qps", "planner", "tried", "verdict")
+_HOLD: Final = "Hold"
+_SECOND: Final = len("2026-01-01T00:00:00")
+
+
+def answer(service: Json, ring: Ring) -> tuple[Json, list[str]]:
+    """The document of the command's help, and what is wrong with records."""
+    meta, spec, status = (_object(service.get(key)) for key in ("metadata", "spec", "status"))
+    plan = _object(status.get("plan"))
+    records, errors = listed(ring)
+    decisions = _decisions([_object(one) for one in status.get("lastDecisions") or ()], records)
+    made = {
+        "service": str(meta.get("name")),
+        "namespace": str(meta.get("namespace")),
+        "mode": spec.get("mode") or "Apply",
+        "pause": spec.get("pause") or "None",
+        "inForce": {key: plan[key] for key in _PLAN if key in plan} or None,
+        "why": next((one["message"] for one in decisions if one["action"] != _HOLD), None),
+        "runnerUp": plan.get("runnerUp"),
+        "ready": list(status.get("instances") or ()),
+        "limits": _limits(status),
+        "demand": status.get("demand"),
+        "measured": _newest_measured(ring),
+        "transition": status.get("transition"),
+        "advice": status.get("advice"),
+        "decisions": decisions,
+        "records": ring_name(str(meta.get("name"))) if ring else None,
+    }
+    return made, errors
+
+
+def _decisions(recent: list[Json], records: list[Json]) -> list[Json]:
+    """Decisions of the status and of the ring, the newest first; one that is in both is said once."""
+    made: dict[tuple[str, str], Json] = {}
+    for one in records:
+        said: Json = {key: one[key] for key in ("time", "action", "reason", "from", "to", "load") if key in one}
+        made[_moment(one)] = {
+            **said,
+            "message": one.get("words", ""),
+            "record": one["index"],
+            "replays": one["replays"],
+        }
+    for one in recent:
+        known = made.get(_moment(one), {})
+        made[_moment(one)] = {**one, **{key: known[key] for key in ("record", "replays") if key in known}}
+    return sorted(made.values(), key=lambda one: str(one.get("time")), reverse=True)
+
+
+def _moment(one: Json) -> tuple[str, str]:
+    """The second and the action, by which a decision is known in both places."""
+    return str(one.get("time"))[:_SECOND], str(one.get("action"))
+
+
+def _limits(status: Json) -> list[Json]:
+    """Conditions that say what keeps the service from what its load asks for."""
+    found = []
+    for one in status.get("conditions") or ():
+        kind = one.get("type")
+        bad = "True" if kind in _LIMITS_IF_TRUE else "False"
+        if kind in _SHOWN and one.get("status") == bad:
+            found.append({key: one.get(key) for key in ("type", "status", "reason", "message")})
+    return found
+
+
+def _newest_measured(ring: Ring) -> Json | None:
+    """What the newest record that can be read measured."""
+    for entry in reversed(ring):
+        try:
+            return _measured(record_of_entry(entry))
+        except MalformedError:
+            continue
+    return None
+
+
+def _measured(record: DecisionRecord) -> Json:
+    seen = record.decision.measured
+    found: Json = {
+        "time": time_text(record.at),
+        "lowest": seen.lowest,
+        "highest": seen.highest,
+        "forecast": seen.forecast,
+        "capacity": seen.capacity,
+    }
+    if record.facts is not None:
+        rules = record.facts.rules
+        found["saturation"] = rules.saturation
+        found |= {"scaleUpWindow": rules.up.window, "scaleDownWindow": rules.down.window}
+    return found
+
+
+def _object(value: Any) -> Json:
+    return dict(value) if isinstance(value, Mapping) else {}

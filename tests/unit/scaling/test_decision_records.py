@@ -1,0 +1,295 @@
+"""Records of decisions: what they keep, what a ring drops, and what a replay says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
+from hetserve.planning.plan import Plan
+from hetserve.planning.work import Work
+from hetserve.scaling import Action, Answer, Change, Facts, Pause, Pending, ScalingReason, ScalingRules, Unanswered
+from hetserve.scaling.answers import Answers
+from hetserve.scaling.policy import decide
+from hetserve.scaling.record.document import document_of, packed, parsed, record_in, unpacked
+from hetserve.scaling.record.reading import MalformedError
+from hetserve.scaling.record.record import DecisionRecord, Listener, decided_on_record, record_of
+from hetserve.scaling.record.replay import NotReplayableError, replay
+from hetserve.scaling.record.ring import (
+    MOST_BYTES,
+    MOST_ENTRIES,
+    Ring,
+    appended,
+    record_of_entry,
+    ring_manifest,
+    ring_name,
+    ring_of,
+    told,
+)
+from hetserve.scaling.record.writing import text_of
+from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
+
+CASE = facts(steady(60.0), {"t4": 2})
+
+
+def made(case: Facts = CASE, *, quick: bool = False) -> DecisionRecord:
+    listener = Listener(Answers(quick=quick))
+    return record_of("web", "team", case, decide(case, listener), listener.questions)
+
+
+def planned(record: DecisionRecord) -> DecisionRecord:
+    """The record after its way through a ConfigMap."""
+    return record_of_entry(appended((), record)[-1])
+
+
+# What is recorded
+
+
+def test_only_changes_are_recorded() -> None:
+    up, record = decided_on_record("web", "team", CASE, Answers())
+    hold, none = decided_on_record("web", "team", facts(steady(30.0), {"t4": 2}), Answers())
+
+    assert (up.action, record is None) == (Action.SCALE_UP, False)
+    assert (hold.action, none) == (Action.HOLD, None)
+
+
+OTHER: dict[str, Any] = {
+    "now": NOW + 1.0,
+    "rules": ScalingRules(most=3),
+    "demand": steady(61.0),
+    "problem": scaled_problem(budget="9"),
+    "declared": scaled_problem(budget="8"),
+    "in_force": None,
+    "expected": QPS(0.1 + 0.2),
+    "pause": Pause.SCALE_DOWN,
+    "keeps_over_budget": True,
+    "changes": (Change(NOW, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("t4", 1),), (("t4", 2),), QPS(1.0), "t4"),),
+    "ready": {"t4": 1},
+    "bound": {"t4": 1},
+    "waiting": {"t4": Seconds(61.5)},
+}
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Facts)])
+def test_every_fact_is_in_the_record(name: str) -> None:
+    record = made()
+    other = replace(record, facts=replace(CASE, **{name: OTHER[name]}))
+
+    found = unpacked(packed(other))
+
+    assert text_of(document_of(other)) != text_of(document_of(record))
+    assert found.facts is not None
+    assert getattr(found.facts, name) == OTHER[name]
+
+
+def test_a_record_says_which_hetserve_decided_and_when() -> None:
+    record = made()
+
+    assert record.at == NOW
+    assert "hetserve" in record.versions
+    assert dict(record.before or ())["t4"] == 2
+
+
+# Replay
+
+
+def test_a_replay_asks_planners_anew_and_finds_the_answer_that_was_tampered_with() -> None:
+    record = made()
+    question = record.questions[0]
+    assert isinstance(question.answer, Plan)
+    other = replace(question.answer, cost=MicroDollarsPerHour(question.answer.cost + 1))
+    found = replay(replace(record, questions=(replace(question, answer=other),)), Answers(), Answers(quick=True))
+
+    assert [(one.field, one.recorded, one.now) for one in found.differences] == [
+        ("questions[0].answer.cost", other.cost, other.cost - 1)
+    ]
+
+
+def test_a_replay_names_each_field_of_the_decision_that_differs() -> None:
+    record = made()
+    assert record.decision.counts is not None
+    more = tuple((name, n + (name == "t4")) for name, n in record.decision.counts)
+
+    found = replay(replace(record, decision=replace(record.decision, counts=more)), Answers(), Answers())
+
+    assert [(one.field, one.recorded, one.now) for one in found.differences] == [("decision.counts[1][1]", 5, 4)]
+
+
+def test_another_planner_makes_a_difference_that_the_recorded_answers_do_not() -> None:
+    def poor(_: Work) -> Answer:
+        return Unanswered("it is another one")
+
+    record = made()
+
+    assert not replay(record, poor, poor).identical
+    assert replay(record, poor, poor, as_recorded=True).identical
+
+
+@pytest.mark.parametrize("answer", [Pending(), Unanswered("the deadline passed")], ids=["pending", "unanswered"])
+def test_where_no_planner_had_answered_the_record_is_taken_and_named(answer: Answer) -> None:
+    listener = Listener(lambda _: answer)
+    decision = decide(CASE, listener)
+    record = planned(record_of("web", "team", CASE, decision, listener.questions))
+
+    found = replay(record, Answers(), Answers())
+
+    assert found.identical
+    assert found.decision == decision
+    assert [(one.source, bool(one.why)) for one in found.asked] == [("Record", True)]
+
+
+def test_untried_plans_are_made_untried_again() -> None:
+    problem = scaled_problem(planner="flow")
+    record = planned(made(facts(steady(60.0), {"t4": 2}, problem=problem), quick=True))
+
+    def unwanted(work: Work) -> Answer:
+        raise AssertionError(f"{work.kind} is tried")
+
+    assert {question.untried for question in record.questions} == {True}
+    assert replay(record, unwanted, Answers(quick=True)).identical
+
+
+def test_a_planner_that_tries_plans_decides_the_same_again() -> None:
+    problem = scaled_problem(planner="flow")
+    record = planned(made(facts(steady(60.0), {"t4": 2}, problem=problem)))
+
+    found = replay(record, Answers(), Answers(quick=True))
+
+    assert found.identical, found.differences
+    assert {one.work.kind for one in found.asked} >= {"Capacity"}
+
+
+def test_what_cannot_be_replayed_says_why() -> None:
+    with pytest.raises(NotReplayableError, match="too large"):
+        replay(made().without_facts("too large"), Answers(), Answers())
+
+
+def test_facts_that_nothing_can_be_decided_on_are_refused() -> None:
+    record = replace(made(), facts=replace(CASE, rules=ScalingRules(saturation=0.0)))
+
+    with pytest.raises(NotReplayableError, match="cannot be decided on"):
+        replay(record, Answers(), Answers())
+
+
+# The ring
+
+
+def test_a_ring_drops_the_oldest_and_counts_on() -> None:
+    ring: Ring = ()
+    for second in range(60):
+        ring = appended(ring, replace(made(), at=NOW + second))
+
+    assert sum(entry.size for entry in ring) <= MOST_BYTES
+    assert 10 < len(ring) < 60
+    assert ring[-1].key == "00000060-ScaleUp"
+    assert [record_of_entry(one).at for one in ring] == [NOW + n for n in range(60 - len(ring), 60)]
+
+
+def test_a_ring_of_small_records_is_bounded_in_number() -> None:
+    small = made().without_facts("small")
+    ring: Ring = ()
+    for second in range(MOST_ENTRIES + 20):
+        ring = appended(ring, replace(small, at=NOW + second))
+
+    assert len(ring) <= MOST_ENTRIES
+    assert sum(entry.size for entry in ring) <= MOST_BYTES
+
+
+def test_a_record_that_alone_is_too_large_is_kept_without_facts() -> None:
+    notes = tuple(f"{n * 2654435761 % 2**32:x}" for n in range(20_000))
+    large = replace(made(), facts=replace(CASE, demand=replace(CASE.demand, notes=notes)))
+
+    (entry,) = appended((), large)
+    record = record_of_entry(entry)
+
+    assert record.facts is None
+    assert (record.decision.action, record.decision.counts) == (large.decision.action, large.decision.counts)
+    assert "not replayable" in record.not_replayable
+    assert "not replayable" in told(entry)["notReplayable"]
+
+
+def test_a_config_map_has_the_ring_and_keys_of_others_are_left_out() -> None:
+    ring = appended(appended((), made()), replace(made(), at=NOW + 1))
+    owner = {"kind": "InferenceService", "name": "web", "uid": "u1", "controller": True}
+    manifest = ring_manifest(ring, "web", "team", owner)
+    manifest["data"]["notes"] = "by hand"
+
+    assert ring_of(json.loads(json.dumps(manifest))) == ring
+    assert (manifest["metadata"]["name"], manifest["metadata"]["ownerReferences"]) == ("web-decisions", [owner])
+    assert len(json.dumps(manifest)) < 64 << 10
+    assert ring_of(None) == ()
+
+
+def test_names_of_rings_fit_and_differ() -> None:
+    long = ["a" * 250 + end for end in ("bc", "bd")]
+    names = [ring_name(name) for name in ("web", *long)]
+
+    assert names[0] == "web-decisions"
+    assert len(set(names)) == 3
+    assert all(len(name) <= 253 and name.endswith("-decisions") for name in names)
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("format",), 2, "format: 2 must be 1"),
+        (("format",), True, "format: True must be 1"),
+        (("kind",), "Pod", "kind: 'Pod' must be ScalingDecisionRecord"),
+        (("shared",), None, "shared: None must be a list"),
+        (("record", "facts", "now"), "soon", "record.facts.now: 'soon' must be a number"),
+        (("record", "facts", "now"), True, "record.facts.now: True must be a number"),
+        (
+            ("record", "facts", "pause"),
+            "Some",
+            "record.facts.pause: 'Some' must be one of None, ScaleDown, ScaleUp, All",
+        ),
+        (("record", "facts", "problem", "objective"), "Most", "record.facts.problem.objective: 'Most' must be one of"),
+        (("record", "facts", "problem", "budget"), 1.5, "record.facts.problem.budget: 1.5 must be a whole number"),
+        (("record", "facts", "problem", "types"), {}, "record.facts.problem.types: {} must be a list"),
+        (("record", "facts", "problem", "mix"), {"$shared": 99}, "mix.$shared: 99 must be below"),
+        (("record", "facts", "problem", "mix"), {"$shared": 0}, "mix.$shared: 0 is a Plan; wanted: BatchMix"),
+        (("record", "facts", "ready"), [], "record.facts.ready: [] must be an object"),
+        (("record", "facts", "later"), 1, "record.facts.later: 1 is not known: is it of a later hetserve?"),
+        (("record", "questions"), [{}], "record.questions[0].digest: None is missing"),
+        (("record", "decision", "counts"), [["t4"]], "record.decision.counts[0]: ['t4'] must have 2 elements"),
+        (("record",), None, "record: None must be an object"),
+    ],
+)
+def test_what_is_wrong_is_named_by_field_value_and_remedy(path: tuple[str, ...], value: object, words: str) -> None:
+    document = parsed(text_of(document_of(made())))
+    at = document
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+
+    with pytest.raises(MalformedError) as caught:
+        record_in(document)
+    assert words in str(caught.value)
+    assert str(caught.value).endswith("take the record again, as it was written")
+
+
+def test_a_profile_that_cannot_be_is_refused() -> None:
+    document = parsed(text_of(document_of(made())))
+    document["shared"][0] = {"$kind": "Spread", "probabilities": [0.5], "ratios": [1.0]}
+
+    with pytest.raises(MalformedError, match=r"shared\[0\]: 'Spread' cannot be: the probabilities"):
+        record_in(document)
+
+
+@pytest.mark.parametrize("text", ["", "%%%", "AAAA", "é"], ids=["empty", "no base64", "no zlib", "no ASCII"])
+def test_text_that_is_no_packed_record_is_refused(text: str) -> None:
+    with pytest.raises(MalformedError):
+        unpacked(text)
+
+
+def test_a_cut_off_record_is_refused() -> None:
+    whole = packed(made())
+
+    with pytest.raises(MalformedError, match="cut off"):
+        unpacked(whole[: len(whole) // 8 * 4])
