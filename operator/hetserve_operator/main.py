@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 import kopf
 
+from hetserve.demand.observed import Demand
 from hetserve.reconcile.observed import ServiceOutline
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.demand.poller import DemandPoller
@@ -242,8 +243,12 @@ class Operator:
             self._add,
             configured=options.prometheus.configured,
             allow_queries=options.allow_queries,
+            is_quiet=self._is_quiet,
             show=self.metrics.observe_demand,
         )
+
+    def _is_quiet(self, key: Key, demand: Demand) -> bool:
+        return self.observer.interests.is_quiet(key, demand)
 
     def _demand_poller(self) -> DemandPoller:
         options = self.settings.metrics.prometheus

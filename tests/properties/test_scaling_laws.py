@@ -15,7 +15,7 @@ from hetserve.scaling import Action, Answer, Decision, Facts, InForce, Pause, Pe
 from hetserve.scaling.answers import Answers
 from hetserve.scaling.capacity import by_rates
 from hetserve.scaling.counts import cost_of, covers, total
-from hetserve.testing.scaling import facts, scaled_problem
+from hetserve.testing.scaling import facts, measured, scaled_problem, steady
 from hetserve.testing.scaling_strategies import demands, following, scaling_rules, service_types, situations
 
 
@@ -167,3 +167,31 @@ def test_more_demand_never_makes_a_smaller_plan(
     more = decided(facts(scaled(demand, factor), now, problem=unbounded, rules=rules))
 
     assert cost_of(more.counts or (), unbounded) >= cost_of(less.counts or (), unbounded)
+
+
+SHARES = st.sampled_from([0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.87, 0.89])
+
+
+@given(following(), SHARES, st.lists(SHARES, min_size=25, max_size=41))
+def test_at_loads_that_are_said_to_be_quiet_the_next_decision_is_the_same(
+    case: Facts, share: float, later: list[float]
+) -> None:
+    holds = by_rates(case.problem, before(case))
+    case = replace(case, rules=replace(case.rules, replaces=False, saturation=0.8, tolerance=0.1))
+    quiet = decided(replace(case, demand=steady(share * holds))).quiet
+    then = measured([one * holds for one in later])
+    if quiet is None or not quiet.covers(then):
+        return
+    found = decided(replace(case, demand=then))
+    assert found.action is Action.HOLD
+    assert found.reason is ScalingReason.LOAD_CARRIED
+    assert not found.limits
+
+
+def test_a_load_within_the_quiet_ones_is_found() -> None:
+    case = facts(steady(60), {"t4": 3})
+    quiet = decided(case).quiet
+    assert quiet is not None
+    assert quiet.covers(steady(58))
+    assert not quiet.covers(steady(90))
+    assert not quiet.covers(steady(20))

@@ -19,8 +19,8 @@ MOVE: Final = 0.01
 _NOT_CONFIGURED: Final = "no Prometheus is configured (metrics.prometheus.url)"
 _NOT_ALLOWED: Final = "spec.metrics.source is Queries, which this installation does not allow (metrics.allowQueries)"
 
-Concerns = Callable[[Key, Demand, Demand], bool]
-"""Whether a decision may differ: service, demand before, demand after."""
+IsQuiet = Callable[[Key, Demand], bool]
+"""Whether demand is known to change nothing for a service."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class _Page:
 class DemandBook:
     """Demand of all services. clock: seconds that never go back.
 
-    wake: called with a service that should be looked at; concerns: decides it. show: called with the demand of each
-    service at each tick; None: it is measured no longer.
+    wake: called with a service that should be looked at; is_quiet: keeps it from that where only figures moved. show:
+    called with the demand of each service at each tick; None: it is measured no longer.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class DemandBook:
         *,
         configured: bool,
         allow_queries: bool = False,
-        concerns: Concerns | None = None,
+        is_quiet: IsQuiet = lambda _key, _demand: False,
         show: Callable[[Key, Demand | None], None] = lambda _key, _demand: None,
     ) -> None:
         self._clock = clock
         self._wake = wake
         self._configured = configured
         self._allow_queries = allow_queries
-        self._concerns = concerns or self._has_moved
+        self._is_quiet = is_quiet
         self._show = show
         self._pages: dict[Key, _Page] = {}
 
@@ -124,12 +124,13 @@ class DemandBook:
             return unknown(Trouble.QUERIES_NOT_ALLOWED, _NOT_ALLOWED)
         return unknown(Trouble.NOT_ASKED, "Prometheus has not been asked yet")
 
-    def _has_moved(self, key: Key, before: Demand, after: Demand) -> bool:
-        """Whether the state is another, or a figure has moved by more than a percent."""
+    def _concerns(self, key: Key, before: Demand, after: Demand) -> bool:
+        """Whether the state is another, or a figure has moved by more than a percent and may change a decision."""
         wanted = self._pages[key].wanted
-        return _state(before) != _state(after) or any(
-            moved(one, other) for one, other in zip_longest(_figures(before, wanted), _figures(after, wanted))
-        )
+        if _state(before) != _state(after):
+            return True
+        figures = zip_longest(_figures(before, wanted), _figures(after, wanted))
+        return any(moved(one, other) for one, other in figures) and not self._is_quiet(key, after)
 
 
 def moved(before: float | None, after: float | None) -> bool:

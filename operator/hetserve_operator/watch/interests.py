@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hetserve.demand.observed import Demand
 from hetserve.reconcile import Interest
 from hetserve_operator.workqueue import Key
 
@@ -36,6 +37,11 @@ class Interests:
                 found[name].discard(key)
                 if not found[name]:
                     del found[name]
+
+    def is_quiet(self, key: Key, demand: Demand) -> bool:
+        """Whether a measured load changes nothing for a service."""
+        interest = self._of.get(key)
+        return interest is not None and interest.quiet is not None and interest.quiet.covers(demand)
 
     @property
     def rooms(self) -> bool:

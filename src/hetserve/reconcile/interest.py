@@ -27,7 +27,8 @@ def interest_of(decision: PlanDecision, world: World) -> Interest:
     if decision.planned.status != "True":
         return Interest(room)
     held = {pod.instance_type for pod in world.pods} | set(map(type_of, world.deployments)) | decision.counts.keys()
-    return Interest(room, frozenset(filter(None, held)))
+    quiet = None if decision.following is None else decision.following.quiet
+    return Interest(room, frozenset(filter(None, held)), quiet)
 
 
 def may_use(service: ServiceOutline, found: InstanceType | Broken, *, profiled: bool) -> bool:

@@ -11,6 +11,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, MicroDollarsPerHour, parse_money
 from hetserve.planning.offers import Offer
 from hetserve.reconcile.plan_record import Json, PlanRecord
+from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.record.record import DecisionRecord
 
 
@@ -32,7 +33,7 @@ class Following:
 
     active, limited: the conditions ScalingActive and ScalingLimited. entry: of status.lastDecisions, for a change.
     decided: that change with all that it stands on. load: queries/s now, None: not known or not fresh. capacity:
-    queries/s that the counts in force hold; None: not known yet.
+    queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays.
     """
 
     active: Finding
@@ -41,6 +42,7 @@ class Following:
     decided: DecisionRecord | None = None
     load: QPS | None = None
     capacity: QPS | None = None
+    quiet: Quiet | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,7 @@ def _following(case: Case, world: World, decided: Decision) -> Following:
         None if decided.pending else _limited(decided),
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
+        quiet=decided.quiet,
     )
 
 

@@ -19,6 +19,7 @@ from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.reconcile.capacity import Capacity, Kind
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, PodFact
+from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import ring_name
 
@@ -249,11 +250,13 @@ Request = Render | Create | Change | WriteFence | WriteStatus | WriteDecisions
 class Interest:
     """What of the cluster may change the next decision about a service, beside its own objects. None: all types.
 
-    room: types whose free room counts. types: types that it reads, beside those that it may use.
+    room: types whose free room counts. types: types that it reads, beside those that it may use. quiet: measured loads
+    at which its decision stays; None: any may change it.
     """
 
     room: frozenset[str] | None = None
     types: frozenset[str] | None = None
+    quiet: Quiet | None = None
 
 
 @dataclass(frozen=True, slots=True)

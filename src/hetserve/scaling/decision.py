@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Counts, Plan
+from hetserve.scaling.quiet import Quiet
 
 
 class Action(StrEnum):
@@ -82,7 +83,8 @@ class Decision:
     words: one line for people, with the numbers. counts: in force from now on; None: there is no plan. load: queries/s
     that they are for. plan: of the planner, if it was asked for this. limits: what limited it, the first the most
     important. held: queries/s that `counts` hold if `load` is beyond reach; else None. scarce: a type that has no
-    place, to be recorded with the change. pending: a question has no answer yet.
+    place, to be recorded with the change. pending: a question has no answer yet. quiet: the loads at which it stays as
+    it is; None: not known.
     """
 
     action: Action
@@ -96,6 +98,7 @@ class Decision:
     scarce: str | None = None
     pending: bool = False
     measured: Measured = Measured()
+    quiet: Quiet | None = None
 
     @property
     def changes(self) -> bool:

@@ -15,9 +15,10 @@ from hetserve.scaling.counts import is_same, total
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.found import FoundPlan, plan_or_reach, plan_words
 from hetserve.scaling.grid import up_to_grid
-from hetserve.scaling.look import MOST_GROWTH, Look, launch_time
+from hetserve.scaling.look import Look, launch_time
 from hetserve.scaling.problems import growing_problem
 from hetserve.scaling.questions import Ask, Pending, Unanswered
+from hetserve.scaling.seen import MOST_GROWTH
 from hetserve.scaling.steps import fewer_added, room
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from hetserve.base.units import QPS, Seconds
-from hetserve.demand.observed import Demand
-from hetserve.demand.windows import highest, lowest, trend
+from hetserve.demand.windows import highest, lowest
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
 from hetserve.scaling.capacity import Holds
@@ -16,13 +14,7 @@ from hetserve.scaling.counts import covers, in_order, total
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.scarcity import caps, scarce_types
-
-TREND_WINDOW: Final = Seconds(180.0)
-"""Least time over which a trend is measured."""
-MOST_GROWTH: Final = 2.0
-"""Times the present load that a trend may make of it."""
-_MOMENT: Final = Seconds(1e-3)
-"""What a window of 0 s looks back, to see whether the newest sample still holds."""
+from hetserve.scaling.seen import over, rise
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +84,19 @@ def look_at(facts: Facts) -> Look:
     assert facts.in_force is not None  # noqa: S101  the caller has checked
     counts = in_order(facts.in_force.counts, facts.problem)
     rules, demand = facts.rules, facts.demand
-    low, recent = _over(lowest, demand, rules.up.window), _over(highest, demand, rules.up.window)
-    high = _over(highest, demand, rules.down.window)
-    rise = _rise(facts, counts, low)
-    forecast = None if low is None else QPS(low + rise)
+    low, recent = over(lowest, demand, rules.up.window), over(highest, demand, rules.up.window)
+    high = over(highest, demand, rules.down.window)
+    more = _rise(facts, counts, low)
+    forecast = None if low is None else QPS(low + more)
     scarce = caps(facts, scarce_types(facts.changes, facts.now))
-    return Look(facts, counts, Measured(low, high, forecast), recent, rise, scarce)
-
-
-def _over(extreme: Callable[[Demand, Seconds], QPS | None], demand: Demand, window: Seconds) -> QPS | None:
-    """An extreme of a window; of one of 0 s, the newest sample."""
-    if window > 0:
-        return extreme(demand, window)
-    known = extreme(demand, _MOMENT)
-    return None if known is None or demand.latest is None else demand.latest.qps
+    return Look(facts, counts, Measured(low, high, forecast), recent, more, scarce)
 
 
 def _rise(facts: Facts, counts: Counts, low: QPS | None) -> QPS:
-    """Queries/s that the trend adds while an instance launches; what noise explains, or a fall, adds none."""
-    launch = launch_time(facts, counts)
-    if not facts.rules.look_ahead or low is None or launch <= 0:
+    """Queries/s that the trend adds while an instance launches."""
+    if not facts.rules.look_ahead or low is None:
         return QPS(0.0)
-    line = trend(facts.demand, max(TREND_WINDOW, facts.rules.up.window))
-    slope = 0.0 if line is None else max(line.at_least(2.0), 0.0)
-    return QPS(min(slope * launch, (MOST_GROWTH - 1) * low))
+    return rise(facts.demand, facts.rules.up.window, launch_time(facts, counts), low)
 
 
 def launch_time(facts: Facts, counts: Counts) -> Seconds:

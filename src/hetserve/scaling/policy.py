@@ -6,6 +6,8 @@ Nothing is remembered between decisions: history is in the samples and in the re
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hetserve.demand.observed import Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
@@ -18,7 +20,7 @@ from hetserve.scaling.limits import mend
 from hetserve.scaling.look import Look, look_at
 from hetserve.scaling.questions import Ask, Pending, Unanswered
 from hetserve.scaling.replacement import replace_where_it_pays
-from hetserve.scaling.shrinking import scale_down
+from hetserve.scaling.shrinking import quiet_loads, scale_down
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:
@@ -33,7 +35,9 @@ def decide(facts: Facts, ask: Ask) -> Decision:
     if mended is not None and (mended.changes or mended.pending):
         return mended
     followed = _followed(look, ask)
-    return followed if mended is None or followed.changes or followed.pending else mended
+    if mended is None or followed.changes or followed.pending:
+        return followed
+    return mended
 
 
 def _followed(look: Look, ask: Ask) -> Decision:
@@ -65,4 +69,4 @@ def _follow(look: Look, how: str, ask: Ask) -> Decision:
         f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(look.counts)} hold "
         f"{qps_text(seen.capacity or 0)} {how}, of which {share_text(rules.saturation)} are used"
     )
-    return look.hold(ScalingReason.LOAD_CARRIED, words)
+    return replace(look.hold(ScalingReason.LOAD_CARRIED, words), quiet=quiet_loads(look, ask))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hetserve.base.units import QPS
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
@@ -18,9 +18,10 @@ from hetserve.scaling.capacity import Holds, capacity
 from hetserve.scaling.counts import cost_of, covers, total, without
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.grid import up_to_grid
-from hetserve.scaling.look import Look
+from hetserve.scaling.look import Look, launch_time
 from hetserve.scaling.problems import shrinking_problem
 from hetserve.scaling.questions import Ask, Pending
+from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.steps import fewer_removed, room
 
 
@@ -99,6 +100,25 @@ def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
         if isinstance(found, Holds) and needed <= found.qps and not was_missed(look, counts, load):
             return Spare(counts, found.qps)
     return Pending() if waits else None
+
+
+def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
+    """The loads at which what is in force stays; None: not known, or a cheaper mix may pay at any load."""
+    facts, rules, holds = look.facts, look.facts.rules, look.measured.capacity
+    if rules.replaces or not look.is_settled or holds is None:
+        return None
+    usable = rules.saturation / (1 + rules.tolerance)
+    above = usable * holds
+    if (shrinking_load(look) or 0.0) <= above and look.instances > rules.least:
+        found = [capacity(facts.problem, counts, ask) for counts in _one_fewer(look)]
+        known = [one.qps for one in found if isinstance(one, Holds)]
+        if len(known) < len(found):
+            return None
+        above = usable * max(known, default=0.0)
+    launch = launch_time(facts, look.counts) if rules.look_ahead else Seconds(0.0)
+    share = facts.problem.slo.percentile / 100
+    least = QPS(above if look.instances > rules.least else -1.0)
+    return Quiet(least, QPS(rules.trigger * holds), rules.up.window, rules.down.window, launch, share)
 
 
 def _one_fewer(look: Look) -> Iterator[Counts]:

@@ -221,22 +221,24 @@ def test_another_trouble_and_another_mix_wake() -> None:
     assert scene.take(replace(fresh(), attained=())) == [ADS]
 
 
-def test_who_decides_what_concerns_a_service_can_be_another() -> None:
-    asked: list[tuple[Key, Freshness, Freshness]] = []
-    woken: list[Key] = []
+def test_figures_at_which_a_decision_stays_wake_nobody_and_a_new_state_does() -> None:
+    quiet, woken = [True], list[Key]()
+    book = DemandBook(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
 
-    def concerns(key: Key, before: Demand, after: Demand) -> bool:
-        asked.append((key, before.freshness, after.freshness))
-        return False
+    def take(demand: Demand) -> list[Key]:
+        woken.clear()
+        book.follow({ADS: WANTED})
+        book.take(ADS, WANTED, demand, 0.0)
+        list(book.tick())
+        return list(woken)
 
-    book = DemandBook(lambda: 0.0, woken.append, configured=True, concerns=concerns)
-    book.follow({ADS: WANTED})
-    list(book.tick())
-    book.take(ADS, WANTED, fresh(), 0.0)
-    list(book.tick())
-
-    assert woken == [ADS]
-    assert asked == [(ADS, Freshness.MISSING, Freshness.FRESH)]
+    assert take(fresh()) == [ADS], "nothing was known before"
+    more = replace(fresh(), samples=tuple(replace(one, qps=QPS(2 * one.qps + 1)) for one in fresh().samples))
+    assert take(more) == []
+    quiet[0] = False
+    assert take(more) == [ADS]
+    quiet[0] = True
+    assert take(unknown(Trouble.QUERY_REFUSED, "no")) == [ADS]
 
 
 @pytest.mark.parametrize(

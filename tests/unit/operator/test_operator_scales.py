@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -258,3 +258,13 @@ async def test_scaling_that_is_added_takes_over_what_runs() -> None:
     sim.edit(SERVICE, lambda raw: raw["spec"].update(scaling))
     await sim.converge()
     assert {pod["metadata"]["uid"] for _, pod in sim.cluster.pods()} == pods
+
+
+async def test_loads_that_change_nothing_ask_for_no_look(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    key, interests, now = Key("default", "rm2"), sim.observer.interests, datetime.now(UTC)
+    assert interests.is_quiet(key, steady(30)(key, now))
+    assert interests.is_quiet(key, steady(33)(key, now))
+    assert not interests.is_quiet(key, steady(36)(key, now)), "88 % of the 40 queries/s that four instances hold"
+    assert not interests.is_quiet(key, steady(20)(key, now)), "three instances would do"
+    assert not interests.is_quiet(key, unknown(Freshness.STALE, "old")(key, now))

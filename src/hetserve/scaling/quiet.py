@@ -1,0 +1,36 @@
+"""Loads at which a decision stays as it is, so that a measured figure that moves asks for no other look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Demand, Freshness
+from hetserve.demand.windows import attained_below, highest, lowest
+from hetserve.scaling.seen import over, rise
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Of a service whose instances all serve and carry its load.
+
+    above: queries/s; at a largest load of `down` seconds that is not above it, fewer instances may do. most: queries/s;
+    a load of `up` seconds, or what its trend leads to in `launch` seconds, that is higher needs more. share: of queries
+    that must meet the SLO.
+    """
+
+    above: QPS
+    most: QPS
+    up: Seconds
+    down: Seconds
+    launch: Seconds
+    share: float
+
+    def covers(self, demand: Demand) -> bool:
+        """Whether the decision is the same for this demand."""
+        if demand.freshness is not Freshness.FRESH:
+            return False
+        low, high = over(lowest, demand, self.up), over(highest, demand, self.down)
+        if low is None or high is None or attained_below(demand, self.share, max(self.up, demand.step)):
+            return False
+        return high > self.above and low + rise(demand, self.up, self.launch, low) <= self.most
