@@ -41,9 +41,11 @@ def service() -> Problem:
     return replace(built, objective="MinCost", types=types, budget=None, load=None, planner=None)
 
 
-_HEAD: Final = """RM2 of the samples at the least cost, up to 60 queries/s, instances launch in 60 s. The clairvoyant
-pays the cheapest plan of each minute, and its launches. The HorizontalPodAutoscaler has the single type and the target
-(queries/s of an instance) that cost least with at most 1 % late.
+_HEAD: Final = """RM2 of the samples at the least cost, up to 60 queries/s; instances launch in 60 s. Queries go through
+the dispatch policy in the joint simulation. The clairvoyant pays the cheapest plan of each minute, and its launches. It
+moves with every minute and keeps the wanted saturation always, which the policy may exceed by the tolerance: so it can
+be the dearer one. The HorizontalPodAutoscaler has the single type and the target (queries/s of an instance) that cost
+least with at most 1 % late, and the defaults of `behavior`.
 """
 
 

@@ -29,7 +29,10 @@ RETRY_AFTER: Final = 300.0
 PATIENCE: Final = 10.0
 """Seconds after which a service without any plan gets an untried one."""
 _MOST_PLANS: Final = 6
-"""Answers kept per service: plan and trial without facts of the cluster, the untried plan, and the latest with them."""
+"""Answers kept per service: plan and trial without facts of the cluster, the untried plan, and the latest with them.
+
+A service that follows its load asks one more for each type: what is left without an instance of it holds.
+"""
 _MOST_SHARED: Final = 512
 """Plans kept for services with equal problems."""
 
@@ -110,7 +113,7 @@ class _Page:
     def keep(self, work: Work, answer: Done) -> None:
         self.answers.pop(work, None)
         self.answers[work] = answer
-        while len(self.answers) > _MOST_PLANS:
+        while len(self.answers) > _MOST_PLANS + len(self.declared.types):
             del self.answers[next(iter(self.answers))]
 
     def _latest(self, *, quick: bool) -> list[Plan]:

@@ -11,7 +11,7 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import trial
-from hetserve.planning.work import Done, Work
+from hetserve.planning.work import Done, Work, done
 from hetserve.reconcile import Planner, PlanQuestion
 from hetserve_operator.workqueue import Key
 
@@ -23,6 +23,10 @@ decided = lru_cache(maxsize=4096)(plan)
 
 judged = lru_cache(maxsize=4096)(trial)
 """The judge of the problem's planner, cached alike."""
+
+
+worked_out = lru_cache(maxsize=4096)(done)
+"""Other work of planners, cached alike."""
 
 
 class PlansAtOnce:
@@ -40,7 +44,9 @@ class PlansAtOnce:
         """Takes the step with every question answered."""
         return step(self._answer)
 
-    def _answer(self, question: PlanQuestion) -> Plan | Trial:
+    def _answer(self, question: PlanQuestion) -> Done:
+        if question.kind != "Decision":
+            return worked_out(question.work)
         if question.counts is not None:
             return self._judge(question.problem, question.counts)
         return self._planner(question.problem)
@@ -87,6 +93,8 @@ class PlanningInLoop:
         """Its answer."""
         if self._seconds is not None:
             await asyncio.sleep(self._seconds(work))
+        if work.kind != "Decision":
+            return worked_out(work)
         if work.counts is not None:
             return self._judge(work.problem, work.counts)
         return (self._quick if work.quick else self._planner)(work.problem)

@@ -36,7 +36,8 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
         return None
     limit = _limit(look)
     if limit is not None:
-        return look.hold(cause.reason, f"{cause.words}; {limit.words}", limit, held=look.measured.capacity)
+        held = look.measured.capacity if limit.reason is ScalingReason.AT_MAXIMUM else None
+        return look.hold(cause.reason, f"{cause.words}; {limit.words}", limit, held=held)
     load = _load(look)
     found = _more(look, _in_simulation(look, load, cause.reason), ask)
     if isinstance(found, Pending):

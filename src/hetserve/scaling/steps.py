@@ -9,6 +9,7 @@ from typing import Final, Literal
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import throughput
+from hetserve.scaling.decision import Action
 from hetserve.scaling.facts import Change
 from hetserve.scaling.rules import Direction, StepLimit
 
@@ -25,7 +26,9 @@ def room(direction: Direction, way: Way, instances: int, changes: Sequence[Chang
 
 
 def _room(limit: StepLimit, way: Way, instances: int, changes: Sequence[Change], now: float) -> int:
-    recent = [change for change in changes if change.at > now - limit.period]
+    # A first plan is no step; a change of the future is one of a clock that went back.
+    steps = (change for change in changes if change.action is not Action.FIRST_PLAN)
+    recent = [change for change in steps if abs(now - change.at) < limit.period]
     added, removed = sum(c.added for c in recent), sum(c.removed for c in recent)
     allowed = limit.value
     if limit.kind == "Percent":

@@ -98,6 +98,15 @@ def test_step_policies_bound_what_a_period_adds() -> None:
     assert clipped.limits[0].reason is ScalingReason.STEP_POLICY
 
 
+def test_a_first_plan_is_no_step() -> None:
+    rules = ScalingRules(up=limited(30.0, at_most(2)))
+    made = Change(NOW - 20, Action.FIRST_PLAN, ScalingReason.FIRST_PLAN, (), (("t4", 2),), QPS(20.0))
+
+    found = decide(facts(steady(200.0), {"t4": 2}, rules=rules, changes=(made,)), Answers())
+
+    assert dict(found.counts or ())["t4"] == 4
+
+
 def test_of_several_policies_the_one_that_allows_most_counts_or_least() -> None:
     both = (at_most(1), at_most(100, percent=True))
 
@@ -145,6 +154,7 @@ def test_a_pause_of_scaling_up_holds_and_says_so(pause: Pause) -> None:
 
     assert found.action is Action.HOLD
     assert found.limits[0].reason is ScalingReason.PAUSED
+    assert found.within_reach
 
 
 def test_a_pause_of_scaling_down_does_not_keep_instances_from_being_added() -> None:

@@ -1,0 +1,69 @@
+"""What scaling is measured against does what it is said to do."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.scaling.days import days, noise
+from benchmarks.scaling.rivals import HorizontalPodAutoscaler, clairvoyant_dollars, targets
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.trace import LoadTrace
+from hetserve.scaling import ScalingRules
+from hetserve.scaling.answers import Answers
+from hetserve.scaling.replay import Fleet
+from hetserve.testing.scaling import LAUNCH, scaled_problem, steady
+
+PROBLEM = scaled_problem()
+
+
+def wanted(autoscaler: HorizontalPodAutoscaler, load: float, now: float) -> int:
+    counts = autoscaler(steady(load), now, Fleet(PROBLEM.types))
+    assert counts is not None
+    assert dict(counts)["v100"] == 0
+    return dict(counts)["t4"]
+
+
+def test_an_autoscaler_divides_the_load_by_its_target() -> None:
+    assert wanted(HorizontalPodAutoscaler(PROBLEM, "t4", QPS(10.0)), 45.0, 0.0) == 5
+
+
+def test_it_leaves_what_is_within_its_tolerance() -> None:
+    autoscaler = HorizontalPodAutoscaler(PROBLEM, "t4", QPS(10.0))
+
+    assert [wanted(autoscaler, load, 15.0 * i) for i, load in enumerate((50.0, 54.9, 55.1))] == [5, 5, 6]
+
+
+def test_it_grows_by_four_or_as_many_again_at_once() -> None:
+    autoscaler = HorizontalPodAutoscaler(PROBLEM, "t4", QPS(10.0))
+
+    assert [wanted(autoscaler, load, 15.0 * i) for i, load in enumerate((20.0, 900.0, 900.0, 900.0))] == [2, 6, 12, 24]
+
+
+def test_it_shrinks_to_the_largest_recommendation_of_its_window() -> None:
+    autoscaler = HorizontalPodAutoscaler(PROBLEM, "t4", QPS(10.0), window=300.0)
+    seen = [wanted(autoscaler, load, at) for load, at in ((80.0, 0.0), (30.0, 150.0), (10.0, 300.0), (10.0, 301.0))]
+
+    assert seen == [8, 8, 8, 3]
+
+
+def test_targets_are_shares_of_the_rate_of_one_instance() -> None:
+    import numpy as np
+
+    assert targets(PROBLEM, "t4", np.array([0.5, 0.8])) == pytest.approx([12.5, 20.0])
+
+
+def test_a_clairvoyant_pays_the_cheapest_plan_of_each_minute_and_its_launches() -> None:
+    trace = LoadTrace(tuple(Seconds(60.0 * i) for i in range(60)), (QPS(40.0),) * 60)
+    dollars = clairvoyant_dollars(PROBLEM, ScalingRules(), trace, Answers())
+
+    # 40 / 0.8 = 50 q/s, 50.5 on the grid: three T4.
+    assert dollars == pytest.approx(3 * 0.072 * (1 + LAUNCH / 3600))
+
+
+def test_the_days_are_the_same_each_time_and_have_a_rate_each_minute() -> None:
+    assert len(days()) == 10
+    for name, trace in days().items():
+        assert len(trace.rates) == 1440, name
+        assert all(rate is not None and 0 <= rate <= 120 for rate in trace.rates), name
+        assert trace == days()[name]
+    assert all(36.0 <= (rate or 0) <= 44.0 for rate in noise(40.0, 1).rates)

@@ -1,0 +1,260 @@
+"""Services that follow their measured load, on a simulated cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from hetserve.base.units import QPS
+from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
+from hetserve.testing.scenes import node
+from hetserve_operator.testing import SimulatedOperator, path_of
+from hetserve_operator.workqueue import Key
+
+Json = dict[str, Any]
+Measured = Callable[[Key, datetime], Demand]
+RATE = 10
+"""Queries/s of an instance; at 80 % it is planned for 8."""
+EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
+SERVICE = path_of(service("rm2"))
+
+
+def scene(**overrides: Any) -> list[Json]:
+    return [
+        *(node(f"t4-{i}", "t4", gpus=1) for i in range(12)),
+        instance_type("t4"),
+        model_profile("rm2-t4", {"spec.instanceType": "t4", "spec.latency": {"linear": EACH}}),
+        service(
+            "rm2",
+            {
+                "spec.objective": "MinCost",
+                "spec.planner": "ilp",
+                "spec.budget": REMOVED,
+                "spec.load": REMOVED,
+                "spec.metrics": {"source": "Hetserve"},
+                "spec.scaling": {"scaleUp": {"lookAhead": "None"}},
+                **{key.replace("__", "."): value for key, value in overrides.items()},
+            },
+        ),
+    ]
+
+
+def fresh(rate: Callable[[float], float]) -> Measured:
+    """Demand as measured every 5 s for the last ten minutes. rate: queries/s at a time [Unix seconds]."""
+
+    def demand(_key: Key, moment: datetime) -> Demand:
+        now = moment.timestamp()
+        times = [now - 5 * i for i in reversed(range(120))]
+        return Demand(Freshness.FRESH, "", now, tuple(RateSample(t, QPS(rate(t))) for t in times))
+
+    return demand
+
+
+def steady(qps: float) -> Measured:
+    return fresh(lambda _: qps)
+
+
+def unknown(freshness: Freshness, why: str) -> Measured:
+    return lambda _key, moment: Demand(freshness, why, moment.timestamp())
+
+
+def instances(sim: SimulatedOperator) -> int:
+    return sum(sim.replicas().values())
+
+
+def status(sim: SimulatedOperator) -> Json:
+    found: Json = sim.service()["status"]
+    return found
+
+
+def is_true(sim: SimulatedOperator, kind: str) -> bool:
+    return bool(sim.condition(kind)["status"] == "True")
+
+
+@pytest.fixture
+def sim() -> SimulatedOperator:
+    """At 30 queries/s: four instances."""
+    made = SimulatedOperator()
+    made.add(*scene())
+    made.demand = steady(30)
+    return made
+
+
+async def test_a_service_is_planned_for_what_is_measured(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    assert instances(sim) == 4
+    assert status(sim)["plan"]["load"] == "30"
+    assert status(sim)["demand"]["qps"] == "30"
+    assert status(sim)["demand"]["freshness"] == "Fresh"
+    assert is_true(sim, "Ready")
+    assert is_true(sim, "MetricsAvailable")
+    assert is_true(sim, "ScalingActive")
+    assert not is_true(sim, "ScalingLimited")
+    (first,) = status(sim)["lastDecisions"]
+    assert (first["action"], first["from"], first["to"], first["load"]) == ("FirstPlan", "none", "4xt4", "30")
+
+
+async def test_more_load_brings_more_instances_and_less_load_fewer(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = steady(60)
+    await sim.converge()
+    assert instances(sim) == 8
+    sim.demand = steady(20)
+    await sim.converge()
+    assert instances(sim) == 3
+    actions = [entry["action"] for entry in status(sim)["lastDecisions"]]
+    assert actions == ["ScaleDown", "ScaleUp", "FirstPlan"]
+
+
+async def test_a_service_that_grows_is_ready_while_what_serves_carries_the_load(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = steady(39)
+    await sim.look_all()
+    assert is_true(sim, "Ready"), "four instances hold 40 queries/s"
+    assert sim.condition("Ready")["reason"] == "LoadCarried"
+    sim.demand = steady(41)
+    await sim.look_all()
+    assert not is_true(sim, "Ready")
+
+
+async def test_ten_percent_of_noise_writes_nothing(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    draw = random.Random(7)  # noqa: S311  no secret
+    noise = [draw.uniform(-0.1, 0.1) for _ in range(1009)]
+    sim.demand = fresh(lambda t: 30 * (1 + noise[int(t) % 1009]))
+    await sim.converge()
+    before = len(sim.api.writes)
+    for _ in range(60):
+        sim.clock += 30
+        await sim.round()
+    assert len(sim.api.writes) == before
+    assert instances(sim) == 4
+
+
+@pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])
+async def test_nothing_shrinks_without_fresh_metrics(sim: SimulatedOperator, freshness: Freshness) -> None:
+    await sim.converge()
+    sim.demand = unknown(freshness, "the newest sample is old")
+    await sim.converge()
+    assert instances(sim) == 4
+    assert not is_true(sim, "MetricsAvailable")
+    assert sim.condition("ScalingActive")["reason"] == "WaitingForMetrics"
+    assert is_true(sim, "Ready")
+
+
+async def test_a_true_zero_shrinks_to_the_least(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = steady(0)
+    await sim.converge()
+    assert instances(sim) == 1
+
+
+async def test_a_load_beyond_the_cluster_gets_the_most_that_fits(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = steady(900)
+    await sim.converge()
+    assert instances(sim) == 12
+    feasible = sim.condition("Feasible")
+    assert (feasible["status"], feasible["reason"]) == ("False", "CapacityTooLow")
+    assert "120.0 queries/s" in feasible["message"] or "120.0 q/s" in feasible["message"]
+    assert sim.condition("ScalingLimited")["reason"] == "LoadBeyondReach"
+    sim.demand = steady(30)
+    await sim.converge()
+    assert instances(sim) == 4
+    assert is_true(sim, "Feasible")
+
+
+async def test_a_restart_neither_forgets_nor_repeats(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = steady(60)
+    await sim.converge()
+    writes = len(sim.api.writes)
+    sim.restart()
+    await sim.converge()
+    assert len(sim.api.writes) == writes
+    assert instances(sim) == 8
+
+
+async def test_a_lower_budget_is_obeyed_whatever_is_measured(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = unknown(Freshness.STALE, "old")
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(budget={"hourly": "1.1"}, pause="All"))
+    await sim.converge()
+    assert instances(sim) == 2, "0.526 $/h each"
+    assert status(sim)["lastDecisions"][0]["action"] in {"Shrink", "ScaleDown"}
+
+
+async def test_a_paused_service_stays_and_goes_on_afterwards(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(pause="All"))
+    sim.demand = steady(60)
+    await sim.converge()
+    assert instances(sim) == 4
+    assert sim.condition("ScalingActive")["reason"] == "Paused"
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(pause="ScaleUp"))
+    await sim.converge()
+    assert instances(sim) == 4
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(pause="ScaleDown"))
+    await sim.converge()
+    assert instances(sim) == 8
+
+
+async def test_advice_changes_no_deployment(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    before = sim.replicas()
+    sim.demand = steady(60)
+    await sim.converge()
+    assert sim.replicas() == before
+    assert status(sim)["advice"]["summary"] == "8xt4"
+    assert status(sim)["plan"]["summary"] == "4xt4"
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(budget={"hourly": "1"}))
+    await sim.converge()
+    assert sim.replicas() == before, "not even a budget is obeyed"
+    assert sim.condition("ScalingActive")["reason"] == "Advising"
+    sim.edit(SERVICE, lambda raw: raw["spec"].pop("budget"))
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Apply"))
+    await sim.converge()
+    assert instances(sim) == 8
+    assert "advice" not in status(sim) or status(sim)["advice"] is None
+
+
+async def test_advice_for_a_new_service_creates_nothing() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(spec__mode="Advise"))
+    sim.demand = steady(30)
+    await sim.converge()
+    assert not sim.replicas()
+    assert status(sim)["advice"]["summary"] == "4xt4"
+
+
+async def test_without_metrics_and_without_an_expected_load_nothing_is_planned() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene())
+    sim.demand = unknown(Freshness.MISSING, "no series")
+    await sim.converge()
+    assert not sim.replicas()
+    assert sim.condition("Planned")["reason"] == "LoadUnknown"
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(load={"expectedQPS": 15}))
+    await sim.converge()
+    assert instances(sim) == 2
+
+
+async def test_scaling_that_is_added_takes_over_what_runs() -> None:
+    sim = SimulatedOperator()
+    (*others, declared) = scene()
+    scaling = {key: declared["spec"].pop(key) for key in ("scaling", "metrics")}
+    declared["spec"]["load"] = {"expectedQPS": 30}
+    sim.add(*others, declared)
+    await sim.converge()
+    assert instances(sim) == 4
+    sim.demand = steady(30)
+    pods = {pod["metadata"]["uid"] for _, pod in sim.cluster.pods()}
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(scaling))
+    await sim.converge()
+    assert {pod["metadata"]["uid"] for _, pod in sim.cluster.pods()} == pods
