@@ -16,6 +16,9 @@ from harness.kube import Manifest
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
+from hetserve.scaling.answers import Answers
+from hetserve.scaling.record.replay import replay
+from hetserve.scaling.record.ring import record_of_entry, ring_of
 
 OURS: Final = ("hetserve-operator", "hetserve-extender")
 STOCK: Final = "hetserve-scheduler"
@@ -94,6 +97,7 @@ def permissions(role: Manifest) -> set[Permission]:
 def live(cluster: Cluster, sandbox: Sandbox) -> None:
     """Everything that the components do, once."""
     kind = a_service_comes_and_is_changed(cluster, sandbox)
+    a_decision_is_put_on_record(cluster, sandbox)
     pods_wait_are_placed_and_released_out_of_turn(cluster, sandbox)
     a_pod_at_the_gate_cannot_be_read(cluster, sandbox)
     somebody_meddles_with_a_deployment(cluster, sandbox)
@@ -131,6 +135,26 @@ def a_service_comes_and_is_changed(cluster: Cluster, sandbox: Sandbox) -> str:
     sandbox.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
     sandbox.ready("svc")
     return kind
+
+
+def a_decision_is_put_on_record(cluster: Cluster, sandbox: Sandbox) -> None:
+    """Of a service that follows its load: its first plan, as it is recorded, can be made again."""
+    sandbox.nodes("third", count=1, gpus=2)
+    kind = sandbox.instance_type("third")
+    sandbox.profile("follows", kind)
+    following = {"spec.metrics": {"source": "Hetserve"}, "spec.scaling": {"maxInstances": 2}}
+    sandbox.service("follows", "follows", [kind], following)
+
+    def recorded() -> Manifest | Unmet:
+        rings = [one for one in cluster.kube.list("configmaps", sandbox.namespace) if ring_of(one)]
+        return rings[0] if rings else Unmet("no record")
+
+    ring = wait_until(recorded, 30, "the record of the first plan")
+    assert ring["metadata"]["name"] == "follows-decisions"
+    (entry,) = ring_of(ring)
+    found = replay(record_of_entry(entry), Answers(), Answers(quick=True))
+    assert found.identical, found.differences
+    cluster.kube.delete("inferenceservices", "follows", sandbox.namespace)
 
 
 def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, sandbox: Sandbox) -> None:

@@ -15,6 +15,7 @@ from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
+from mutants.catalogue.records import RECORDS
 from mutants.catalogue.scaling import SCALING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
@@ -36,6 +37,7 @@ MUTANTS: Final = (
     *QUEUES,
     *FLOW,
     *SCALING,
+    *RECORDS,
     *SERVICE_SPEC,
     *TOTALS,
     *DEMAND,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.reconcile.events import announcements
+from hetserve.reconcile.events import DECIDED, LIMITED, announcements
 from hetserve.scaling import Action
 
 Json = dict[str, Any]
@@ -89,3 +90,9 @@ def test_missing_metrics_and_foreign_scalers_are_warnings_and_what_the_user_chos
     news = announcements(status(1), status(1, **{kind: ("False", reason)}))
 
     assert [(one.reason, one.warning) for one in news] == ([(str(reason), True)] if told else [])
+
+
+def test_every_reason_of_an_event_of_scaling_is_documented() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "how-to-explain-a-decision.md").read_text()
+
+    assert all(f"| `{reason}` |" in page for reason in (*DECIDED.values(), LIMITED))

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from hetserve.base.units import format_money
-from hetserve.planning import Plan, summary
-from hetserve.planning.formatting import batches_text, money_text, qps_text, share_text, step_text
+from hetserve.planning import Plan
+from hetserve.planning.formatting import batches_text, for_less_text, money_text, qps_text, share_text, step_text
 from hetserve.planning.plan import ClassFlow, EvaluatedConfiguration, MarginalValues
 
 
@@ -91,7 +91,7 @@ def flow_lines(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.next_step is not None:
         yield "next", step_text(plan.next_step).removeprefix("next: ")
     if plan.cheaper is not None:
-        yield "for less", _cheaper_text(plan.cheaper)
+        yield "for less", for_less_text(plan.cheaper)
 
 
 def _price_parts(prices: MarginalValues) -> Iterator[str]:
@@ -105,12 +105,3 @@ def _price_parts(prices: MarginalValues) -> Iterator[str]:
     if cost is not None:
         most = f"1 $/h more adds at most {qps_text(prices.dollar)} ({prices.best})"
         yield f"{most}, 1 q/s more costs at least {money_text(cost)}"
-
-
-def _cheaper_text(one: EvaluatedConfiguration) -> str:
-    what = f"{summary(one.candidate.counts)} for {money_text(one.candidate.cost)}"
-    if one.held:
-        return f"{what} holds {qps_text(one.held)} in simulation"
-    if one.below is not None:
-        return f"{what} breaks the SLO at {qps_text(one.below)} in simulation"
-    return f"{what} holds at most {qps_text(one.candidate.qps)}, not tried"

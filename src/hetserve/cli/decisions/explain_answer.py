@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType
 from hetserve.cli.decisions.recorded import listed
+from hetserve.planning.formatting import for_less_text, money_text
+from hetserve.planning.plan import summary
 from hetserve.scaling.record.reading import MalformedError
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import Ring, record_of_entry, ring_name, time_text
@@ -31,6 +33,7 @@ def answer(service: Json, ring: Ring) -> tuple[Json, list[str]]:
     meta, spec, status = (_object(service.get(key)) for key in ("metadata", "spec", "status"))
     plan = _object(status.get("plan"))
     records, errors = listed(ring)
+    newest = _newest(ring)
     decisions = _decisions([_object(one) for one in status.get("lastDecisions") or ()], records)
     made = {
         "service": str(meta.get("name")),
@@ -39,11 +42,11 @@ def answer(service: Json, ring: Ring) -> tuple[Json, list[str]]:
         "pause": spec.get("pause") or "None",
         "inForce": {key: plan[key] for key in _PLAN if key in plan} or None,
         "why": next((one["message"] for one in decisions if one["action"] != _HOLD), None),
-        "runnerUp": plan.get("runnerUp"),
+        "runnerUp": plan.get("runnerUp") or _runner_up(newest, plan),
         "ready": list(status.get("instances") or ()),
         "limits": _limits(status),
         "demand": status.get("demand"),
-        "measured": _newest_measured(ring),
+        "measured": None if newest is None else _measured(newest),
         "transition": status.get("transition"),
         "advice": status.get("advice"),
         "decisions": decisions,
@@ -85,14 +88,25 @@ def _limits(status: Json) -> list[Json]:
     return found
 
 
-def _newest_measured(ring: Ring) -> Json | None:
-    """What the newest record that can be read measured."""
+def _newest(ring: Ring) -> DecisionRecord | None:
+    """The newest record that can be read."""
     for entry in reversed(ring):
         try:
-            return _measured(record_of_entry(entry))
+            return record_of_entry(entry)
         except MalformedError:
             continue
     return None
+
+
+def _runner_up(record: DecisionRecord | None, in_force: Json) -> str | None:
+    """The second best of the plan in force and why not, by its record; else what the best mix for less holds."""
+    plan = None if record is None else record.decision.plan
+    if plan is None or summary(plan.counts) != in_force.get("summary"):
+        return None
+    if plan.runner_up is not None:
+        words = f"{summary(plan.runner_up.counts)} at {money_text(plan.runner_up.cost)}"
+        return f"{words}: {plan.why_not_runner_up}" if plan.why_not_runner_up else words
+    return None if plan.cheaper is None else for_less_text(plan.cheaper)
 
 
 def _measured(record: DecisionRecord) -> Json:

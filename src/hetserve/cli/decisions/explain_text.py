@@ -81,10 +81,16 @@ def _measured(seen: Json) -> str:
     up, down = (f" of {seen[key]:g} s" if key in seen else "" for key in ("scaleUpWindow", "scaleDownWindow"))
     used = f", of which {share_text(seen['saturation'])} are used" if "saturation" in seen else ""
     return (
-        f"at {seen['time']}: at least {rate('lowest')} in that of scaling up{up}, at most {rate('highest')} in that of "
-        f"scaling down{down}, {rate('forecast')} expected when new instances serve; what was in force held "
-        f"{rate('capacity')}{used}"
+        f"at {second_text(seen['time'])}: at least {rate('lowest')} in that of scaling up{up}, at most "
+        f"{rate('highest')} in that of scaling down{down}, {rate('forecast')} expected when new instances serve; "
+        f"what was in force held {rate('capacity')}{used}"
     )
+
+
+def second_text(time: object) -> str:
+    """A time as the API writes it, to the second: ``2026-11-23T13:00:00Z``."""
+    text = str(time)
+    return text if "." not in text else f"{text.partition('.')[0]}Z"
 
 
 def _table(decisions: list[Json], *, every: bool) -> Table:
@@ -97,7 +103,7 @@ def _table(decisions: list[Json], *, every: bool) -> Table:
         change = f"{one.get('from') or 'none'} -> {one.get('to') or 'none'}"
         table.add_row(
             record,
-            str(one.get("time")),
+            second_text(one.get("time")),
             str(one.get("action")),
             str(one.get("reason")),
             change,

@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from hetserve import __version__
+from hetserve.cli.decisions.explain_text import second_text
 from hetserve.cli.output.terminal import Block
 from hetserve.planning.plan import summary
 from hetserve.scaling.record.record import DecisionRecord
@@ -40,9 +41,8 @@ def document(record: DecisionRecord, found: Replayed) -> Json:
 
 def blocks(made: Json) -> list[Block]:
     """The document in words."""
-    lines = [
-        ("decided", f"{made['time']} {made['action']} ({made['reason']}): {made['from'] or 'no plan'} -> {made['to']}")
-    ]
+    change = f"{made['from'] or 'no plan'} -> {made['to']}"
+    lines = [("decided", f"{second_text(made['time'])} {made['action']} ({made['reason']}): {change}")]
     asked, anew = made["questions"], [one for one in made["questions"] if one["answeredBy"] == "Planner"]
     lines.append(("planners", f"{len(anew)} of {len(asked)} questions answered anew"))
     lines += [("recorded", f"{one['question']}: {one['why']}") for one in asked if one["answeredBy"] == "Record"]
