@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from hypothesis import given, settings
@@ -19,9 +20,9 @@ from hetserve.scaling import Facts, InForce, Unanswered
 from hetserve.scaling.answers import Answers
 from hetserve.scaling.policy import decide
 from hetserve.scaling.record.document import document_of, packed, parsed, record_in, unpacked
-from hetserve.scaling.record.reading import ExactReader
+from hetserve.scaling.record.reading import ExactReader, MalformedError
 from hetserve.scaling.record.record import DecisionRecord, Listener, decided_on_record, digest_of, record_of
-from hetserve.scaling.record.replay import replay
+from hetserve.scaling.record.replay import NotReplayableError, replay
 from hetserve.scaling.record.ring import MOST_BYTES, Ring, appended, record_of_entry
 from hetserve.scaling.record.writing import ExactWriter, text_of
 from hetserve.testing.scaling import facts, steady
@@ -216,3 +217,36 @@ def test_a_ring_keeps_the_newest_within_its_size_and_the_last_one_always(sizes: 
         assert [one.at for one in kept] == [float(n) for n in range(i - len(kept) + 1, i + 1)]
         assert kept[-1] == record or "not replayable" in kept[-1].not_replayable
         assert appended(ring, record, most) == ring
+
+
+WORTHLESS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats()
+    | NAMES
+    | st.sampled_from([[], {}, {"$shared": 0}, {"$shared": -1}, {"$kind": "Plan"}, [[[]]], "nan", "inf"])
+)
+DOCUMENT = document_of(record_with(SENSIBLE))
+
+
+def places(content: object) -> list[tuple[object, object]]:
+    """Every list and object with each of its indexes or keys."""
+    entries = list(content.items()) if isinstance(content, dict) else []
+    entries = list(enumerate(content)) if isinstance(content, list) else entries
+    return [(content, key) for key, _ in entries] + [one for _, inner in entries for one in places(inner)]
+
+
+@given(st.data(), WORTHLESS)
+def test_a_document_that_is_not_as_it_was_written_is_read_or_refused_in_words(
+    data: st.DataObject, value: object
+) -> None:
+    document = parsed(text_of(DOCUMENT))
+    holder, key = data.draw(st.sampled_from(places(document)))
+    if data.draw(st.booleans()):
+        holder[key] = value  # type: ignore[index]
+    else:
+        del holder[key]  # type: ignore[attr-defined]
+
+    with suppress(MalformedError, NotReplayableError):
+        replay(record_in(document), Answers(quick=True), Answers(quick=True))

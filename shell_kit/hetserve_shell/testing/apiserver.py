@@ -335,7 +335,8 @@ def _held(raw: Json, manager: str, operation: str, body: Json | None = None) -> 
     others = [e for e in raw["metadata"].get("managedFields") or () if e["operation"] != operation]
     written = body or raw
     said = {k: v for k, v in written["metadata"].items() if k in ("labels", "annotations")}
-    fields = as_fields({"metadata": said, "spec": written.get("spec")})
+    data = {"data": written["data"]} if "data" in written else {}
+    fields = as_fields({"metadata": said, "spec": written.get("spec"), **data})
     entry = {"manager": manager, "operation": operation, "fieldsV1": fields}
     return {**raw, "metadata": {**raw["metadata"], "managedFields": [*others, entry]}}
 

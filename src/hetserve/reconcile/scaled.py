@@ -27,7 +27,7 @@ from hetserve.reconcile.plan_record import Json, PlanRecord, handmade_record, su
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import RawObject, World
 from hetserve.scaling import Action, Decision, ScalingReason
-from hetserve.scaling.record.record import decided_on_record
+from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
 _PART: Final = re.compile(r"(\d+)x(.+)")
@@ -52,9 +52,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     in_force = _in_force(case)
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
-    meta, asking = case.service.metadata, _asking(case, planner, first=in_force is None)
-    place = meta.name, meta.namespace or "default"
-    decided, on_record = decided_on_record(*place, facts_of(case, world, in_force), asking)
+    decided, on_record = _decided(case, facts_of(case, world, in_force), planner)
     following = _following(case, world, decided)
     if decided.counts is None:
         return replace(_without_plan(case, decided), following=following)
@@ -66,6 +64,15 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
         assert in_force is not None  # noqa: S101  the policy holds only what is in force
         made = recorded_as(case, _kept(case, in_force))
     return replace(made, planned=_planned(decided, made), feasible=_feasible(case, decided, made), following=following)
+
+
+def _decided(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
+    """The policy's decision, and its record; advice, which is given anew at each look, has none."""
+    ask = _asking(case, planner, first=facts.in_force is None)
+    if case.service.spec.mode == "Advise":
+        return scaling.decide(facts, ask), None
+    meta = case.service.metadata
+    return decided_on_record(meta.name, meta.namespace or "default", facts, ask)
 
 
 def _in_force(case: Case) -> PlanRecord | None:

@@ -209,3 +209,16 @@ async def test_a_ring_that_cannot_be_read_is_not_overwritten() -> None:
 
     assert sim.api.objects[RING]["data"] == held
     assert len(sim.service()["status"]["lastDecisions"]) == 2
+
+
+async def test_what_the_ring_drops_is_gone_from_the_cluster() -> None:
+    sim, load = await following(20.0)
+    filler = "x" * 30_000
+    full = {f"0000000{n}-ScaleUp": filler for n in (2, 3)}
+    sim.edit(RING, lambda one: one["data"].update(full))
+    load.qps *= 3
+    await sim.converge()
+
+    kept = list(sim.api.objects[RING]["data"])
+    assert "00000001-FirstPlan" not in kept
+    assert kept[-1] == "00000004-ScaleUp"

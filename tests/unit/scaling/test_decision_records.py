@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Plan, infeasible
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, Pending, ScalingReason, ScalingRules, Unanswered
 from hetserve.scaling.answers import Answers
@@ -128,7 +129,12 @@ def test_another_planner_makes_a_difference_that_the_recorded_answers_do_not() -
     assert replay(record, poor, poor, as_recorded=True).identical
 
 
-@pytest.mark.parametrize("answer", [Pending(), Unanswered("the deadline passed")], ids=["pending", "unanswered"])
+FAILED = infeasible(CASE.problem, "ilp", Reason.PLANNER_FAILED, "its process ended")
+
+
+@pytest.mark.parametrize(
+    "answer", [Pending(), Unanswered("the deadline passed"), FAILED], ids=["pending", "unanswered", "failed"]
+)
 def test_where_no_planner_had_answered_the_record_is_taken_and_named(answer: Answer) -> None:
     listener = Listener(lambda _: answer)
     decision = decide(CASE, listener)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import qps_text
-from hetserve.planning.plan import summary
+from hetserve.planning.plan import Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
@@ -132,6 +133,8 @@ def _why_recorded(known: Question, *, as_recorded: bool) -> str:
             return "no planner had answered yet"
         case Unanswered(why):
             return f"no planner answered: {why}"
+        case Plan(reason=Reason.PLANNER_FAILED, message=words):
+            return f"the planner failed: {words}"
     return "as asked for" if as_recorded else ""
 
 
