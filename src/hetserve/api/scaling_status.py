@@ -43,7 +43,9 @@ class DecisionStatus(ApiModel):
     action: DecisionAction = Field(
         description="Shrink: down to the budget. FirstPlan: nothing ran. Hold: a change was due and did not happen"
     )
-    reason: str = Field(max_length=128, pattern=_REASON, description="one word for programs; the note of its Event begins with it")
+    reason: str = Field(
+        max_length=128, pattern=_REASON, description="one word for programs; the note of its Event begins with it"
+    )
     from_: str | None = Field(
         default=None, alias="from", max_length=2048, description="instances before, for example 2xg4dn.xlarge"
     )
