@@ -11,7 +11,7 @@ from harness.kube import Manifest
 from harness.prometheus import Prometheus
 from harness.sandbox import Sandbox
 from harness.twin import Trace, Twin
-from harness.waiting import Unmet, wait_until
+from harness.waiting import Unmet, always, wait_until
 
 CALM, BUSY, LITTLE = 24.0, 48.0, 10.0
 """Queries/s of the loads."""
@@ -135,3 +135,90 @@ def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances_back(
         print(f"{in_time:.0f} of {ended:.0f} queries in time")
         assert ended > 20 * CALM + 10 * BUSY
         assert in_time >= 0.98 * ended
+
+
+def test_nothing_is_removed_while_prometheus_is_away_and_what_it_missed_is_made_good(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, twin)
+        follower.begin()
+        sandbox.ready("svc")
+        follower.play([(0, CALM), *rise(15, 20, CALM, BUSY)])
+        follower.becomes("MetricsAvailable", "True", 15)
+        follower.becomes("ScalingActive", "True", 15)
+        before, revision = follower.instances(), follower.revision()
+
+        prometheus.stop()
+        stopped = time.monotonic()
+        follower.becomes("MetricsAvailable", "False", 15)
+        follower.becomes("ScalingActive", "False", 15)
+        always(lambda: follower.instances() >= before, 5 * STALE_AFTER - (time.monotonic() - stopped), "its instances")
+        assert follower.condition("MetricsAvailable") == "False"
+        told = follower.told()
+        prometheus.start()
+        follower.becomes("MetricsAvailable", "True", 20)
+        follower.reaches(least(BUSY), least(BUSY) + 3, 30, "instances for twice the load")
+        decisions = follower.told()[: -len(told)]
+        print(f"{before} instances, then {follower.instances_since(revision)}; {decisions}")
+        assert {(action, reason) for action, reason, _, _ in decisions} <= {
+            ("ScaleUp", "LoadAboveCapacity"),
+            ("ScaleUp", "TrendAboveCapacity"),
+        }
+        written = follower.instances_since(revision)
+        assert sorted(written) == written
+        assert min(written) >= before
+
+
+def test_a_prometheus_without_its_data_shrinks_nothing_until_the_window_is_covered(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, twin)
+        follower.begin()
+        sandbox.ready("svc")
+        follower.play([(0, CALM), (12, LITTLE)])
+        began = time.monotonic()
+        follower.becomes("MetricsAvailable", "True", 15)
+        before, revision = follower.instances(), follower.revision()
+        # Of the higher load nothing is left: all that the new one shows from its first sample on is the lower one.
+        always(lambda: True, 13 - (time.monotonic() - began), "the load to fall")
+        assert follower.instances() == before
+        prometheus.restart_empty()
+        restarted = time.monotonic()
+        follower.becomes("MetricsAvailable", "False", 15)
+        follower.becomes("MetricsAvailable", "True", 20)
+        covered = 0.75 * DOWN_WINDOW
+        always(lambda: follower.instances() == before, covered - (time.monotonic() - restarted), "its instances")
+        follower.reaches(least(LITTLE), least(LITTLE) + 1, 40, "fewer instances once the window is covered")
+        print(f"{follower.instances_since(revision)} {time.monotonic() - restarted:.1f} s after; {follower.told()}")
+
+
+def test_a_service_that_advises_writes_no_deployment(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, twin)
+
+        def advised(load: float) -> Manifest | Unmet:
+            status = follower.status()
+            advice: Manifest = status.get("advice", {})
+            count = int(advice.get("summary", "0x").partition("x")[0])
+            return advice if least(load) <= count <= least(load) + 3 else Unmet(status)
+
+        follower.begin(mode="Advise")
+        follower.play([(0, CALM)])
+        print(wait_until(lambda: advised(CALM), 30, "advice for a service that does not run"))
+        assert follower.deployments() == []
+        assert follower.condition("ScalingActive") == "False"
+
+        sandbox.edit("svc", {"spec": {"mode": "Apply"}})
+        sandbox.ready("svc")
+        assert "advice" not in follower.status()
+        before, revision = follower.instances(), follower.revision()
+        sandbox.edit("svc", {"spec": {"mode": "Advise"}})
+        follower.becomes("ScalingActive", "False", 15)
+        follower.play([(0, BUSY)])
+        print(wait_until(lambda: advised(BUSY), 30, "advice for twice the load"))
+        assert set(follower.instances_since(revision)) <= {before}
+        assert follower.instances() == before
