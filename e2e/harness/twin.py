@@ -98,6 +98,24 @@ class Twin:
         found.pop("served")  # by nobody: always 0
         return found
 
+    def ended(self, namespace: str, service: str, bound: float) -> tuple[float, float]:
+        """Queries of a service that ended, dropped ones too, and those that were served within a bound [s].
+
+        bound: of a bucket of the durations, such as the service's SLO.
+        """
+        ended, within = self.requests(namespace, service)["dropped"], 0.0
+        text = httpx.get(f"{self.url}/metrics", timeout=5.0, trust_env=False).text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = sample.labels
+                if (labels.get("namespace"), labels.get("service")) != (namespace, service):
+                    continue
+                if sample.name == "hetserve_request_duration_seconds_count":
+                    ended += sample.value
+                elif sample.name == "hetserve_request_duration_seconds_bucket" and float(labels["le"]) == bound:
+                    within += sample.value
+        return ended, within
+
     def _load(self, namespace: str, service: str, trace: Trace) -> dict[str, str]:
         path = self._cluster.folder.path / "twin" / f"{namespace}-{service}.csv"
         write_whole(path, "\n".join(["time_s,qps", *(f"{time:g},{rate:g}" for time, rate in trace), ""]))

@@ -1,0 +1,224 @@
+"""Promise: a service follows the load that Prometheus measures, and nothing shrinks while it cannot be measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from harness.cluster import Cluster
+from harness.kube import Manifest
+from harness.prometheus import Prometheus
+from harness.sandbox import Sandbox
+from harness.twin import Trace, Twin
+from harness.waiting import Unmet, always, wait_until
+
+CALM, BUSY, LITTLE = 24.0, 48.0, 10.0
+"""Queries/s of the loads."""
+SATURATION = 0.6
+SLO = 0.35
+"""Seconds."""
+PER_INSTANCE = 10
+"""Queries/s that an instance carries: 100 ms a query."""
+WINDOW = STALE_AFTER = 5
+DOWN_WINDOW = 10
+SCALING = {
+    "saturation": f"{SATURATION}",
+    "scaleUp": {"stabilizationWindow": "2s"},
+    "scaleDown": {"stabilizationWindow": f"{DOWN_WINDOW}s"},
+}
+
+
+def least(load: float) -> int:
+    """Instances that use at most the saturation."""
+    return -int(-load // (PER_INSTANCE * SATURATION))
+
+
+def rise(begin: float, seconds: int, low: float, high: float) -> Trace:
+    """From one rate to the other, a little more each second."""
+    return [(begin + second, low + (high - low) * second / seconds) for second in range(1, seconds + 1)]
+
+
+class Follower:
+    """A service on one type, which is launched in two seconds, and its load."""
+
+    def __init__(self, sandbox: Sandbox, twin: Twin) -> None:
+        self.sandbox, self.twin = sandbox, twin
+        self.key = (sandbox.namespace, "svc")
+        sandbox.nodes("gpu", count=12, gpus=1)
+        self.kind = sandbox.instance_type("gpu", overrides={"spec.launchTime": "2s"})
+        sandbox.play_launch_times()
+        sandbox.profile("m", self.kind)
+
+    def begin(self, **spec: Any) -> None:
+        """Applies it; spec: fields beside those of measuring and scaling."""
+        metrics = {"source": "Hetserve", "window": f"{WINDOW}s", "staleAfter": f"{STALE_AFTER}s"}
+        given = {"load": {"expectedQPS": CALM}, "metrics": metrics, "scaling": SCALING} | spec
+        self.sandbox.service("svc", "m", [self.kind], {f"spec.{name}": value for name, value in given.items()})
+
+    def play(self, trace: Trace) -> None:
+        self.twin.play({self.key: trace}, timeout="2s")
+
+    def status(self) -> Manifest:
+        status: Manifest = self.sandbox.kube.get("inferenceservices", "svc", self.sandbox.namespace)["status"]
+        return status
+
+    def condition(self, kind: str) -> str:
+        """Its status; Absent: it is not there."""
+        found = {c["type"]: c["status"] for c in self.status().get("conditions", ())}
+        return str(found.get(kind, "Absent"))
+
+    def deployments(self) -> list[Manifest]:
+        return self.sandbox.kube.list("deployments", self.sandbox.namespace)
+
+    def instances(self) -> int:
+        return sum(deployment["spec"]["replicas"] for deployment in self.deployments())
+
+    def revision(self) -> str:
+        """Of its only Deployment."""
+        (deployment,) = self.deployments()
+        return str(deployment["metadata"]["resourceVersion"])
+
+    def instances_since(self, revision: str) -> list[int]:
+        """After each write of its only Deployment since a revision, and as it was then; nothing is missed."""
+        return list(self._written(revision))
+
+    def _written(self, revision: str) -> Iterator[int]:
+        for event, deployment in self.sandbox.kube.watch("deployments", self.sandbox.namespace, revision, 1):
+            assert event == "MODIFIED", event
+            yield deployment["spec"]["replicas"]
+
+    def reaches(self, low: int, high: int, timeout: float, what: str) -> None:
+        """Waits until there are so many instances and the service is Ready."""
+
+        def there() -> bool | Unmet:
+            seen = self.instances(), self.condition("Ready")
+            return (low <= seen[0] <= high and seen[1] == "True") or Unmet((seen, self.told()))
+
+        wait_until(there, timeout, what)
+
+    def becomes(self, kind: str, status: str, timeout: float) -> None:
+        def there() -> bool | Unmet:
+            return self.condition(kind) == status or Unmet(self.status().get("conditions"))
+
+        wait_until(there, timeout, f"{kind} to be {status}")
+
+    def told(self) -> list[tuple[str, str, str, str]]:
+        """(action, reason, from, to) of the last decisions, the newest first."""
+        keys = ("action", "reason", "from", "to")
+        entries = self.status().get("lastDecisions", ())
+        return [(entry[keys[0]], entry[keys[1]], entry[keys[2]], entry[keys[3]]) for entry in entries]
+
+
+def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances_back(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, twin)
+        follower.begin()
+        sandbox.ready("svc")
+        follower.play([(0, CALM), *rise(8, 20, CALM, BUSY), (45, LITTLE)])
+        begun = time.monotonic()
+        follower.reaches(least(BUSY), least(BUSY) + 3, 45, "instances for twice the load")
+        most = follower.instances()
+        print(f"{most} instances after {time.monotonic() - begun:.1f} s; {follower.told()}")
+        assert follower.told()[0][0] == "ScaleUp"
+        assert follower.told()[0][1] in ("LoadAboveCapacity", "TrendAboveCapacity")
+
+        follower.reaches(least(LITTLE), least(LITTLE) + 1, 60, "fewer instances for a third of the load")
+        after = time.monotonic() - begun
+        print(f"{follower.instances()} instances after {after:.1f} s; {follower.told()}")
+        assert after > 45 + DOWN_WINDOW
+        assert follower.told()[0][:2] == ("ScaleDown", "LoadFitsOnLess")
+        assert follower.told()[0][3] == f"{follower.instances()}x{follower.kind}"
+        ended, in_time = twin.ended(*follower.key, SLO)
+        print(f"{in_time:.0f} of {ended:.0f} queries in time")
+        assert ended > 20 * CALM + 10 * BUSY
+        assert in_time >= 0.98 * ended
+
+
+def test_nothing_is_removed_while_prometheus_is_away_and_what_it_missed_is_made_good(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, twin)
+        follower.begin()
+        sandbox.ready("svc")
+        follower.play([(0, CALM), *rise(15, 20, CALM, BUSY)])
+        follower.becomes("MetricsAvailable", "True", 15)
+        follower.becomes("ScalingActive", "True", 15)
+        before, revision = follower.instances(), follower.revision()
+
+        prometheus.stop()
+        stopped = time.monotonic()
+        follower.becomes("MetricsAvailable", "False", 15)
+        follower.becomes("ScalingActive", "False", 15)
+        always(lambda: follower.instances() >= before, 5 * STALE_AFTER - (time.monotonic() - stopped), "its instances")
+        assert follower.condition("MetricsAvailable") == "False"
+        told = follower.told()
+        prometheus.start()
+        follower.becomes("MetricsAvailable", "True", 20)
+        follower.reaches(least(BUSY), least(BUSY) + 3, 30, "instances for twice the load")
+        decisions = follower.told()[: -len(told)]
+        print(f"{before} instances, then {follower.instances_since(revision)}; {decisions}")
+        assert {(action, reason) for action, reason, _, _ in decisions} <= {
+            ("ScaleUp", "LoadAboveCapacity"),
+            ("ScaleUp", "TrendAboveCapacity"),
+        }
+        written = follower.instances_since(revision)
+        assert sorted(written) == written
+        assert min(written) >= before
+
+
+def test_a_prometheus_without_its_data_shrinks_nothing_until_the_window_is_covered(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, twin)
+        follower.begin()
+        sandbox.ready("svc")
+        follower.play([(0, CALM), (12, LITTLE)])
+        began = time.monotonic()
+        follower.becomes("MetricsAvailable", "True", 15)
+        before, revision = follower.instances(), follower.revision()
+        # Of the higher load nothing is left: all that the new one shows from its first sample on is the lower one.
+        always(lambda: True, 13 - (time.monotonic() - began), "the load to fall")
+        assert follower.instances() == before
+        prometheus.restart_empty()
+        restarted = time.monotonic()
+        follower.becomes("MetricsAvailable", "False", 15)
+        follower.becomes("MetricsAvailable", "True", 20)
+        covered = 0.75 * DOWN_WINDOW
+        always(lambda: follower.instances() == before, covered - (time.monotonic() - restarted), "its instances")
+        follower.reaches(least(LITTLE), least(LITTLE) + 1, 40, "fewer instances once the window is covered")
+        print(f"{follower.instances_since(revision)} {time.monotonic() - restarted:.1f} s after; {follower.told()}")
+
+
+def test_a_service_that_advises_writes_no_deployment(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, twin)
+
+        def advised(load: float) -> Manifest | Unmet:
+            status = follower.status()
+            advice: Manifest = status.get("advice", {})
+            count = int(advice.get("summary", "0x").partition("x")[0])
+            return advice if least(load) <= count <= least(load) + 3 else Unmet(status)
+
+        follower.begin(mode="Advise")
+        follower.play([(0, CALM)])
+        print(wait_until(lambda: advised(CALM), 30, "advice for a service that does not run"))
+        assert follower.deployments() == []
+        assert follower.condition("ScalingActive") == "False"
+
+        sandbox.edit("svc", {"spec": {"mode": "Apply"}})
+        sandbox.ready("svc")
+        assert "advice" not in follower.status()
+        before, revision = follower.instances(), follower.revision()
+        sandbox.edit("svc", {"spec": {"mode": "Advise"}})
+        follower.becomes("ScalingActive", "False", 15)
+        follower.play([(0, BUSY)])
+        print(wait_until(lambda: advised(BUSY), 30, "advice for twice the load"))
+        assert set(follower.instances_since(revision)) <= {before}
+        assert follower.instances() == before
