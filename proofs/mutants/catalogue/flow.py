@@ -22,7 +22,7 @@ FLOW: Final = (
         "flow leaves a class unserved",
         _PROGRAM,
         "_Builder._flow_rows",
-        Replace("range(len(table.shares))", "range(1, len(table.shares))"),
+        Replace("np.split(places[order], ends)", "np.split(places[order], ends)[1:]"),
         _BY_HAND,
         "test_hetsevs_program_pays_for_types_that_keep_the_slo_at_every_batch",
     ),

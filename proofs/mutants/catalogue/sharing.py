@@ -63,7 +63,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: an upgrade plans everything anew",
-        "hetserve.reconcile.decision",
+        "hetserve.reconcile.case",
         "inputs_digest",
         Replace("_ABSENT_BEFORE", "()"),
         SHARES,
@@ -71,8 +71,8 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: a plan with bookings before the extender books",
-        "hetserve.reconcile.decision",
-        "_choose",
+        "hetserve.reconcile.choosing",
+        "choose",
         Replace("not case.books_compute", "False"),
         SHARES,
         "test_no_plan_with_bookings_is_made_before_the_extender_books_compute",

@@ -99,7 +99,7 @@ TOTALS: Final = (
     ),
     Mutant(
         "totals: an upgrade plans everything anew",
-        "hetserve.reconcile.decision",
+        "hetserve.reconcile.case",
         "inputs_digest",
         Replace("_ABSENT_BEFORE", "[one for one in _ABSENT_BEFORE if 'total' not in one]"),
         "tests/unit/reconcile/test_inputs_digest.py",

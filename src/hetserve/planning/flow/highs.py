@@ -29,6 +29,9 @@ class FlowSolverError(Exception):
     """HiGHS gave no answer."""
 
 
+_JUMP: Final = "mip_heuristic_run_feasibility_jump"
+
+
 @dataclass(slots=True)
 class Model:
     """Columns and rows as they are added; `maximise` or minimise. nodes: of the search, at most."""
@@ -89,13 +92,15 @@ def solve(model: Model) -> Solved | None:
 
 
 def run(highs: Any) -> None:
-    """Solves; an answer that HiGHS cannot place is sought again from nothing, without presolve."""
+    """Solves; an answer that HiGHS cannot place, or gives up, is sought again from nothing, in other ways."""
     highs.run()
-    if highs.getModelStatus() == highspy.HighsModelStatus.kUnknown:
+    for name, other, usual in (("presolve", "off", "choose"), (_JUMP, True, False)):
+        if highs.getModelStatus() not in {highspy.HighsModelStatus.kUnknown, highspy.HighsModelStatus.kSolveError}:
+            return
         highs.clearSolver()
-        highs.setOptionValue("presolve", "off")
+        highs.setOptionValue(name, other)
         highs.run()
-        highs.setOptionValue("presolve", "choose")
+        highs.setOptionValue(name, usual)
 
 
 def loaded(model: Model) -> Any:
@@ -109,7 +114,7 @@ def loaded(model: Model) -> Any:
         ("mip_feasibility_tolerance", 1e-8),
         ("primal_feasibility_tolerance", 1e-8),
         # These programs need a dozen nodes: what prepares for thousands takes four fifths of their time.
-        ("mip_heuristic_run_feasibility_jump", False),
+        (_JUMP, False),
         ("mip_allow_restart", False),
         ("mip_detect_symmetry", False),
         ("mip_heuristic_effort", 0.02),
