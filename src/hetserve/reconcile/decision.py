@@ -39,7 +39,7 @@ def decide(world: World, planner: Planner) -> PlanDecision:
     if isinstance(service, str):
         return unplanned(Reason.SPEC_INVALID, service, recorded)
     decision = paused(_decide(world, service, recorded, planner), recorded)
-    return advised(decision, recorded) if decision.advises else decision
+    return advised(decision, recorded, world.service) if decision.advises else decision
 
 
 def _decide(world: World, service: InferenceService, recorded: PlanRecord | None, planner: Planner) -> PlanDecision:

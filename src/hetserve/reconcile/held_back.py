@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from hetserve.api.conditions import Reason
-from hetserve.reconcile.plan_decision import Finding, PlanDecision
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.reconcile.case import stored_finding
+from hetserve.reconcile.plan_decision import Finding, PlanDecision, read_status
 from hetserve.reconcile.plan_record import Json, PlanRecord
 from hetserve.reconcile.switching import nonzero
+from hetserve.reconcile.world import RawObject
 
 
 def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
@@ -32,9 +35,39 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
     return replace(decision, planned=planned, record=recorded, fresh=False, follow=recorded is not None)
 
 
-def advised(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
-    """What would be done, as advice; nothing is recorded or followed."""
-    return replace(decision, record=recorded, fresh=False, follow=False, advice=_advice(decision, recorded))
+def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject) -> PlanDecision:
+    """What would be done, as advice; nothing is recorded or followed. raw: the service.
+
+    Where a service follows its load, advice for the same instances keeps its words, as a recorded plan does: the
+    load moves at each look. What is stored stays, too, while a planner is asked.
+    """
+    advice = _advice(decision, recorded)
+    told = replace(decision, record=recorded, fresh=False, follow=False, advice=advice)
+    stored = read_status(raw)
+    before = stored.get("advice")
+    if decision.following is None or stored.get("observedGeneration") != raw["metadata"].get("generation"):
+        return told
+    asks = decision.following.limited is None and isinstance(before, dict)
+    if not (asks or _is_same(advice, before)):
+        return told
+    planned = _worded(raw, ConditionType.PLANNED, decision.planned)
+    return replace(
+        told, advice=before, planned=planned, feasible=_worded(raw, ConditionType.FEASIBLE, decision.feasible)
+    )
+
+
+def _is_same(advice: Json | None, before: object) -> bool:
+    """Whether two advices say the same of the instances."""
+    if advice is None or not isinstance(before, Mapping):
+        return False
+    return all(advice[key] == before.get(key) for key in ("summary", "hourlyCost", "reason"))
+
+
+def _worded(raw: RawObject, kind: ConditionType, finding: Finding) -> Finding:
+    """The finding in its stored words, if it says the same."""
+    before = stored_finding(raw, kind)
+    same = before is not None and (before.status, before.reason) == (finding.status, finding.reason)
+    return before if same and before is not None else finding
 
 
 def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:

@@ -233,6 +233,28 @@ async def test_advice_for_a_new_service_creates_nothing() -> None:
     assert status(sim)["advice"]["summary"] == "4xt4"
 
 
+@pytest.mark.parametrize("runs", [True, False])
+async def test_ten_percent_of_noise_writes_no_other_advice(runs: bool) -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(spec__mode="Apply" if runs else "Advise"))
+    sim.demand = steady(30)
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    draw = random.Random(7)  # noqa: S311  no secret
+    noise = [draw.uniform(-0.1, 0.1) for _ in range(1009)]
+    # What is the largest of the window moves by a few digits; the instances for it are the same.
+    sim.demand = fresh(lambda t: 57 * (1 + noise[int(t) % 1009]))
+    await sim.converge()
+    advice, before = status(sim)["advice"], len(sim.api.writes)
+    for _ in range(60):
+        sim.clock += 30
+        await sim.round()
+    assert (status(sim)["advice"], len(sim.api.writes)) == (advice, before)
+    sim.demand = steady(70)
+    await sim.converge()
+    assert status(sim)["advice"]["summary"] != advice["summary"]
+
+
 async def test_without_metrics_and_without_an_expected_load_nothing_is_planned() -> None:
     sim = SimulatedOperator()
     sim.add(*scene())
