@@ -42,8 +42,12 @@ def _standing(case: Case) -> PlanRecord | None:
     record, spec = case.recorded, case.service.spec
     if record is None or record.inputs != case.digest or spec.objective != "MaxThroughput" or spec.metrics is None:
         return None
-    follows = case.books_compute and has_judge(case.problem)
-    return record if follows and is_right(record, case) and fits(record.counts, case.problem) else None
+    booked = case.books_compute or not any(offer.shares for offer in case.offers.usable)
+    return (
+        record
+        if booked and has_judge(case.problem) and is_right(record, case) and fits(record.counts, case.problem)
+        else None
+    )
 
 
 def _labelled(case: Case, decision: PlanDecision) -> PlanDecision:

@@ -15,8 +15,10 @@ from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from operator_scene import SERVICE
+from planning_scene import PlanningScene, story
 
 Json = dict[str, Any]
+METRICS = {"spec.metrics": {"source": "Hetserve"}}
 DECLARED = ((20, 0.98), (500, 0.02))
 LARGE = ((20, 0.2), (500, 0.8))
 
@@ -32,12 +34,11 @@ class Mix:
         return Demand(self.freshness, now=at, samples=(RateSample(at, QPS(40.0)),), mix=BatchMix.of(self.weights))
 
 
-async def running(mix: Mix, planner: str = "flow", **overrides: Any) -> SimulatedOperator:
+async def running(mix: Mix, planner: str = "flow") -> SimulatedOperator:
     """The service rm2 with the plan for what it declares, which is measured too."""
     sim = SimulatedOperator()
     sim.demand = Mix(DECLARED)
-    more = {key.replace("__", "."): value for key, value in overrides.items()}
-    sim.add(*rm2_scene(overrides={"spec.planner": planner, "spec.metrics": {"source": "Hetserve"}, **more}))
+    sim.add(*rm2_scene(overrides={"spec.planner": planner, **METRICS}))
     await sim.converge()
     sim.demand = mix
     return sim
@@ -87,10 +88,33 @@ async def test_a_mix_that_is_not_fresh_changes_nothing(freshness: Freshness) -> 
 
 
 async def test_a_pause_holds_the_change_back() -> None:
-    sim = await running(Mix(LARGE), spec__pause="All")
-    before = sim.service()["status"].get("plan")
+    sim = await running(Mix(LARGE))
+    before = plan(sim)
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(pause="All"))
     await sim.converge()
-    assert sim.service()["status"].get("plan") == before
+    assert plan(sim) == before
+    assert "spec.pause is All" in sim.condition("Planned")["message"]
+
+
+def test_it_is_planned_beside_the_loop_while_the_plan_in_force_is_followed() -> None:
+    async def told(scene: PlanningScene) -> None:
+        scene.sim.demand = Mix(DECLARED)
+        scene.sim.add(*rm2_scene(overrides={"spec.planner": "flow", **METRICS}))
+        await scene.converge()
+        before, scene.sim.demand = plan(scene.sim), Mix(LARGE)
+        await scene.look()
+        assert plan(scene.sim) == before
+        for _ in range(3):
+            await scene.planned()
+        await scene.converge()
+        assert plan(scene.sim)["summary"] != before["summary"]
+        assert {work.kind for work in scene.begun} >= {"Decision", "Capacity"}
+        after = plan(scene.sim)
+        await scene.restart()
+        await scene.converge()
+        assert plan(scene.sim) == after
+
+    story(told)
 
 
 async def test_a_planner_that_tries_nothing_is_not_asked() -> None:
