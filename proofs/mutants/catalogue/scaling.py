@@ -152,12 +152,12 @@ SCALING: Final = (
         "test_old_instances_leave_when_new_ones_serve",
     ),
     Mutant(
-        "scaling: a plan for the measured mix is judged by the declared one",
+        "scaling: a measured mix counts where nothing is measured",
         "hetserve.reconcile.decision",
         "_mix_in_force",
-        never("follows and recorded is not None"),
+        always("spec.metrics is not None"),
         MIXES,
-        "test_a_mix_that_has_moved_gets_another_plan_which_a_restart_keeps",
+        "test_the_declared_mix_counts_again_where_nothing_is_measured_any_more",
     ),
     Mutant(
         "scaling: a mix that is stale moves instances",
