@@ -93,6 +93,7 @@ class Watches:
         self._takers: dict[str, Callable[..., None]] = {
             "nodes": feed.node,
             "pods": feed.pod,
+            "horizontalpodautoscalers": feed.scaler,
             "deployments": feed.deployment,
             INFERENCE_SERVICE.plural: feed.service,
             INSTANCE_TYPE.plural: partial(feed.plan_input, INSTANCE_TYPE),

@@ -6,7 +6,7 @@ demand is written beside other changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,10 +15,11 @@ from hetserve.api.scaling_status import MOST_DECISIONS
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.metrics_status import metrics_finding
 from hetserve.reconcile.plan_decision import Finding, PlanDecision
+from hetserve.reconcile.scalers import ScalerFact, foreign_scaler
 from hetserve.reconcile.world import Json
 
 STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
-"""Conditions that are there only where the spec asks for them, and keep their words while their reason stays."""
+"""Conditions that are there only where there is something to say, and keep their words while their reason stays."""
 _REFRESHED: Final = 60.0
 """Seconds by which a newer sample is worth writing, where something else is written."""
 _AT: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -29,10 +30,16 @@ _BY_MODE: Final = (
 
 
 def scaling_findings(
-    decision: PlanDecision, demand: Demand | None, before: Mapping[str, Mapping[str, Any]]
+    decision: PlanDecision,
+    demand: Demand | None,
+    before: Mapping[str, Mapping[str, Any]],
+    scalers: Sequence[ScalerFact] = (),
 ) -> dict[ConditionType, Finding]:
-    """Conditions of metrics and scaling. before: the stored conditions by type."""
-    return {kind: _steady(finding, before.get(kind.value)) for kind, finding in _findings(decision, demand, before)}
+    """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of World."""
+    found = dict(_findings(decision, demand, before))
+    foreign = None if decision.advises else foreign_scaler(scalers)
+    steady = {kind: _steady(finding, before.get(kind.value)) for kind, finding in found.items()}
+    return steady if foreign is None else {**steady, ConditionType.SCALING_ACTIVE: foreign}
 
 
 def _findings(
