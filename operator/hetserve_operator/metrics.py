@@ -8,8 +8,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from hetserve.base.units import format_money
 from hetserve.demand.observed import Demand
-from hetserve.reconcile import Request
+from hetserve.reconcile import Costs, Request
+from hetserve.scaling import Decision
 from hetserve_operator.workqueue import Key
 
 
@@ -47,12 +49,28 @@ class OperatorMetrics:
             ["source"],
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
         )
+        self.decisions = counter(
+            "hetserve_scaling_decisions_total", "Changes of plan that the load decided.", ["action", "reason"]
+        )
         labels = ["namespace", "service"]
         self.cost = gauge("hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels)
+        self.running = gauge(
+            "hetserve_service_running_cost_dollars_per_hour", "Cost of all pods, terminating ones too.", labels
+        )
+        self.overlapping = gauge(
+            "hetserve_service_overlapping_cost_dollars_per_hour",
+            "Cost of the pods that the plan does not have.",
+            labels,
+        )
         self.qps = gauge("hetserve_service_planned_qps", "Bound or capacity of the plan in force.", labels)
         self.ready = gauge("hetserve_service_ready", "1 where the service is Ready.", labels)
         self.demand_qps = gauge("hetserve_service_demand_qps", "Measured load.", labels)
         self.demand_age = gauge("hetserve_service_demand_age_seconds", "Age of the newest sample of the load.", labels)
+        self.attainment = gauge(
+            "hetserve_service_attainment_ratio", "Measured share of queries within the SLO's latency.", labels
+        )
+        costs = self.cost, self.running, self.overlapping
+        self._of_services = *costs, self.qps, self.ready, self.demand_qps, self.demand_age, self.attainment
         self._known: set[Key] = set()
 
     async def text(self) -> bytes:
@@ -75,17 +93,28 @@ class OperatorMetrics:
             _set(gauge, key, figure)
         self._known.add(key)
 
+    def observe_costs(self, key: Key, costs: Costs) -> None:
+        """Exports what the pods of a service that is exported cost; what is not known is not."""
+        if key in self._known:
+            for gauge, cost in ((self.running, costs.running), (self.overlapping, costs.overlapping)):
+                _set(gauge, key, None if cost is None else float(format_money(cost)))
+
+    def decide(self, decision: Decision) -> None:
+        """Counts a change of plan that the load decided, once it is in the status."""
+        self.decisions.labels(str(decision.action), str(decision.reason)).inc()
+
     def observe_demand(self, key: Key, demand: Demand | None) -> None:
         """Exports the measured load of a service that is exported; what is not known is not."""
         if key in self._known:
             _set(self.demand_qps, key, demand.latest.qps if demand and demand.latest else None)
             _set(self.demand_age, key, demand.age if demand else None)
+            _set(self.attainment, key, demand.attained[-1].share if demand and demand.attained else None)
 
     def forget(self, key: Key) -> None:
         """Removes the metrics of a deleted service."""
         if key in self._known:
             self._known.discard(key)
-            for gauge in (self.cost, self.qps, self.ready, self.demand_qps, self.demand_age):
+            for gauge in self._of_services:
                 gauge.remove(*key)
 
     def forget_all(self) -> None:

@@ -93,13 +93,13 @@ class _Page:
 
     def similar(self, problem: Problem) -> Plan | None:
         """The latest plan for other facts that fits; else the latest of all, if it says that no plan is feasible."""
-        latest = self._latest(quick=False)
+        latest = self._latest(problem, quick=False)
         fitting = next((plan for plan in latest if plan.feasible and fits(plan.counts, problem)), None)
         return fitting or next((plan for plan in latest[:1] if not plan.feasible), None)
 
     def untried(self, problem: Problem) -> Plan | None:
         """The latest untried plan that fits."""
-        latest = self._latest(quick=True)
+        latest = self._latest(problem, quick=True)
         return next((plan for plan in latest if plan.feasible and fits(plan.counts, problem)), None)
 
     def refused(self, kind: _Kind, now: float) -> Plan | PlannerTimedOut | None:
@@ -116,12 +116,14 @@ class _Page:
         while len(self.answers) > _MOST_PLANS + len(self.declared.types):
             del self.answers[next(iter(self.answers))]
 
-    def _latest(self, *, quick: bool) -> list[Plan]:
+    def _latest(self, problem: Problem, *, quick: bool) -> list[Plan]:
+        """Plans for the problem's mix, the latest first: what one holds under another mix says nothing."""
         kept = reversed(self.answers.items())
         return [
             answer
             for work, answer in kept
-            if work.kind == "Decision" and work.quick is quick and isinstance(answer, Plan)
+            if (work.kind, work.quick, work.problem.mix) == ("Decision", quick, problem.mix)
+            and isinstance(answer, Plan)
         ]
 
 

@@ -125,6 +125,8 @@ class Controller:
                 return None
             request = await self._step(key, world, permit)
             self._metrics.observe(key, world.service)
+            if isinstance(request, Settled | WriteStatus):
+                self._metrics.observe_costs(key, request.costs)
             if isinstance(request, Settled):
                 return self._rest(key, request, memory)
             if _same(request, done):
@@ -258,6 +260,7 @@ class Controller:
         request = done.decided
         if request is None:
             return
+        self._metrics.decide(request.record.decision)
         try:
             await self._writer.perform(request, permit)
         except (ApiStatusError, ApiUnreachableError, NameTakenError, NotLeadingError) as error:

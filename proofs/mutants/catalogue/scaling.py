@@ -11,6 +11,7 @@ GROWING: Final = "tests/unit/scaling/test_growing.py"
 SHRINKING: Final = "tests/unit/scaling/test_shrinking.py"
 LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
 SWAPS: Final = "tests/unit/scaling/test_mixes_and_swaps.py"
+MIXES: Final = "tests/unit/operator/test_operator_follows_the_mix.py"
 TRACES: Final = "tests/unit/scaling/replay/test_following_traces.py"
 
 SCALING: Final = (
@@ -149,5 +150,37 @@ SCALING: Final = (
         Replace("s.ready <= now", "s.launched <= now"),
         TRACES,
         "test_old_instances_leave_when_new_ones_serve",
+    ),
+    Mutant(
+        "scaling: a plan for the measured mix is judged by the declared one",
+        "hetserve.reconcile.decision",
+        "_mix_in_force",
+        never("follows and recorded is not None"),
+        MIXES,
+        "test_a_mix_that_has_moved_gets_another_plan_which_a_restart_keeps",
+    ),
+    Mutant(
+        "scaling: a mix that is stale moves instances",
+        "hetserve.scaling.mix",
+        "follow_mix",
+        Replace("demand.freshness is not Freshness.FRESH or demand.mix is None", "demand.mix is None"),
+        MIXES,
+        "test_a_mix_that_is_not_fresh_changes_nothing",
+    ),
+    Mutant(
+        "scaling: a plan for another mix is an answer",
+        "hetserve_operator.plans.book",
+        "_Page._latest",
+        Replace("work.problem.mix", "problem.mix"),
+        "tests/unit/operator/test_plan_book.py",
+        "test_a_plan_for_another_mix_is_no_answer",
+    ),
+    Mutant(
+        "scaling: the plan's own pods are said to overlap",
+        "hetserve.reconcile.staging",
+        "costs",
+        Replace("MicroDollarsPerHour(max(0, running - planned))", "MicroDollarsPerHour(running)"),
+        "tests/unit/operator/test_operator_moves.py",
+        "test_metrics_show_what_a_change_of_plan_costs_while_it_lasts",
     ),
 )

@@ -215,6 +215,13 @@ class PlannedInstances(ApiModel):
     )
 
 
+class PlannedShare(ApiModel):
+    """The share of the queries with a batch size that the plan was made for."""
+
+    batch: int = Field(ge=1, description="items of a query")
+    share: str = Field(max_length=32, description="decimal, for example 0.25")
+
+
 class PlanStatus(ApiModel):
     """The plan in force."""
 
@@ -230,6 +237,12 @@ class PlanStatus(ApiModel):
     )
     load: str | None = Field(
         default=None, max_length=32, description="queries/s that the plan was made for; absent under MaxThroughput"
+    )
+    mix: list[PlannedShare] | None = Field(
+        default=None,
+        max_length=1000,
+        description="measured mix of batch sizes that the plan was made for, under MaxThroughput; absent: the declared",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
     )
     tried: bool | None = Field(
         default=None, description="whether a simulation has tried the plan; absent: its planner tries nothing"

@@ -2,6 +2,7 @@
 
 from hetserve.reconcile.events import Announcement, announcements
 from hetserve.reconcile.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
+from hetserve.reconcile.staging import Costs
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (
     Apply,
@@ -26,6 +27,7 @@ __all__ = [
     "Announcement",
     "Apply",
     "Change",
+    "Costs",
     "Create",
     "Delete",
     "Fenced",

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
+from hetserve.demand.mix import BatchMix
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
@@ -55,7 +56,8 @@ class Case:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
     stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of World.
-    stays: instances run of which those that book as planned now would find no place.
+    stays: instances run of which those that book as planned now would find no place. measured_mix: which the plan in
+    force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
     """
 
     service: InferenceService
@@ -67,10 +69,22 @@ class Case:
     runs: bool
     books_compute: bool
     stays: bool = False
+    measured_mix: BatchMix | None = None
+    declared_mix: BatchMix | None = None
 
     @property
     def digest(self) -> str:
-        return inputs_digest(self.declared)
+        mix = self.declared_mix
+        return inputs_digest(self.declared if mix is None else replace(self.declared, mix=mix))
+
+    def under(self, mix: BatchMix | None) -> Case:
+        """The case under a measured mix; None: under that of the spec."""
+        if mix is None:
+            return self
+        problems = replace(self.declared, mix=mix), replace(self.problem, mix=mix)
+        return replace(
+            self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=self.declared.mix
+        )
 
 
 def record_of(case: Case, plan: Plan) -> PlanRecord:

@@ -9,6 +9,7 @@ from typing import Final
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS
+from hetserve.demand.mix import BatchMix
 from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.inputs import ClusterFacts, build_problem
 from hetserve.planning.offers import Offers, Unplannable, namespace_of, resolve_offers
@@ -16,9 +17,9 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.bookings import booked_types, undeclared_types
 from hetserve.reconcile.case import Case, stored_finding, unplannable, unplanned
-from hetserve.reconcile.choosing import choose
 from hetserve.reconcile.held_back import advised, paused
 from hetserve.reconcile.launch_times import observed_launch_times
+from hetserve.reconcile.mixed import choose_mixed
 from hetserve.reconcile.observed import read_service
 from hetserve.reconcile.plan_decision import PlanDecision
 from hetserve.reconcile.plan_record import PlanRecord, read_record
@@ -54,9 +55,18 @@ def _decide(world: World, service: InferenceService, recorded: PlanRecord | None
     if isinstance(case, Unplannable):
         return unplannable(case, recorded, service, offers)
     try:
-        return choose(case, planner) if service.spec.scaling is None else choose_scaled(case, world, planner)
+        if service.spec.scaling is not None:
+            return choose_scaled(case, world, planner)
+        return choose_mixed(case.under(_mix_in_force(service, recorded)), world.demand, planner)
     except Exception as error:
         return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
+
+
+def _mix_in_force(service: InferenceService, recorded: PlanRecord | None) -> BatchMix | None:
+    """The measured mix that the recorded plan was made for; None: the declared one counts."""
+    spec = service.spec
+    follows = spec.objective == "MaxThroughput" and spec.metrics is not None
+    return recorded.mix if follows and recorded is not None else None
 
 
 def _case(

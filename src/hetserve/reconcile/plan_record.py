@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
+from hetserve.demand.mix import BatchMix
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.profiles.sharing import WHOLE
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
+MOST_SIZES: Final = 1000
+"""Batch sizes of a mix that a record can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class RecordedGpus:
 class PlanRecord:
     """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried, gpus: as recorded.
 
-    load: queries/s of measured load that it was made for; None: of declared load.
+    load: queries/s of measured load that it was made for; None: of declared load. mix: the same of batch sizes.
     """
 
     raw: Json
@@ -50,6 +53,7 @@ class PlanRecord:
     tried: bool | None = None
     gpus: RecordedGpus = field(default_factory=RecordedGpus)
     load: QPS | None = None
+    mix: BatchMix | None = None
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -114,6 +118,17 @@ def with_load(record: PlanRecord, load: QPS | None) -> PlanRecord:
     return replace(record, raw=raw if load is None else {**raw, "load": f"{load:.6g}"}, load=load)
 
 
+def with_mix(record: PlanRecord, mix: BatchMix | None) -> PlanRecord:
+    """The record of a plan for a measured mix of at most `MOST_SIZES` batch sizes."""
+    raw = {key: value for key, value in record.raw.items() if key != "mix"}
+    if mix is None:
+        return replace(record, raw=raw, mix=None)
+    if record.mix == mix:
+        return record
+    sizes = zip(mix.batches, mix.shares, strict=True)
+    return replace(record, raw={**raw, "mix": [{"batch": b, "share": f"{share:.6g}"} for b, share in sizes]}, mix=mix)
+
+
 def kept_record(
     record: PlanRecord, trial: Trial, problem: Problem, inputs: str, cost: MicroDollarsPerHour, *, gpus: RecordedGpus
 ) -> PlanRecord:
@@ -152,6 +167,9 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
         gpus = _read_gpus(raw["counts"])
         load = None if raw.get("load") is None else QPS(float(raw["load"]))
+        mix = (
+            None if not raw.get("mix") else BatchMix.of((int(one["batch"]), float(one["share"])) for one in raw["mix"])
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     if load is not None and not (math.isfinite(load) and load >= 0):
@@ -160,7 +178,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         return None
     tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
     verdict = str(raw.get("verdict") or "")
-    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus, load)
+    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus, load, mix)
 
 
 def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:

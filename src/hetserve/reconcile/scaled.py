@@ -68,7 +68,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
 
 def _decided(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
     """The policy's decision, and its record; advice, which is given anew at each look, has none."""
-    ask = _asking(case, planner, first=facts.in_force is None)
+    ask = asking(case, planner, first=facts.in_force is None)
     if case.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
     meta = case.service.metadata
@@ -154,7 +154,7 @@ def _only_same_model(refusal: str) -> bool:
     return "same model" in refusal and "free" not in refusal
 
 
-def _asking(case: Case, planner: Planner, *, first: bool) -> scaling.Ask:
+def asking(case: Case, planner: Planner, *, first: bool) -> scaling.Ask:
     """The planner, as the policy asks it."""
     untried = first and not case.runs
 

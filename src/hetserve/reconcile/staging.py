@@ -77,6 +77,28 @@ def hourly_cost(holdings: Holdings) -> MicroDollarsPerHour | None:
     return MicroDollarsPerHour(total)
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What exists of a service costs, in micro-dollars/h; None: a price is not known.
+
+    running: all of its pods, terminating ones too. overlapping: those of them that the plan does not have.
+    """
+
+    running: MicroDollarsPerHour | None = None
+    overlapping: MicroDollarsPerHour | None = None
+
+
+def costs(holdings: Holdings, plan: Counts) -> Costs:
+    """Costs of the existing pods. plan: instances by type in force; pods of its types count as its own, as many."""
+    running = hourly_cost(holdings)
+    if running is None:
+        return Costs()
+    planned = 0
+    for name, holding in holdings.items():
+        planned += min(plan.get(name, 0), holding.live + holding.terminating) * (holding.price or 0)
+    return Costs(running, MicroDollarsPerHour(max(0, running - planned)))
+
+
 def exceeds(holdings: Holdings, budget: MicroDollarsPerHour | None) -> bool:
     """Whether what runs or was requested costs more than the budget; types without a price are ignored."""
     return budget is not None and sum(holding.committed for holding in holdings.values()) > budget

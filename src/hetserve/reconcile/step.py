@@ -23,7 +23,7 @@ from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision,
 from hetserve.reconcile.plan_record import read_record
 from hetserve.reconcile.planner import Planner
 from hetserve.reconcile.progress import creation_failures, holdings, limits_of, type_states
-from hetserve.reconcile.staging import Counts, Holdings, Limits, exceeds
+from hetserve.reconcile.staging import Counts, Holdings, Limits, costs, exceeds
 from hetserve.reconcile.status import Seen, build_status, status_changed
 from hetserve.reconcile.transition import Stage, next_counts
 from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteDecisions, WriteStatus
@@ -41,12 +41,13 @@ def step(world: World, planner: Planner) -> Request | Settled:
     uid = str(raw["metadata"]["uid"])
     decision = decide(world, planner)
     held = holdings(world, decision, uid)
+    spent = costs(held, decision.counts)
     move = _moved(world, decision, held, uid)
     work = fence_first(world, move.work, uid)
     if work.request is not None:
         return work.request
     if decision.waits:
-        return Settled(work.wake_after, WAITS)
+        return Settled(work.wake_after, WAITS, spent)
     states = type_states(world, decision, move.targets, uid)
     failures, crowded = creation_failures(world, uid), _crowded(world)
     template, stage = work.template_refusal, move.stage
@@ -55,8 +56,8 @@ def step(world: World, planner: Planner) -> Request | Settled:
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
-        return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision))
-    return Settled(work.wake_after, interest_of(decision, world))
+        return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision), costs=spent)
+    return Settled(work.wake_after, interest_of(decision, world), spent)
 
 
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:

@@ -20,6 +20,7 @@ from hetserve.reconcile.capacity import Capacity, Kind
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, PodFact
 from hetserve.reconcile.scalers import ScalerFact
+from hetserve.reconcile.staging import Costs
 from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import ring_name
@@ -226,7 +227,7 @@ class WriteStatus:
     """Merge patch of the status at exactly this resourceVersion.
 
     intent: it records a plan before Deployments follow it; else it only reports. decided: what the plan stands on, to
-    be recorded when the status is.
+    be recorded when the status is. costs: of what exists.
     """
 
     namespace: str
@@ -238,6 +239,7 @@ class WriteStatus:
     reason: str
     intent: bool = False
     decided: WriteDecisions | None = None
+    costs: Costs = Costs()
 
     @property
     def key(self) -> str:
@@ -264,7 +266,8 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing to do now. wake_after: seconds until a held repair may be made, or None."""
+    """Nothing to do now. wake_after: seconds until a held repair may be made, or None. costs: of what exists."""
 
     wake_after: float | None = None
     interest: Interest = Interest()
+    costs: Costs = Costs()

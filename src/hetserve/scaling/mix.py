@@ -42,13 +42,6 @@ def coarse(mix: BatchMix) -> BatchMix:
     return BatchMix.of((batch, _RATIO**step) for batch, step in steps)
 
 
-def planned_mix(planned: BatchMix, measured: BatchMix | None) -> BatchMix:
-    """The mix to plan for: the measured one, coarse, if it has moved; else what was planned for."""
-    if measured is None or distance(planned, measured) < MOVED:
-        return planned
-    return coarse(measured)
-
-
 def follow_mix(problem: Problem, counts: Counts, demand: Demand, ask: Ask) -> Decision:
     """The decision for a MaxThroughput service. problem: with the mix that the plan in force is for. counts: in force.
 
@@ -67,14 +60,16 @@ def follow_mix(problem: Problem, counts: Counts, demand: Demand, ask: Ask) -> De
             ScalingReason.LOAD_CARRIED, f"the mix has moved by {share_text(moved)}, less than {share_text(MOVED)}"
         )
     asked = replace(problem, mix=coarse(demand.mix))
-    answer, holds = ask(Work(asked)), capacity(asked, held, ask)
+    answer = ask(Work(asked))
+    holds = answer if isinstance(answer, Pending) else capacity(asked, held, ask)
     if isinstance(answer, Pending) or isinstance(holds, Pending):
         return hold(ScalingReason.PLANNING, "a plan for the mix as measured is being worked out", pending=True)
     if isinstance(holds, Unanswered) or not isinstance(answer, Plan) or not answer.feasible:
         return hold(ScalingReason.PLANNER_FAILED, f"no plan for the mix as measured: {_why(answer, holds)}")
     more = (answer.held_qps or answer.qps or 0.0) / max(holds.qps, 1e-9) - 1
     words = (
-        f"the mix has moved by {share_text(moved)}; under it {summary(held)} hold {qps_text(holds.qps)}, "
+        f"the mix has moved by {share_text(distance(problem.mix, asked.mix))}; "
+        f"under it {summary(held)} hold {qps_text(holds.qps)}, "
         f"{plan_words(answer)} hold {qps_text(answer.held_qps or answer.qps or 0.0)}"
     )
     if more < BETTER or is_same(answer.counts, held):

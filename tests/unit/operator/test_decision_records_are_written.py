@@ -87,6 +87,20 @@ async def test_each_change_is_on_record_as_the_status_says_and_replays() -> None
     assert all(replay(one, Answers(), Answers(quick=True)).identical for one in records)
 
 
+async def test_changes_are_counted_by_action_and_reason_once() -> None:
+    sim, load = await following(20.0)
+    load.qps *= 3
+    await sim.converge()
+    await sim.converge()
+
+    value, name = sim.metrics.registry.get_sample_value, "hetserve_scaling_decisions_total"
+    counted = {
+        (one["action"], one["reason"]): value(name, {"action": one["action"], "reason": one["reason"]})
+        for one in sim.service()["status"]["lastDecisions"]
+    }
+    assert counted == {("FirstPlan", "FirstPlan"): 1, ("ScaleUp", "LoadAboveCapacity"): 1}
+
+
 async def test_the_ring_belongs_to_its_service_and_goes_with_it() -> None:
     sim, _ = await following(20.0)
     ring = sim.api.objects[RING]

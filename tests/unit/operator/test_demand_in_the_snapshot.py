@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.base.units import QPS
-from hetserve.demand.observed import Demand, Freshness, RateSample, Trouble
+from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.planning.inputs import PlanSettings
 from hetserve.testing.builders import service
 from hetserve_operator.demand.book import DemandBook
@@ -97,6 +98,21 @@ def test_rate_and_age_are_exported_of_services_that_this_leader_exports() -> Non
     assert figures(metrics) == {"hetserve_service_demand_qps": 40.0, "hetserve_service_demand_age_seconds": 7.5}
     metrics.observe_demand(KEY, Demand(Freshness.MISSING))
     assert figures(metrics) == {}, "missing is not zero"
+
+
+def test_the_newest_attainment_is_exported() -> None:
+    metrics, name = OperatorMetrics(), "hetserve_service_attainment_ratio"
+    value, labels = metrics.registry.get_sample_value, {"namespace": KEY.namespace, "service": KEY.name}
+    rated = Demand(Freshness.FRESH, now=100.0, samples=(RateSample(92.5, QPS(40.0)),))
+    metrics.observe(KEY, service("rm2"))
+    metrics.observe_demand(KEY, replace(rated, attained=(ShareSample(85.0, 0.9), ShareSample(92.5, 0.0))))
+    assert value(name, labels) == 0.0
+    metrics.observe_demand(KEY, rated)
+    assert value(name, labels) is None, "missing is not zero"
+    metrics.observe_demand(KEY, replace(rated, attained=(ShareSample(92.5, 0.97),)))
+    assert value(name, labels) == 0.97
+    metrics.forget(KEY)
+    assert value(name, labels) is None
 
 
 @pytest.mark.parametrize("forget", ["one", "all"])

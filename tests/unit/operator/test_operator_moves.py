@@ -124,6 +124,41 @@ async def test_instances_that_never_serve_replace_nobody() -> None:
     assert ready(sim) == {OLD: 0, NEW: 4}
 
 
+def exported(sim: SimulatedOperator) -> dict[str, int | None]:
+    """The service's costs in the operator's metrics, in micro-dollars/h."""
+    names = {"planned": "cost", "running": "running_cost", "overlapping": "overlapping_cost"}
+    value, labels = sim.metrics.registry.get_sample_value, {"namespace": "default", "service": "rm2"}
+    found = {key: value(f"hetserve_service_{name}_dollars_per_hour", labels) for key, name in names.items()}
+    return {key: None if dollars is None else round(dollars * 1e6) for key, dollars in found.items()}
+
+
+async def test_metrics_show_what_a_change_of_plan_costs_while_it_lasts() -> None:
+    sim = await running()
+    sim.cluster.terminating_ticks = 4
+    before, after = 8 * PRICES[OLD], 4 * PRICES[NEW]
+    assert exported(sim) == {"planned": before, "running": before, "overlapping": 0}
+    to_new(sim)
+    shown = []
+    for _ in range(60):
+        await sim.round()
+        await sim.look_all()
+        shown.append(exported(sim))
+        assert shown[-1]["running"] == cost(sim), "terminating pods are paid until they are gone"
+    assert {"planned": after, "running": before + after, "overlapping": before} in shown
+    assert shown[-1] == {"planned": after, "running": after, "overlapping": 0}
+    sim.api.remove(SERVICE)
+    await sim.look(Key("default", "rm2"))
+    assert set(exported(sim).values()) == {None}
+
+
+async def test_metrics_show_no_cost_of_a_type_whose_price_is_gone() -> None:
+    sim = await running()
+    sim.api.remove(path_of(instance_type(OLD)))
+    await sim.converge()
+    found = exported(sim)
+    assert (found["running"], found["overlapping"]) == (None, None), "missing is not zero"
+
+
 async def test_a_budget_below_every_plan_is_obeyed_with_what_carries_most() -> None:
     sim = await running()
     sim.edit(SERVICE, with_budget("2.2"))

@@ -9,6 +9,7 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import Seconds
+from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Problem
 from hetserve.planning import plan as planned_by
 from hetserve.planning.plan import infeasible
@@ -155,6 +156,13 @@ def test_a_plan_for_other_facts_is_no_answer_to_an_exact_question(bench: Bench) 
     bench.ask(A, capped(DECLARED, 1))
     bench.settle()
     assert bench.ideal(A) == PlanPending(), "what the cluster allowed once is taken for the best there is"
+
+
+def test_a_plan_for_another_mix_is_no_answer(bench: Bench) -> None:
+    moved = replace(DECLARED, mix=BatchMix.single(2))
+    bench.book.look(A, lambda planner: planner(PlanQuestion(moved, DECLARED, needed=False, exact=True)))
+    bench.settle()
+    assert bench.ask(A) == PlanPending(), "what counts hold under one mix is taken for what they hold under another"
 
 
 def test_that_nothing_was_feasible_is_an_answer_while_the_new_facts_are_planned(bench: Bench) -> None:

@@ -11,7 +11,7 @@ from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.answers import Answers
-from hetserve.scaling.mix import coarse, distance, follow_mix, planned_mix
+from hetserve.scaling.mix import coarse, distance, follow_mix
 from hetserve.scaling.replacement import swap
 from hetserve.testing.planning import line, option, problem
 from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
@@ -61,9 +61,6 @@ def test_mixes_differ_by_the_shares_up_to_a_size() -> None:
 
     assert distance(one, one) == 0
     assert distance(one, BatchMix.of([(1, 0.4), (10, 0.6)])) == pytest.approx(0.1)
-    assert planned_mix(one, None) is one
-    assert planned_mix(one, BatchMix.of([(1, 0.47), (10, 0.53)])) is one
-    assert planned_mix(one, BatchMix.of([(1, 0.2), (10, 0.8)])) != one
 
 
 def test_digits_of_shares_make_no_new_question_and_rare_sizes_stay() -> None:
