@@ -261,7 +261,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing to do now. wake_after: seconds until a held repair may be made, or None."""
+    """Nothing to do now. wake_after: seconds until time alone makes something to do, or None."""
 
     wake_after: float | None = None
     interest: Interest = Interest()
