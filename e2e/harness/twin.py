@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from harness.components import HOST, ROOT, Component, write_account
 from harness.files import write_whole
@@ -86,35 +87,33 @@ class Twin:
     def requests(self, namespace: str, service: str) -> dict[str, float]:
         """Queries of a service: those that pods have served by pod, and `received` and `dropped`."""
         found: dict[str, float] = {}
-        text = httpx.get(f"{self.url}/metrics", timeout=5.0, trust_env=False).text
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                labels = sample.labels
-                if sample.name == "hetserve_requests_total" and (labels["namespace"], labels["service"]) == (
-                    namespace,
-                    service,
-                ):
-                    found[labels["pod"] or labels["outcome"]] = sample.value
+        for sample in self._samples(namespace, service):
+            if sample.name == "hetserve_requests_total":
+                found[sample.labels["pod"] or sample.labels["outcome"]] = sample.value
         found.pop("served")  # by nobody: always 0
         return found
 
-    def ended(self, namespace: str, service: str, bound: float) -> tuple[float, float]:
+    def ended(self, namespace: str, service: str, bound: float) -> tuple[int, int]:
         """Queries of a service that ended, dropped ones too, and those that were served within a bound [s].
 
-        bound: of a bucket of the durations, such as the service's SLO.
+        bound: of a bucket of the durations, such as the service's SLO. Pods that are gone count for a minute.
         """
-        ended, within = self.requests(namespace, service)["dropped"], 0.0
+        ended = within = 0.0
+        for sample in self._samples(namespace, service):
+            labels = sample.labels
+            if sample.name == "hetserve_requests_total" and labels["outcome"] in ("served", "dropped"):
+                ended += sample.value
+            elif sample.name == "hetserve_request_duration_seconds_bucket" and float(labels["le"]) == bound:
+                within += sample.value
+        return round(ended), round(within)
+
+    def _samples(self, namespace: str, service: str) -> Iterator[Sample]:
+        """Everything that it exports of a service."""
         text = httpx.get(f"{self.url}/metrics", timeout=5.0, trust_env=False).text
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                labels = sample.labels
-                if (labels.get("namespace"), labels.get("service")) != (namespace, service):
-                    continue
-                if sample.name == "hetserve_request_duration_seconds_count":
-                    ended += sample.value
-                elif sample.name == "hetserve_request_duration_seconds_bucket" and float(labels["le"]) == bound:
-                    within += sample.value
-        return ended, within
+                if (sample.labels.get("namespace"), sample.labels.get("service")) == (namespace, service):
+                    yield sample
 
     def _load(self, namespace: str, service: str, trace: Trace) -> dict[str, str]:
         path = self._cluster.folder.path / "twin" / f"{namespace}-{service}.csv"

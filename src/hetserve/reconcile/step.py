@@ -51,7 +51,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     failures, crowded = creation_failures(world, uid), _crowded(world)
     template, stage = work.template_refusal, move.stage
     seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded, stage, world.demand)
-    seen = replace(seen, carried=_carried(world, decision, held))
+    seen = replace(seen, carried=_carried(world, decision, held), scalers=world.scalers)
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
@@ -71,6 +71,7 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
     states = type_states(world, decision, (), str(raw["metadata"]["uid"]))
     seen = Seen(states, None, world.pods, foreign_pods=world.foreign_pods, crowded=_crowded(world))
+    seen = replace(seen, scalers=world.scalers)
     status = build_status(raw, decision, seen, world.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 

@@ -19,6 +19,7 @@ from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.reconcile.capacity import Capacity, Kind
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, PodFact
+from hetserve.reconcile.scalers import ScalerFact
 from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import ring_name
@@ -63,6 +64,7 @@ class World:
     fence: what must be written before a Deployment is changed; None if nobody else can write.
     books_compute: whether the extender books the compute that pods declare.
     demand: the measured load; None: the service has no spec.metrics.
+    scalers: HorizontalPodAutoscalers of its Deployments.
     now: aware time, for transition times only.
     """
 
@@ -84,6 +86,7 @@ class World:
     fence: Fenced | None = None
     books_compute: bool = True
     demand: Demand | None = None
+    scalers: tuple[ScalerFact, ...] = ()
     settings: PlanSettings = field(default_factory=PlanSettings)
 
 
