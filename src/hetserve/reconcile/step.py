@@ -47,11 +47,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     if work.request is not None:
         return work.request
     if decision.waits:
-<<<<<<< HEAD
-        return Settled(work.wake_after, WAITS, spent)
-=======
-        return Settled(_wakes(decision, work), WAITS)
->>>>>>> review16
+        return Settled(_wakes(decision, work), WAITS, spent)
     states = type_states(world, decision, move.targets, uid)
     failures, crowded = creation_failures(world, uid), _crowded(world)
     template, stage = work.template_refusal, move.stage
@@ -60,19 +56,14 @@ def step(world: World, planner: Planner) -> Request | Settled:
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
-<<<<<<< HEAD
         return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision), costs=spent)
-    return Settled(work.wake_after, interest_of(decision, world), spent)
-=======
-        return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision))
-    return Settled(_wakes(decision, work), interest_of(decision, world))
+    return Settled(_wakes(decision, work), interest_of(decision, world), spent)
 
 
 def _wakes(decision: PlanDecision, work: NextWrite) -> float | None:
     """Seconds until a held repair may be made, or time alone may make another decision."""
     turns_in = None if decision.following is None else decision.following.turns_in
     return min((wait for wait in (work.wake_after, turns_in) if wait is not None), default=None)
->>>>>>> review16
 
 
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:

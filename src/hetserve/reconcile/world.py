@@ -266,11 +266,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-<<<<<<< HEAD
-    """Nothing to do now. wake_after: seconds until a held repair may be made, or None. costs: of what exists."""
-=======
-    """Nothing to do now. wake_after: seconds until time alone makes something to do, or None."""
->>>>>>> review16
+    """Nothing to do now. wake_after: seconds until time alone makes something to do, or None. costs: of what exists."""
 
     wake_after: float | None = None
     interest: Interest = Interest()
