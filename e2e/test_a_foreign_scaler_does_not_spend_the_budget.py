@@ -1,4 +1,4 @@
-"""Promise: foreign scaling of a Deployment, by hand or autoscaler, does not keep its service over the budget."""
+"""Promise: foreign scaling of a Deployment, by hand or autoscaler, keeps no service over its budget, and is named."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
+from hetserve.testing.scenes import autoscaler
 
 EDITS = 8
 """More often than repairs are free of delay: the next one is held back for 8 s, and its successors ever longer."""
@@ -40,3 +41,28 @@ def test_replicas_beyond_the_budget_are_taken_back_soon_however_often(cluster: C
         assert over[0] < 4, f"the first hand that costs money had its way for {over[0]:.1f} s"
         assert over[1] < 8, f"the second one for {over[1]:.1f} s"
         sandbox.ready("svc")
+
+
+def test_an_autoscaler_of_a_services_deployment_is_named_until_it_goes(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        sandbox.nodes("gpu", count=1, gpus=2)
+        kind = sandbox.instance_type("gpu")
+        sandbox.profile("m", kind)
+        sandbox.service("svc", "m", [kind])
+        sandbox.ready("svc")
+        (deployment,) = cluster.kube.list("deployments", namespace)
+        name = deployment["metadata"]["name"]
+        cluster.apply(autoscaler("theirs", name, namespace=namespace))
+
+        told = cluster.wait_for_condition(
+            "hisvc", "svc", namespace, "ScalingActive", status="False", reason="ForeignScaler"
+        )
+        assert f"HorizontalPodAutoscaler theirs changes the replicas of Deployment {name}" in told.message
+
+        cluster.kube.delete("horizontalpodautoscalers", "theirs", namespace)
+
+        def unsaid() -> bool | Unmet:
+            conditions = cluster.get("hisvc", "svc", namespace)["status"]["conditions"]
+            return all(one["type"] != "ScalingActive" for one in conditions) or Unmet(conditions)
+
+        wait_until(unsaid, 20, "nothing to be said of a scaler that is gone")

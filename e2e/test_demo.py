@@ -124,7 +124,7 @@ def test_what_does_not_exist_is_refused_with_what_does(state: Path) -> None:
     assert demo(state, "freeze", "operator").stderr == "demo: no demo runs here; `make demo` starts one\n"
     refused = demo(state, "freeze", "printer")
     assert refused.returncode == 2
-    assert "'operator', 'extender', 'scheduler', 'prometheus', 'apiserver', 'etcd'" in refused.stderr
+    assert "'operator', 'extender', 'scheduler', 'prometheus', 'twin', 'apiserver', 'etcd'" in refused.stderr
     refused = demo(state, "sideways")
     assert refused.returncode == 2
     for command in ("up", "status", "down", "stop", "start", "kill", "freeze", "thaw"):

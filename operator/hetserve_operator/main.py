@@ -166,7 +166,6 @@ class Operator:
         listener = listen(self.settings.host, self.settings.probe_port)
         log.info("probes on %s:%d", *listener.getsockname()[:2])
         await probes.start(listener)
-        registry = build_registry(self.feed, self._login)
         # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
         tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
@@ -174,6 +173,7 @@ class Operator:
             # kopf discovers kinds once, so start it after the CRDs exist.
             await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
             if not self.stop.is_set():
+                registry = build_registry(self.feed, self._login, scalers=self.observer.reads_scalers)
                 await kopf.operator(
                     registry=registry,
                     settings=kopf_settings(),

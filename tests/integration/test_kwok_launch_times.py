@@ -20,7 +20,9 @@ Run = Callable[..., None]
 @pytest.fixture
 def slow(bare_cluster: Cluster, namespace: str) -> Iterator[str]:
     """An InstanceType whose instances launch for a minute."""
-    (applied,) = bare_cluster.apply(builders.instance_type(f"slow-{namespace}"[:50], {"spec.launchTime": MINUTE}))
+    (applied,) = bare_cluster.apply(
+        builders.instance_type(f"slow-{namespace}"[:50].rstrip("-"), {"spec.launchTime": MINUTE})
+    )
     name: str = applied["metadata"]["name"]
     yield name
     bare_cluster.launch_at_once(name)

@@ -9,9 +9,10 @@ from typing import Any
 
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.names import LABEL_SERVICE
+from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, autoscaler, cpu_profile, cpu_type, node
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_shell.testing.apiserver import FakeApiServer
 
@@ -81,6 +82,7 @@ THINGS: list[Json] = [
     model_profile("later", {"spec.model": "later"}),
     model_profile("later", {"spec.model": "rm2", "spec.instanceType": "later"}),
     *PROFILES,
+    *(autoscaler("hpa", deployment_name(name, GPU_TYPE)) for name in ("starved", "selecting")),
 ]
 
 
@@ -93,6 +95,7 @@ class Watches:
         self._takers: dict[str, Callable[..., None]] = {
             "nodes": feed.node,
             "pods": feed.pod,
+            "horizontalpodautoscalers": feed.scaler,
             "deployments": feed.deployment,
             INFERENCE_SERVICE.plural: feed.service,
             INSTANCE_TYPE.plural: partial(feed.plan_input, INSTANCE_TYPE),

@@ -25,6 +25,7 @@ from hetserve.reconcile.observed import (
     read_input,
     service_outline,
 )
+from hetserve.reconcile.scalers import ScalerFact, scaler_fact
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store
@@ -34,6 +35,9 @@ BY_MODEL: Final = "model"
 BY_TYPE: Final = "instance type"
 """Index of profiles: the type that they are of."""
 BY_NAMESPACE: Final = "namespace"
+BY_TARGET: Final = "target"
+"""Index of scalers: namespace and name of the Deployment that they change."""
+SCALERS_PATH: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
 Fact = TypeVar("Fact", NodeFact, PodFact)
 Parsed = TypeVar("Parsed", bound=BaseModel)
@@ -52,6 +56,7 @@ class Cache:
             service_outline,
             index={BY_NAMESPACE: lambda service: service.namespace, BY_MODEL: lambda s: (s.namespace, s.model)},
         )
+        self.scalers: Store[ScalerFact] = Store(scaler_fact, index={BY_TARGET: lambda s: (s.namespace, s.deployment)})
         self.inputs: dict[str, Store[Any]] = {kind.name: _inputs(kind.name) for kind in KINDS if kind.planned_from}
         self.inputs[INSTANCE_TYPE.name].subscribe(self._types_changed)
         self._types: tuple[tuple[InstanceType, ...], tuple[Broken, ...]] | None = None
@@ -60,6 +65,7 @@ class Cache:
         """Each store with the path of the list that fills it; the services come last."""
         yield "/api/v1/nodes", self.nodes
         yield "/api/v1/pods", self.pods
+        yield SCALERS_PATH, self.scalers
         for name, store in self.inputs.items():
             yield KINDS[name].path(), store
         yield INFERENCE_SERVICE.path(), self.services
@@ -82,6 +88,11 @@ class Cache:
     def profiles(self, namespace: str, model: str) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
         """Profiles of a model in a namespace in the order of their names, and those that cannot be read."""
         return _sorted(self.inputs[MODEL_PROFILE.name].by(BY_MODEL, (namespace, model)))
+
+    def scaling(self, namespace: str, deployments: Iterable[str]) -> tuple[ScalerFact, ...]:
+        """Scalers of Deployments of a namespace, in the order of their names."""
+        by = self.scalers.by
+        return tuple(sorted(one for name in deployments for one in by(BY_TARGET, (namespace, name))))
 
     def profiled(self, instance_type: str) -> set[tuple[str, str | None]]:
         """Namespace and model of each profile on a type."""

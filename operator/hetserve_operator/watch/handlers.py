@@ -17,9 +17,11 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INSTANCE_TYPE, KINDS, MODEL_PROFILE, CustomResource
 from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.capacity import takes_instances
+from hetserve.reconcile.deployments.build import may_be_of
 from hetserve.reconcile.interest import may_use
 from hetserve.reconcile.neighbours import disturbed_by
 from hetserve.reconcile.observed import Broken, NodeFact, PodFact, ServiceOutline
+from hetserve.reconcile.scalers import ScalerFact
 from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, Cache, place_of
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
@@ -57,6 +59,7 @@ class EventHandlers:
         cache.services.subscribe(self._service_changed)
         cache.nodes.subscribe(self._node_changed)
         cache.pods.subscribe(self._pod_changed)
+        cache.scalers.subscribe(self._scaler_changed)
         changed: dict[str, Callable[[Any, Any], None]] = {
             INSTANCE_TYPE.name: self._type_changed,
             MODEL_PROFILE.name: self._profile_changed,
@@ -85,6 +88,9 @@ class EventHandlers:
 
     def pod(self, raw: RawObject, *, deleted: bool) -> None:
         _take(self._cache.pods, raw, deleted=deleted)
+
+    def scaler(self, raw: RawObject, *, deleted: bool) -> None:
+        _take(self._cache.scalers, raw, deleted=deleted)
 
     def _service_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:
         """A service that is new or gone in a list, with no event of its own."""
@@ -124,6 +130,13 @@ class EventHandlers:
             nodes = {pod.node for pod in (before, after) if pod is not None and pod.node is not None}
             self._room_changed(*map(self._cache.capacity.node, nodes))
             self._neighbours_changed(before, after)
+
+    def _scaler_changed(self, *scalers: ScalerFact | None) -> None:
+        """Queues the services of whose Deployments the target may be one, by its name."""
+        for scaler in filter(None, scalers):
+            for service in self._cache.services.by(BY_NAMESPACE, scaler.namespace):
+                if may_be_of(scaler.deployment, service.name):
+                    self._add_later(Key(service.namespace, service.name))
 
     def _neighbours_changed(self, *pods: PodFact | None) -> None:
         """Queues the services on whose GPUs there is more than their bookings allow, with one of the pods."""
@@ -165,16 +178,22 @@ def _taken(pod: PodFact | None) -> tuple[object, ...] | None:
     return pod.node, *gpus, pod.model, pod.cpu, pod.memory, pod.unread is None
 
 
-def build_registry(feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None]) -> kopf.OperatorRegistry:
-    """Registry with one event handler per watched kind."""
+def build_registry(
+    feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None], *, scalers: bool = True
+) -> kopf.OperatorRegistry:
+    """Registry with one event handler per watched kind. scalers: whether HorizontalPodAutoscalers may be watched; kopf
+    ends at a watch that is forbidden.
+    """
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(login)
-    for resource, take, filters in watched(feed):
+    for resource, take, filters in watched(feed, scalers=scalers):
         kopf.on.event(*resource, registry=registry, id=resource[-1], **filters)(_handler(take))
     return registry
 
 
-def watched(feed: EventHandlers) -> Iterator[tuple[tuple[str, str, str], Callable[..., None], dict[str, Any]]]:
+def watched(
+    feed: EventHandlers, *, scalers: bool = True
+) -> Iterator[tuple[tuple[str, str, str], Callable[..., None], dict[str, Any]]]:
     """Every watched resource (group, version, plural), what takes its events, and kopf's filters."""
     for kind in KINDS:
         take = partial(feed.plan_input, kind) if kind.planned_from else feed.service
@@ -182,6 +201,8 @@ def watched(feed: EventHandlers) -> Iterator[tuple[tuple[str, str, str], Callabl
     yield ("apps", "v1", "deployments"), feed.deployment, {"labels": {names.LABEL_SERVICE: kopf.PRESENT}}
     yield ("", "v1", "nodes"), feed.node, {}
     yield ("", "v1", "pods"), feed.pod, {}
+    if scalers:
+        yield ("autoscaling", "v2", "horizontalpodautoscalers"), feed.scaler, {}
 
 
 def _handler(take: Callable[..., None]) -> Callable[..., None]:

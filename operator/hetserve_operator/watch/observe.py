@@ -20,11 +20,12 @@ from hetserve.demand.wanted import Wanted
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, World
-from hetserve.reconcile.deployments.ownership import deployments_to_find, replica_sets_to_find, sort_pods
+from hetserve.reconcile.deployments.ownership import belongs, deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve.reconcile.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
+from hetserve.reconcile.scalers import ScalerFact
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
-from hetserve_operator.watch.cache import Cache
+from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
@@ -61,11 +62,15 @@ class Observer:
         self._planning = planning
         self._now = now
         self.interests = Interests()
+        self.reads_scalers = True
 
     async def relist(self) -> None:
         """Fills the cache from a list of each kind."""
         for path, store in self._cache.listed():
-            await store.fill(Pages(self._api, path))
+            try:
+                await store.fill(Pages(self._api, path))
+            except ApiStatusError as error:
+                self._go_without(path, error)
 
     async def recount(self) -> None:
         """Lists each kind again of which the cache has too many or too few objects, twice in a row."""
@@ -81,8 +86,23 @@ class Observer:
 
     async def _surplus(self, path: str, store: Store[Any]) -> int:
         """Objects in a store beyond those of the API server; 1 if the server does not say how many it has."""
-        there = await count(self._api, path)
+        try:
+            there = await count(self._api, path)
+        except ApiStatusError as error:
+            self._go_without(path, error)
+            return 0
         return 1 if there is None else len(store) - there
+
+    def _go_without(self, path: str, error: ApiStatusError) -> None:
+        """Goes on without the scalers of others, which decide nothing, where they may not be read; raises for others.
+
+        They are watched from a start at which they can be read.
+        """
+        if path != SCALERS_PATH or error.status not in (403, 404):
+            raise error
+        if self.reads_scalers:
+            log.warning("no service's status names a HorizontalPodAutoscaler: they cannot be listed: %s", error)
+        self.reads_scalers = False
 
     def settled(self, key: Key, interest: Interest) -> None:
         """Remembers which changes of the cluster concern a service."""
@@ -121,8 +141,17 @@ class Observer:
             fence=memory.fence.fenced(clock),
             books_compute=self._books_compute(),
             demand=None if outline is None else self._demand(key, outline.wanted),
+            scalers=self._scalers(service, deployments),
             settings=self._planning,
         )
+
+    def _scalers(self, service: RawObject | None, deployments: Sequence[RawObject]) -> tuple[ScalerFact, ...]:
+        """Those of the service's own Deployments."""
+        if service is None:
+            return ()
+        meta = service["metadata"]
+        own = [_name(one) for one in deployments if belongs(one, str(meta["name"]), str(meta["uid"]))]
+        return self._cache.scaling(str(meta["namespace"]), own)
 
     def _profiles(self, outline: ServiceOutline | None) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
         if outline is None or outline.model is None:

@@ -16,6 +16,7 @@ from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
 from mutants.catalogue.reading import READING
 from mutants.catalogue.records import RECORDS
+from mutants.catalogue.scalers import SCALERS
 from mutants.catalogue.scaling import SCALING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
@@ -37,6 +38,7 @@ MUTANTS: Final = (
     *QUEUES,
     *FLOW,
     *SCALING,
+    *SCALERS,
     *RECORDS,
     *SERVICE_SPEC,
     *TOTALS,

@@ -66,8 +66,8 @@ _ABOUT = {
         "removed for the load; a lower budget is still obeyed."
     ),
     ConditionType.SCALING_ACTIVE: (
-        "The number of instances follows the measured load; absent without `spec.scaling`. `status.lastDecisions` has\n"
-        "the last five decisions."
+        "The number of instances follows the measured load; absent without `spec.scaling` while nothing is paused or\n"
+        "only advised and nobody else scales. `status.lastDecisions` has the last five decisions."
     ),
     ConditionType.SCALING_LIMITED: (
         "Something keeps the instances from what the load asks for; absent without `spec.scaling`. The message has\n"

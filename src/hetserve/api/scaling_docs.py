@@ -108,8 +108,8 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _ACTIVE,
         "False",
         Reason.FOREIGN_SCALER,
-        "Another scaler, which the message names, such as a HorizontalPodAutoscaler, changes the replicas of the "
-        "service's Deployments. Its changes are undone.",
+        "A HorizontalPodAutoscaler, which the message names, changes the replicas of the service's Deployments; KEDA "
+        "makes one too. Its changes are undone. Said of services without `spec.scaling` as well.",
         "Delete that scaler, or set spec.mode to Advise.",
     ),
     ReasonDoc(_ACTIVE, "Unknown", Reason.NOT_PLANNED, "There is no plan to scale from.", "See Planned."),

@@ -115,7 +115,13 @@ def unbooked(case: Case, standing: PlanRecord | None) -> PlanDecision:
 
 
 def is_right(record: PlanRecord, case: Case) -> bool:
-    return _is_priced_right(record, case.declared) and is_booked_right(record, case.offers.usable)
+    """Whether nobody edited a record of the same inputs.
+
+    One above the budget is right for a service that follows its load: it stands until the policy has cut it.
+    """
+    follows = case.service.spec.scaling is not None
+    declared = replace(case.declared, budget=None) if follows else case.declared
+    return _is_priced_right(record, declared) and is_booked_right(record, case.offers.usable)
 
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
-from hetserve.base.units import QPS, MicroDollarsPerHour, parse_money
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, parse_money
 from hetserve.planning.offers import Offer
 from hetserve.reconcile.plan_record import Json, PlanRecord
 from hetserve.scaling.quiet import Quiet
@@ -33,7 +33,8 @@ class Following:
 
     active, limited: the conditions ScalingActive and ScalingLimited. entry: of status.lastDecisions, for a change.
     decided: that change with all that it stands on. load: queries/s now, None: not known or not fresh. capacity:
-    queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays.
+    queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays. turns_in:
+    seconds until it may be another one though nothing else has changed.
     """
 
     active: Finding
@@ -43,6 +44,7 @@ class Following:
     load: QPS | None = None
     capacity: QPS | None = None
     quiet: Quiet | None = None
+    turns_in: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,22 @@ class PlanDecision:
         return None if budget is None else parse_money(budget.hourly)
 
     @property
+    def ceiling(self) -> MicroDollarsPerHour | None:
+        """What may run at most: for the budget, or for what the plan in force costs, where that is kept above it."""
+        budget = self.budget
+        if budget is None or not self.follow or self.record is None or self._shrinks:
+            return budget
+        return max(budget, self.record.cost)
+
+    @property
     def shrinks(self) -> bool:
         """Whether the budget is obeyed even where no plan fits it, or none is known."""
+        return self._shrinks and not self.advises
+
+    @property
+    def _shrinks(self) -> bool:
         budget = None if self.service is None else self.service.spec.budget
-        return budget is not None and budget.when_too_low == "Shrink" and not self.advises
+        return budget is not None and budget.when_too_low == "Shrink"
 
 
 def read_status(raw: Mapping[str, Any]) -> Mapping[str, Any]:

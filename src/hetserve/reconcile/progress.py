@@ -42,10 +42,11 @@ def holdings(world: World, decision: PlanDecision, service_uid: str) -> dict[str
 
 
 def limits_of(world: World, decision: PlanDecision) -> Limits:
-    """What may exist of a service at once."""
+    """What may exist of a service at once. While spec.pause holds back removals, its own total does not."""
     most = {t.metadata.name: n for t in world.types if (n := t.spec.max_instances) is not None}
-    scaling = None if decision.service is None else decision.service.spec.scaling
-    return Limits(decision.budget, most, None if scaling is None else scaling.max_instances)
+    spec = None if decision.service is None else decision.service.spec
+    bound = spec is not None and spec.scaling is not None and not spec.pauses("ScaleDown")
+    return Limits(decision.ceiling, most, spec.scaling.max_instances if bound and spec and spec.scaling else None)
 
 
 def _deployments(world: World, service_uid: str) -> list[RawObject]:

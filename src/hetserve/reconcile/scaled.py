@@ -27,6 +27,7 @@ from hetserve.reconcile.plan_record import Json, PlanRecord, handmade_record, su
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import RawObject, World
 from hetserve.scaling import Action, Decision, ScalingReason
+from hetserve.scaling.later import turns_in
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
@@ -52,18 +53,30 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     in_force = _in_force(case)
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
-    decided, on_record = _decided(case, facts_of(case, world, in_force), planner)
-    following = _following(case, world, decided)
+    facts = facts_of(case, world, in_force)
+    decided, on_record = _decided(case, facts, planner)
+    following = _following(case, world, facts, decided)
     if decided.counts is None:
-        return replace(_without_plan(case, decided), following=following)
+        none = _without_plan(case, decided)
+        planned = _steady(none.planned, case, world, ConditionType.PLANNED)
+        return replace(none, planned=planned, following=following)
     if decided.changes:
         record = _record(case, decided)
         made = recorded_as(case, with_load(record, decided.load))
         following = replace(following, entry=_entry(case, world, decided, record), decided=on_record)
     else:
         assert in_force is not None  # noqa: S101  the policy holds only what is in force
-        made = recorded_as(case, _kept(case, in_force))
-    return replace(made, planned=_planned(decided, made), feasible=_feasible(case, decided, made), following=following)
+        made = _held(case, _kept(case, in_force))
+    planned, feasible = _planned(decided, made), _feasible(case, decided, made)
+    if not made.fresh:
+        if _is_still_short(case, decided):
+            feasible = case.stored[ConditionType.FEASIBLE] or feasible
+            # It ends as soon as it is not true. Advice has no words of its own to keep.
+            limited = following.limited if case.service.spec.mode == "Advise" else None
+            following = replace(following, quiet=None, limited=limited)
+        planned = _steady(planned, case, world, ConditionType.PLANNED)
+        feasible = _steady(feasible, case, world, ConditionType.FEASIBLE)
+    return replace(made, planned=planned, feasible=feasible, following=following)
 
 
 def _decided(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
@@ -209,6 +222,12 @@ def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
     return with_load(replace(kept, raw=raw, qps=in_force.qps), in_force.load)
 
 
+def _held(case: Case, record: PlanRecord) -> PlanDecision:
+    """What is in force; it is not followed while it has a type that can no longer be used: what runs stays."""
+    made = recorded_as(case, record)
+    return replace(made, follow=made.follow and record.nonzero.keys() <= made.offers.keys())
+
+
 def _cost(case: Case, counts: Counts) -> MicroDollarsPerHour:
     prices = {option.name: option.price for option in case.declared.types}
     return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
@@ -220,18 +239,44 @@ def _planned(decided: Decision, made: PlanDecision) -> Finding:
     return Finding("True", Reason.PLANNER_FAILED, f"{made.planned.message}; {decided.words}")
 
 
+def _steady(finding: Finding, case: Case, world: World, kind: ConditionType) -> Finding:
+    """The finding in its stored words if only digits can differ: same spec, same reason."""
+    stored, raw = case.stored[kind], world.service or {}
+    if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
+        return finding
+    if finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
+        return finding
+    same = read_status(raw).get("observedGeneration") == raw["metadata"].get("generation")
+    return stored if same else finding
+
+
 def _feasible(case: Case, decided: Decision, made: PlanDecision) -> Finding:
     """Whether what the load needs is within reach; until a planner answers, what was said before."""
     stored = case.stored[ConditionType.FEASIBLE]
     if decided.pending and stored is not None and stored.reason != Reason.NOT_PLANNED:
         return stored
-    if decided.held is None:
+    if decided.held is None and not any(limit.reason is ScalingReason.BUDGET_CUT for limit in decided.limits):
         return made.feasible
     by_budget = any(limit.reason in _BY_BUDGET for limit in decided.limits)
     return Finding("False", Reason.BUDGET_TOO_LOW if by_budget else Reason.CAPACITY_TOO_LOW, decided.words)
 
 
-def _following(case: Case, world: World, decided: Decision) -> Following:
+def _is_still_short(case: Case, decided: Decision) -> bool:
+    """Whether a load that was beyond reach may be so still: it is not known, or swings about what can be held."""
+    stored = case.stored[ConditionType.FEASIBLE]
+    if stored is None or stored.status != "False":
+        return False
+    if decided.changes or decided.held is not None or decided.reason is ScalingReason.PLANNER_FAILED:
+        return False
+    if decided.reason is ScalingReason.METRICS_NOT_FRESH:
+        return True
+    scaling_spec, seen = case.service.spec.scaling, decided.measured
+    if scaling_spec is None or seen.highest is None or seen.capacity is None:
+        return False
+    return seen.highest > scaling.scaling_rules(scaling_spec).trigger * seen.capacity
+
+
+def _following(case: Case, world: World, facts: scaling.Facts, decided: Decision) -> Following:
     demand = world.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
     return Following(
@@ -240,6 +285,7 @@ def _following(case: Case, world: World, decided: Decision) -> Following:
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
         quiet=decided.quiet,
+        turns_in=None if decided.pending else turns_in(facts),
     )
 
 

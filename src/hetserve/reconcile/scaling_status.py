@@ -6,7 +6,7 @@ demand is written beside other changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,12 +15,14 @@ from hetserve.api.scaling_status import MOST_DECISIONS
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.metrics_status import metrics_finding
 from hetserve.reconcile.plan_decision import Finding, PlanDecision
+from hetserve.reconcile.scalers import ScalerFact
 from hetserve.reconcile.world import Json
 
 STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
-"""Conditions that are there only where the spec asks for them, and keep their words while their reason stays."""
+"""Conditions that are there only where there is something to say, and keep their words while their reason stays."""
 _REFRESHED: Final = 60.0
 """Seconds by which a newer sample is worth writing, where something else is written."""
+_MOST_NAMED: Final = 5
 _AT: Final = "%Y-%m-%dT%H:%M:%SZ"
 _BY_MODE: Final = (
     Reason.ADVISING,
@@ -29,10 +31,29 @@ _BY_MODE: Final = (
 
 
 def scaling_findings(
-    decision: PlanDecision, demand: Demand | None, before: Mapping[str, Mapping[str, Any]]
+    decision: PlanDecision,
+    demand: Demand | None,
+    before: Mapping[str, Mapping[str, Any]],
+    scalers: Sequence[ScalerFact] = (),
 ) -> dict[ConditionType, Finding]:
-    """Conditions of metrics and scaling. before: the stored conditions by type."""
-    return {kind: _steady(finding, before.get(kind.value)) for kind, finding in _findings(decision, demand, before)}
+    """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of World."""
+    found = dict(_findings(decision, demand, before))
+    foreign = None if decision.advises else foreign_scaler(scalers)
+    steady = {kind: _steady(finding, before.get(kind.value)) for kind, finding in found.items()}
+    return steady if foreign is None else {**steady, ConditionType.SCALING_ACTIVE: foreign}
+
+
+def foreign_scaler(scalers: Iterable[ScalerFact]) -> Finding | None:
+    """The condition ScalingActive of a service whose Deployments these scale; None: there are none."""
+    named = [
+        f"HorizontalPodAutoscaler {one.name} changes the replicas of Deployment {one.deployment}"
+        for one in sorted(scalers)
+    ]
+    if not named:
+        return None
+    more = f", and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    words = "; ".join(named[:_MOST_NAMED]) + more
+    return Finding("False", Reason.FOREIGN_SCALER, f"{words}; such changes are undone")
 
 
 def _findings(

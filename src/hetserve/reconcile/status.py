@@ -17,6 +17,7 @@ from hetserve.reconcile.neighbours import CrowdedGpu
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.progress import TypeState
+from hetserve.reconcile.scalers import ScalerFact
 from hetserve.reconcile.scaling_status import decisions_status, demand_status, scaling_findings
 from hetserve.reconcile.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.reconcile.staging import Instances, hourly_cost
@@ -39,7 +40,7 @@ class Seen:
 
     template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
     created. crowded: GPUs on which nothing bounds the slow-down of instances. stage: the step towards the plan. demand:
-    as of World. carried: queries/s that the ready instances hold; None: not known.
+    as of World. carried: queries/s that the ready instances hold; None: not known. scalers: as of World.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -53,6 +54,7 @@ class Seen:
     stage: Stage | None = None
     demand: Demand | None = None
     carried: float | None = None
+    scalers: tuple[ScalerFact, ...] = ()
 
 
 def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: datetime) -> Json:
@@ -71,7 +73,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
         ConditionType.PODS_OWNED: _pods_owned(seen),
         ConditionType.SHARING_KEPT: sharing_kept(seen.crowded),
         ConditionType.SHARING_UNMEASURED: sharing_unmeasured(decision),
-        **scaling_findings(decision, seen.demand, before),
+        **scaling_findings(decision, seen.demand, before, seen.scalers),
     }
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

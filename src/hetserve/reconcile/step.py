@@ -47,17 +47,23 @@ def step(world: World, planner: Planner) -> Request | Settled:
     if work.request is not None:
         return work.request
     if decision.waits:
-        return Settled(work.wake_after, WAITS, spent)
+        return Settled(_wakes(decision, work), WAITS, spent)
     states = type_states(world, decision, move.targets, uid)
     failures, crowded = creation_failures(world, uid), _crowded(world)
     template, stage = work.template_refusal, move.stage
     seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded, stage, world.demand)
-    seen = replace(seen, carried=_carried(world, decision, held))
+    seen = replace(seen, carried=_carried(world, decision, held), scalers=world.scalers)
     status = build_status(raw, decision, seen, world.now)
     if status_changed(raw, status):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
         return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision), costs=spent)
-    return Settled(work.wake_after, interest_of(decision, world), spent)
+    return Settled(_wakes(decision, work), interest_of(decision, world), spent)
+
+
+def _wakes(decision: PlanDecision, work: NextWrite) -> float | None:
+    """Seconds until a held repair may be made, or time alone may make another decision."""
+    turns_in = None if decision.following is None else decision.following.turns_in
+    return min((wait for wait in (work.wake_after, turns_in) if wait is not None), default=None)
 
 
 def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:
@@ -66,6 +72,7 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
     states = type_states(world, decision, (), str(raw["metadata"]["uid"]))
     seen = Seen(states, None, world.pods, foreign_pods=world.foreign_pods, crowded=_crowded(world))
+    seen = replace(seen, scalers=world.scalers)
     status = build_status(raw, decision, seen, world.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
@@ -118,7 +125,7 @@ def _moved(world: World, decision: PlanDecision, held: Holdings, uid: str) -> _M
     if decision.fresh:
         return _Move(NextWrite(pending=True), targets, stage)
     kept = {t: n for t, n in stage.counts.items() if n > 0 and t not in decision.counts}
-    over = exceeds(held, decision.budget)
+    over = exceeds(held, decision.ceiling)
     work = next_write(world, targets, _by_deployment(decision, kept), uid, over_budget=over)
     return _Move(_cut_first(world, decision, held, work, uid), targets, stage)
 
@@ -134,9 +141,9 @@ def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
 
 def _cut(world: World, decision: PlanDecision, held: Holdings, uid: str) -> NextWrite:
     """What brings the service within its budget, whatever else is known of it."""
-    if not exceeds(held, decision.budget):
+    if not exceeds(held, decision.ceiling):
         return NextWrite()
-    limits, rate = Limits(decision.budget), ServiceRate(world, decision, held)
+    limits, rate = Limits(decision.ceiling), ServiceRate(world, decision, held)
     counts = within_limits(decision.counts if decision.follow else {}, held, limits, rate)
     return next_cut(world, _by_deployment(decision, counts), uid)
 

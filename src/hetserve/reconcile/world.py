@@ -19,6 +19,7 @@ from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve.reconcile.capacity import Capacity, Kind
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.observed import Broken, PodFact
+from hetserve.reconcile.scalers import ScalerFact
 from hetserve.reconcile.staging import Costs
 from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.record.record import DecisionRecord
@@ -64,6 +65,7 @@ class World:
     fence: what must be written before a Deployment is changed; None if nobody else can write.
     books_compute: whether the extender books the compute that pods declare.
     demand: the measured load; None: the service has no spec.metrics.
+    scalers: HorizontalPodAutoscalers of its Deployments.
     now: aware time, for transition times only.
     """
 
@@ -85,6 +87,7 @@ class World:
     fence: Fenced | None = None
     books_compute: bool = True
     demand: Demand | None = None
+    scalers: tuple[ScalerFact, ...] = ()
     settings: PlanSettings = field(default_factory=PlanSettings)
 
 
@@ -263,7 +266,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing to do now. wake_after: seconds until a held repair may be made, or None. costs: of what exists."""
+    """Nothing to do now. wake_after: seconds until time alone makes something to do, or None. costs: of what exists."""
 
     wake_after: float | None = None
     interest: Interest = Interest()

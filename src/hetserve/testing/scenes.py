@@ -45,6 +45,17 @@ def cpu_profile(name: str = "rm2-r5n-large", model: str = "rm2") -> Json:
     return model_profile(name, {"spec.model": model, "spec.instanceType": CPU_TYPE, "spec.latency": {"linear": linear}})
 
 
+def autoscaler(name: str, deployment: str, *, namespace: str = "default") -> Json:
+    """A HorizontalPodAutoscaler that gives a Deployment up to 12 replicas."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 12},
+    }
+
+
 def rm2_scene(*, gpu_nodes: int = 4, cpu_nodes: int = 14, overrides: Mapping[str, Any] | None = None) -> list[Json]:
     """Nodes, types, profiles and the service rm2 with 2.5 $/h."""
     # A planner that needs no compiled code and splits this budget over both types.

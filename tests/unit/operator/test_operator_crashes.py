@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from hetserve.base.units import QPS
+from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.testing.scenes import GPU_TYPE, rm2_scene
 from hetserve_operator.testing import CrashError, SimulatedOperator
+from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, SERVICE, deployment_path
 
 Json = dict[str, Any]
-VOLATILE = ("resourceVersion", "uid", "generation", "creationTimestamp", "lastTransitionTime")
+VOLATILE = ("resourceVersion", "uid", "generation", "creationTimestamp", "lastTransitionTime", "time", "sampledAt")
 
 
 async def fresh(sim: SimulatedOperator) -> None:
@@ -52,12 +56,59 @@ async def new_template(sim: SimulatedOperator) -> None:
     sim.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image="model:2"))
 
 
+def _measured(sim: SimulatedOperator, qps: float) -> None:
+    """The service's load from now on, steady for longer than any window."""
+
+    def demand(_key: Key, moment: datetime) -> Demand:
+        times = [moment.timestamp() - 5 * i for i in reversed(range(120))]
+        return Demand(Freshness.FRESH, "", moment.timestamp(), tuple(RateSample(t, QPS(qps)) for t in times))
+
+    sim.demand = demand
+
+
+async def _scaled(sim: SimulatedOperator) -> None:
+    scaling = {"scaleUp": {"lookAhead": "None"}}
+    spec = {"objective": "MinCost", "planner": "ilp", "metrics": {"source": "Hetserve"}, "scaling": scaling}
+    sim.add(*rm2_scene(overrides={f"spec.{key}": value for key, value in spec.items()}))
+    _measured(sim, 120.0)
+    await sim.converge()
+
+
+async def more_load(sim: SimulatedOperator) -> None:
+    """The load of a service that follows it doubles."""
+    await _scaled(sim)
+    _measured(sim, 220.0)
+
+
+async def less_load(sim: SimulatedOperator) -> None:
+    """The load of a service that follows it goes down."""
+    await _scaled(sim)
+    _measured(sim, 20.0)
+
+
+async def scaled_poor(sim: SimulatedOperator) -> None:
+    """A service that follows its load gets a budget that does not carry it, and its metrics go."""
+    await _scaled(sim)
+    sim.demand = lambda _key, moment: Demand(Freshness.STALE, "old", moment.timestamp())
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.6"))
+
+
+async def scaled_elsewhere(sim: SimulatedOperator) -> None:
+    """A service that follows its load loses a type."""
+    await _scaled(sim)
+    sim.edit(SERVICE, lambda s: s["spec"].update(instanceTypes={"names": [GPU_TYPE]}))
+
+
 SCENES: dict[str, Callable[[SimulatedOperator], Any]] = {
     "a new service": fresh,
     "a smaller budget": smaller,
     "a budget below every plan": poor,
     "other types": other_types,
     "a new template": new_template,
+    "more load": more_load,
+    "less load": less_load,
+    "less money and no metrics": scaled_poor,
+    "a type less while scaling": scaled_elsewhere,
 }
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.reconcile import Interest
+from hetserve.reconcile.deployments.build import deployment_name, may_be_of
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_type, node
+from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, autoscaler, cpu_type, node
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.watch.interests import Interests
@@ -54,6 +57,9 @@ class Scene:
 
     def profile(self, raw: Json, *, deleted: bool = False) -> None:
         self.feed.plan_input(MODEL_PROFILE, self._next(raw), deleted=deleted)
+
+    def scaler(self, raw: Json, *, deleted: bool = False) -> None:
+        self.feed.scaler(self._next(raw), deleted=deleted)
 
     def woken(self) -> set[Key]:
         """Who has been woken since the last question."""
@@ -284,3 +290,27 @@ def test_only_a_service_that_is_deleted_or_declared_anew_renews_its_key() -> Non
     scene.feed.service({"metadata": raw["metadata"]}, deleted=False)
     scene.feed.service(raw, deleted=True)
     assert scene.renewed == [A, A, A]
+
+
+def test_a_scaler_wakes_the_service_of_whose_deployments_its_target_may_be_one(scene: Scene) -> None:
+    for name in ("rm2", "rm2.large", "other"):
+        scene.service(name)
+    first, second = deployment_name("rm2.large", "g4dn.xlarge"), deployment_name("other", "g4dn.xlarge")
+    own = Key("default", "rm2.large")
+    scene.scaler(autoscaler("hpa", first))
+    assert own in scene.woken()
+    scene.scaler(autoscaler("hpa", first) | {"status": {"currentReplicas": 7}})
+    assert scene.woken() == set(), "what it counts is no news"
+    scene.scaler(autoscaler("hpa", second))
+    woken = scene.woken()
+    assert {own, Key("default", "other")} <= woken, "the old target and the new one"
+    scene.scaler(autoscaler("hpa", second), deleted=True)
+    assert scene.woken() == {Key("default", "other")}
+    scene.scaler(autoscaler("else", second, namespace="team"))
+    scene.scaler(autoscaler("whose", "nobodys"))
+    assert scene.woken() == set()
+
+
+@given(st.from_regex(r"[a-z]([-.a-z0-9]{0,80}[a-z0-9])?", fullmatch=True), st.sampled_from([GPU_TYPE, "a", "b" * 63]))
+def test_a_service_knows_the_names_that_its_deployments_may_have(name: str, instance_type: str) -> None:
+    assert may_be_of(deployment_name(name, instance_type), name)

@@ -32,6 +32,11 @@ def deployment_name(service: str, instance_type: str) -> str:
     return f"{readable}-{digest}"
 
 
+def may_be_of(deployment: str, service: str) -> bool:
+    """Whether a Deployment of this name may be one of the service's; True for each name of `deployment_name`."""
+    return deployment.startswith(service.replace(".", "-")[: _MAX_NAME - _HASH - 1].rstrip("-"))
+
+
 def desired_deployment(service: InferenceService, offer: Offer) -> Json:
     """Deployment of one service on one type, without replicas.
 

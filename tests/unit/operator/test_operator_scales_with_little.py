@@ -1,0 +1,222 @@
+"""Services that follow their load where money, types, metrics or planners fail them, on a simulated cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from hetserve.base.units import QPS
+from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.planning.work import done
+from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
+from hetserve.testing.scenes import node
+from hetserve_operator.plans.book import Lane, PlanBook
+from hetserve_operator.testing import SimulatedOperator, path_of
+from hetserve_operator.workqueue import Key
+
+Json = dict[str, Any]
+EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
+SERVICE = path_of(service("rm2"))
+KEY = Key("default", "rm2")
+
+
+class PlansLater(SimulatedOperator):
+    """Its questions are answered after each round, unless `busy`."""
+
+    def __init__(self) -> None:
+        self.book = PlanBook(lambda: self.clock, lambda _key: None)
+        self.busy = False
+        super().__init__(plans=self.book)
+
+    async def round(self) -> bool:
+        """As of the operator; it is not over while there are answers to look at."""
+        well = await super().round()
+        while not self.busy and (ticket := self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)) is not None:
+            self.book.settle(ticket, done(ticket.work), Lane.QUICK)
+            well = False
+        return well
+
+
+OPERATORS = pytest.mark.parametrize("operator", [SimulatedOperator, PlansLater])
+
+
+def scene(scaling: Json | None = None, **spec: Any) -> list[Json]:
+    """Twelve GPUs of each of two types; an instance of either serves 10 queries/s."""
+    kinds = ("t4", "v100")
+    return [
+        *(node(f"{kind}-{i}", kind, gpus=1) for kind in kinds for i in range(12)),
+        *(instance_type(kind) for kind in kinds),
+        *(model_profile(f"rm2-{k}", {"spec.instanceType": k, "spec.latency": {"linear": EACH}}) for k in kinds),
+        service(
+            "rm2",
+            {
+                "spec.objective": "MinCost",
+                "spec.planner": "ilp",
+                "spec.budget": REMOVED,
+                "spec.load": REMOVED,
+                "spec.metrics": {"source": "Hetserve"},
+                "spec.scaling": {"scaleUp": {"lookAhead": "None"}, **(scaling or {})},
+                "spec.instanceTypes": {"names": ["t4"]},
+                **{f"spec.{key}": value for key, value in spec.items()},
+            },
+        ),
+    ]
+
+
+def swinging(qps: float, by: float = 0.1) -> Callable[[Key, datetime], Demand]:
+    """Demand as measured every 5 s for the last ten minutes, with noise."""
+    draw = random.Random(7)  # noqa: S311  no secret
+    noise = [draw.uniform(-by, by) for _ in range(1009)]
+
+    def demand(_key: Key, moment: datetime) -> Demand:
+        now = moment.timestamp()
+        times = [now - 5 * i for i in reversed(range(120))]
+        return Demand(
+            Freshness.FRESH, "", now, tuple(RateSample(t, QPS(qps * (1 + noise[int(t) % 1009]))) for t in times)
+        )
+
+    return demand
+
+
+def old(_key: Key, moment: datetime) -> Demand:
+    now = moment.timestamp()
+    return Demand(Freshness.STALE, f"the newest sample is {now % 100_000:.0f} s old", now)
+
+
+def instances(sim: SimulatedOperator) -> int:
+    return sum(sim.replicas().values())
+
+
+def edit(sim: SimulatedOperator, **spec: Any) -> None:
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(spec))
+
+
+def reasons(sim: SimulatedOperator) -> list[str]:
+    return [entry["reason"] for entry in sim.service()["status"]["lastDecisions"]]
+
+
+async def serving(
+    operator: type[SimulatedOperator] = SimulatedOperator, scaling: Json | None = None, **spec: Any
+) -> Any:
+    """At 30 queries/s: four instances."""
+    sim = operator()
+    sim.add(*scene(scaling, **spec))
+    sim.demand = swinging(30, 0.0)
+    await sim.converge()
+    assert instances(sim) == 4
+    return sim
+
+
+async def writes_of(sim: SimulatedOperator, looks: int = 40) -> list[Any]:
+    before = len(sim.api.writes)
+    for _ in range(looks):
+        sim.clock += 30
+        await sim.round()
+    return sim.api.writes[before:]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "spec", "qps"),
+    [
+        ({}, {}, 900),
+        ({}, {}, 110),
+        ({"maxInstances": 4}, {}, 60),
+        ({}, {"budget": {"hourly": "2.2"}}, 60),
+    ],
+    ids=["far beyond the cluster", "at the edge of the cluster", "at maxInstances", "beyond the budget"],
+)
+async def test_noise_of_a_load_beyond_reach_writes_nothing(scaling: Json, spec: Json, qps: float) -> None:
+    sim = await serving(scaling=scaling, **spec)
+    sim.demand = swinging(qps)
+    await sim.converge()
+    assert sim.condition("Feasible")["status"] == "False"
+    assert await writes_of(sim) == []
+    sim.demand = swinging(30, 0.0)
+    await sim.converge()
+    assert sim.condition("Feasible")["status"] == "True"
+
+
+async def test_samples_that_age_write_nothing_before_the_first_plan() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene())
+    sim.demand = old
+    await sim.converge()
+    assert await writes_of(sim) == []
+
+
+@OPERATORS
+@pytest.mark.parametrize("measured", [True, False])
+async def test_what_runs_above_the_budget_stays_where_the_user_keeps_it(operator: Any, measured: bool) -> None:
+    sim = await serving(operator)
+    sim.demand = sim.demand if measured else old
+    edit(sim, budget={"hourly": "1.1", "whenTooLow": "Keep"})
+    await sim.converge()
+    assert instances(sim) == 4
+    assert sim.condition("Feasible")["reason"] == "BudgetTooLow"
+    assert sim.condition("WithinBudget")["status"] == "False"
+    sim.demand = swinging(90, 0.0)
+    await sim.converge()
+    assert instances(sim) == 4, "nothing is added above the budget"
+
+
+@pytest.mark.parametrize("measured", [True, False])
+async def test_a_budget_is_cut_while_planners_are_busy_and_said_afterwards(measured: bool) -> None:
+    sim = await serving(PlansLater)
+    sim.demand = sim.demand if measured else old
+    sim.busy = True
+    edit(sim, budget={"hourly": "1.1"})
+    await sim.converge()
+    assert instances(sim) == 2
+    sim.busy = False
+    await sim.converge()
+    assert (instances(sim), reasons(sim)) == (2, ["BudgetCut", "FirstPlan"])
+    assert sim.condition("Feasible")["status"] == "False"
+
+
+@OPERATORS
+async def test_a_type_that_may_be_used_no_longer_is_left(operator: Any) -> None:
+    sim = await serving(operator)
+    edit(sim, instanceTypes={"names": ["v100"]})
+    await sim.converge()
+    assert sim.service()["status"]["plan"]["summary"] == "4xv100"
+    assert instances(sim) == 4
+
+
+@OPERATORS
+async def test_a_type_that_may_be_used_no_longer_stays_while_paused_but_for_a_budget(operator: Any) -> None:
+    sim = await serving(operator)
+    edit(sim, instanceTypes={"names": ["v100"]}, pause="All")
+    await sim.converge()
+    assert sim.service()["status"]["plan"]["summary"] == "4xt4"
+    assert instances(sim) == 4
+    edit(sim, budget={"hourly": "1.1"})
+    await sim.converge()
+    assert instances(sim) == 2
+
+
+async def test_a_step_that_must_wait_is_taken_though_nothing_happens() -> None:
+    policies = [{"type": "Instances", "value": 1, "period": "5m"}]
+    sim = await serving(scaling={"scaleUp": {"lookAhead": "None", "policies": policies}})
+    sim.demand = swinging(60, 0.0)
+    await sim.converge()
+    assert instances(sim) == 5
+    wait = await sim.controller.reconcile(KEY)
+    assert wait is not None
+    assert wait <= 301
+    sim.clock += wait
+    await sim.converge()
+    assert instances(sim) == 6
+
+
+async def test_a_paused_service_keeps_more_than_its_new_limit() -> None:
+    sim = await serving()
+    edit(sim, pause="All", scaling={"maxInstances": 2})
+    await sim.converge()
+    assert instances(sim) == 4
+    edit(sim, pause="None")
+    await sim.converge()
+    assert instances(sim) == 2
