@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from hetserve.demand.observed import Demand, Freshness
 from hetserve.reconcile import Rendered, WriteStatus
 from hetserve.reconcile.api_messages import ApiRefusal
 from hetserve_operator.leader.fence import ServiceFence
@@ -21,6 +22,8 @@ TROUBLES: Final = 3
 """Failed dry runs in a row before the status reports them."""
 BETWEEN_CUTS: Final = 5.0
 """Least seconds between two repairs of a Deployment that restore the budget."""
+LONGEST_WAIT: Final = 120.0
+"""Seconds for which a decision to grow stays with the load that it asked a plan for: a planner's deadline, twice."""
 _MOST_RENDERED: Final = 64
 
 
@@ -58,10 +61,27 @@ class Memory:
     _refused: dict[str, tuple[float, ApiRefusal]] = field(default_factory=dict)
     _repairs: dict[str, RepairBackoff] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
+    _load: tuple[float, Demand] | None = None
     _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
     recorded: WriteStatus | None = None
     fence: ServiceFence = field(default_factory=ServiceFence)
+
+    def weighed(self, demand: Demand | None, now: float) -> Demand | None:
+        """The demand to decide by: that of before while it waits for a plan of more instances, so that a load which
+        rises faster than planners answer does not ask another question each time. Only what is fresh is replaced.
+        """
+        if self._load is None or demand is None or demand.freshness is not Freshness.FRESH or self._load[0] <= now:
+            self._load = None
+            return demand
+        return self._load[1]
+
+    def keep_load(self, demand: Demand | None, now: float) -> None:
+        """Keeps the demand of a decision that waits for a plan of more instances; None: it does not."""
+        if demand is None:
+            self._load = None
+        elif self._load is None or self._load[1] is not demand:
+            self._load = (now + LONGEST_WAIT, demand)
 
     def rendered(self, now: float) -> dict[str, Rendered]:
         self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}

@@ -140,7 +140,7 @@ class Observer:
             written=memory.written,
             fence=memory.fence.fenced(clock),
             books_compute=self._books_compute(),
-            demand=None if outline is None else self._demand(key, outline.wanted),
+            demand=None if outline is None else memory.weighed(self._demand(key, outline.wanted), clock),
             scalers=self._scalers(service, deployments),
             settings=self._planning,
         )

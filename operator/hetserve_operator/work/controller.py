@@ -128,6 +128,7 @@ class Controller:
             if isinstance(request, Settled | WriteStatus):
                 self._metrics.observe_costs(key, request.costs)
             if isinstance(request, Settled):
+                memory.keep_load(world.demand if request.interest.growing else None, self._clock())
                 return self._rest(key, request, memory)
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")

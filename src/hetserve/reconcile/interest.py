@@ -24,11 +24,12 @@ def interest_of(decision: PlanDecision, world: World) -> Interest:
     them.
     """
     room = frozenset() if decision.ideal and _all_bound(decision, world) else frozenset(decision.offers)
+    growing = decision.following is not None and decision.following.growing
     if decision.planned.status != "True":
-        return Interest(room)
+        return Interest(room, growing=growing)
     held = {pod.instance_type for pod in world.pods} | set(map(type_of, world.deployments)) | decision.counts.keys()
     quiet = None if decision.following is None else decision.following.quiet
-    return Interest(room, frozenset(filter(None, held)), quiet)
+    return Interest(room, frozenset(filter(None, held)), quiet, growing)
 
 
 def may_use(service: ServiceOutline, found: InstanceType | Broken, *, profiled: bool) -> bool:

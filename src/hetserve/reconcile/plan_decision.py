@@ -33,8 +33,8 @@ class Following:
 
     active, limited: the conditions ScalingActive and ScalingLimited. entry: of status.lastDecisions, for a change.
     decided: that change with all that it stands on. load: queries/s now, None: not known or not fresh. capacity:
-    queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays. turns_in:
-    seconds until it may be another one though nothing else has changed.
+    queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays. growing: it
+    waits for a plan of more instances. turns_in: seconds until it may be another one though nothing else has changed.
     """
 
     active: Finding
@@ -44,6 +44,7 @@ class Following:
     load: QPS | None = None
     capacity: QPS | None = None
     quiet: Quiet | None = None
+    growing: bool = False
     turns_in: Seconds | None = None
 
 

@@ -285,6 +285,7 @@ def _following(case: Case, world: World, facts: scaling.Facts, decided: Decision
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
         quiet=decided.quiet,
+        growing=decided.growing,
         turns_in=None if decided.pending else turns_in(facts),
     )
 

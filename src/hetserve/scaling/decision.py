@@ -84,7 +84,7 @@ class Decision:
     that they are for. plan: of the planner, if it was asked for this. limits: what limited it, the first the most
     important. held: queries/s that `counts` hold if `load` is beyond reach; else None. scarce: a type that has no
     place, to be recorded with the change. pending: a question has no answer yet. quiet: the loads at which it stays as
-    it is; None: not known.
+    it is; None: not known. growing: it waits for a plan of more instances.
     """
 
     action: Action
@@ -99,6 +99,7 @@ class Decision:
     pending: bool = False
     measured: Measured = Measured()
     quiet: Quiet | None = None
+    growing: bool = False
 
     @property
     def changes(self) -> bool:

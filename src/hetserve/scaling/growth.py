@@ -42,7 +42,7 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
     load = _load(look)
     found = _more(look, _in_simulation(look, load, cause.reason), ask)
     if isinstance(found, Pending):
-        return look.waits(f"{cause.words}; a plan for {qps_text(load)}")
+        return look.waits(f"{cause.words}; a plan for {qps_text(load)}", growing=True)
     if isinstance(found, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
     return _step(look, found, load, cause)

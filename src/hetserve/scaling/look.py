@@ -74,9 +74,10 @@ class Look:
             measured=self.measured,
         )
 
-    def waits(self, what: str) -> Decision:
-        """Nothing changes until a planner answers."""
-        return self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
+    def waits(self, what: str, *, growing: bool = False) -> Decision:
+        """Nothing changes until a planner answers. growing: it is asked for more instances."""
+        waits = self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
+        return replace(waits, growing=growing)
 
 
 def look_at(facts: Facts) -> Look:

@@ -14,7 +14,7 @@ from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.planning.work import done
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
-from hetserve_operator.plans.book import Lane, PlanBook
+from hetserve_operator.plans.book import Lane, PlanBook, Ticket
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 
@@ -220,3 +220,41 @@ async def test_a_paused_service_keeps_more_than_its_new_limit() -> None:
     edit(sim, pause="None")
     await sim.converge()
     assert instances(sim) == 2
+
+
+class PlansSlowly(PlansLater):
+    """Each answer takes seven seconds."""
+
+    def __init__(self) -> None:
+        self.planned: tuple[Ticket, float] | None = None
+        super().__init__()
+        self.busy = True
+
+    async def round(self) -> bool:
+        well = await super().round()
+        if self.planned is None:
+            ticket = self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)
+            self.planned = None if ticket is None else (ticket, self.clock + 7)
+        elif self.clock >= self.planned[1]:
+            ticket, self.planned = self.planned[0], None
+            self.book.settle(ticket, done(ticket.work), Lane.QUICK)
+            well = False
+        return well
+
+
+async def test_a_load_that_rises_faster_than_planners_answer_brings_instances() -> None:
+    sim = PlansSlowly()
+    sim.add(*scene())
+    begin: list[float] = []
+
+    def demand(_key: Key, moment: datetime) -> Demand:
+        now = moment.timestamp() // 5 * 5
+        begin[:] = begin or [now + 120]
+        times = [now - 5 * i for i in reversed(range(120))]
+        rates = [QPS(10 + max(0.0, t - begin[0]) * 0.3) for t in times]
+        return Demand(Freshness.FRESH, "", now, tuple(map(RateSample, times, rates)))
+
+    sim.demand = demand
+    for _ in range(330):
+        await sim.round()
+    assert instances(sim) >= 7, "the load is 70 queries/s by now"
