@@ -15,6 +15,8 @@ from hetserve.profiles.sharing import WHOLE
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
+_MOST_LOAD = 1e9
+"""Queries/s, as of spec.load.expectedQPS."""
 MOST_SIZES: Final = 1000
 """Batch sizes of a mix that a record can hold."""
 
@@ -95,15 +97,25 @@ def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
 
 
 def handmade_record(
-    counts: Counts, cost: MicroDollarsPerHour, inputs: str, gpus: RecordedGpus, *, planner: str, verdict: str
+    counts: Counts,
+    cost: MicroDollarsPerHour,
+    inputs: str,
+    gpus: RecordedGpus,
+    *,
+    qps: float,
+    planner: str,
+    verdict: str,
 ) -> PlanRecord:
-    """Record of counts that no planner proposed as they are: what limits leave of a plan. Arguments as above."""
+    """Record of counts that no planner proposed as they are: what limits leave of a plan. Arguments as above.
+
+    qps: queries/s that they hold at least.
+    """
     held = tuple((name, n) for name, n in counts if n > 0)
     raw: Json = {
         "counts": [gpus.entry(name, n) for name, n in held],
         "summary": summary(held)[:_SHORT],
         "hourlyCost": format_money(cost),
-        "qps": "0.0",
+        "qps": f"{qps:.1f}",
         "planner": planner,
         "verdict": verdict[:_LONG],
         "inputs": inputs,
@@ -172,7 +184,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    if load is not None and not (math.isfinite(load) and load >= 0):
+    if load is not None and not 0 <= load <= _MOST_LOAD:
         return None
     if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
         return None

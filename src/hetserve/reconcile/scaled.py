@@ -200,13 +200,20 @@ def _record(case: Case, decided: Decision) -> PlanRecord:
     plan, counts = decided.plan, decided.counts or ()
     if plan is not None and {n: c for n, c in plan.counts if c} == {n: c for n, c in counts if c}:
         return record_of(case, plan)
-    return _handmade(case, counts, decided.words, plan)
+    return _handmade(case, counts, decided.words, plan, _least_held(decided))
 
 
-def _handmade(case: Case, counts: Counts, words: str, plan: Plan | None) -> PlanRecord:
+def _least_held(decided: Decision) -> float:
+    """Queries/s that counts hold at least which no planner tried: more than what held so much, or enough for a load."""
+    if decided.action is Action.SCALE_UP:
+        return decided.measured.capacity or 0.0
+    return decided.load or 0.0 if decided.action is Action.SCALE_DOWN else 0.0
+
+
+def _handmade(case: Case, counts: Counts, words: str, plan: Plan | None, qps: float) -> PlanRecord:
     by = case.problem.planned_by if plan is None else plan.planner
     gpus = recorded_gpus(counts, case.offers.usable, case.recorded)
-    return handmade_record(counts, _cost(case, counts), case.digest, gpus, planner=by, verdict=words)
+    return handmade_record(counts, _cost(case, counts), case.digest, gpus, qps=qps, planner=by, verdict=words)
 
 
 def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
@@ -217,9 +224,8 @@ def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
     counts = tuple((name, n) for name, n in in_force.counts if name in known)
     if len(counts) < len(in_force.counts):
         return in_force
-    kept = _handmade(case, counts, in_force.verdict, None)
-    raw = {**kept.raw, "qps": in_force.qps, "planner": in_force.raw["planner"]}
-    return with_load(replace(kept, raw=raw, qps=in_force.qps), in_force.load)
+    kept = _handmade(case, counts, in_force.verdict, None, float(in_force.qps))
+    return with_load(replace(kept, raw={**kept.raw, "planner": in_force.raw["planner"]}), in_force.load)
 
 
 def _held(case: Case, record: PlanRecord) -> PlanDecision:

@@ -258,3 +258,14 @@ async def test_a_load_that_rises_faster_than_planners_answer_brings_instances() 
     for _ in range(330):
         await sim.round()
     assert instances(sim) >= 7, "the load is 70 queries/s by now"
+
+
+async def test_a_plan_that_step_policies_cut_says_what_it_holds_at_least() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene({"scaleUp": {"lookAhead": "None", "policies": [{"type": "Instances", "value": 1, "period": "1h"}]}}))
+    sim.demand = swinging(30, 0.0)
+    await sim.converge()
+    sim.demand = swinging(60, 0.0)
+    await sim.converge()
+    assert instances(sim) == 5
+    assert float(sim.service()["status"]["plan"]["qps"]) == 40, "what the four of before hold"
