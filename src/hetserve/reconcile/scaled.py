@@ -34,7 +34,6 @@ _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
 _PART: Final = re.compile(r"(\d+)x(.+)")
 _MOST_WORDS: Final = 1024
 _TOLD: Final = 2048
-_SAME_MODEL: Final = "model"
 _LIMITS: Final = {
     ScalingReason.STEP_POLICY: Reason.STEP_POLICY_LIMITS,
     ScalingReason.AT_MINIMUM: Reason.MIN_INSTANCES_REACHED,

@@ -9,8 +9,9 @@ from typing import Final
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.plan_record import PlanRecord
+from hetserve.scaling.mix import BETTER
 
-SWITCH_GAIN: Final = Decimal("0.05")
+SWITCH_GAIN: Final = Decimal(str(BETTER))
 """Relative gain that justifies replacing a running plan."""
 
 

@@ -51,7 +51,6 @@ class ScalingReason(StrEnum):
     AT_MAXIMUM = "AtMaximum"
     BEYOND_REACH = "BeyondReach"
     BEYOND_BUDGET = "BeyondBudget"
-    SLO_WAS_MISSED = "SLOWasMissed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +108,3 @@ class Decision:
     def within_reach(self) -> bool:
         """Whether budget, limits and the cluster allow what the load needs."""
         return self.held is None
-
-    @property
-    def why_not_runner_up(self) -> str:
-        """The second best plan and why it is not chosen; empty if there is none."""
-        return "" if self.plan is None else self.plan.why_not_runner_up
