@@ -76,6 +76,11 @@ def _run_state(pid: int) -> str:
         return asked.stdout.strip()[:1]
 
 
+def _has_other_threads(fields: list[str]) -> bool:
+    """Whether threads outlive the first one, as for a moment after SIGKILL: until they end, sockets stay open."""
+    return int(fields[17]) > 1
+
+
 def start_mark(pid: int) -> str | None:
     """Start of the process as text unique across reboots."""
     if not PROC.joinpath("self", "stat").exists():  # no Linux: ask ps
@@ -89,7 +94,7 @@ def start_mark(pid: int) -> str | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = _fields(stat)
-    if fields[0] in "ZX":
+    if fields[0] in "ZX" and not _has_other_threads(fields):
         return None
     boot = PROC.joinpath("sys", "kernel", "random", "boot_id").read_text().strip()
     return f"{boot}/{fields[19]}"

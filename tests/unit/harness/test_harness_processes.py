@@ -80,6 +80,25 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path
     assert not record.alive()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
+def test_a_process_whose_first_thread_ended_lives_while_others_do(tmp_path: Path) -> None:
+    program = (
+        "import ctypes, os, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "ctypes.CDLL(None).syscall(60 if os.uname().machine == 'x86_64' else 93, 0)  # ends this thread alone"
+    )
+    record = spawn("first-thread-ended", [sys.executable, "-c", program], tmp_path / "logs" / "first.log")
+
+    def first_thread_ended() -> bool:
+        return Path(f"/proc/{record.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+    while not first_thread_ended():
+        assert record.alive()
+    assert record.alive()
+    end([record], grace=0)
+    assert not record.alive()
+
+
 def test_a_pid_that_now_belongs_to_somebody_else_is_left_alone(bystander: subprocess.Popen[bytes]) -> None:
     stale = ProcessRecord("ours", bystander.pid, "before the reboot")
     assert not stale.alive()
