@@ -41,7 +41,7 @@ $(PROJECT): pyproject.toml $(REQUIREMENTS)
 .PHONY: lock
 lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes \
-		--no-header --no-emit-index-url --no-annotate --output-file requirements.lock
+		--no-header --no-emit-index-url --annotation-style line --output-file requirements.lock
 
 .PHONY: tools
 tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once)
