@@ -29,8 +29,8 @@ class Engine:
     ) -> None:
         """Builds an image. Raises EngineError with the command that failed.
 
-        arguments: of the build (`--build-arg`). options: more of the engine's flags, the same for all three. epoch:
-        seconds since 1970 that podman and buildah give the image and its files, so that equal builds have equal digests.
+        arguments: of the build (`--build-arg`). options: more of the engine's flags. epoch: seconds since
+        1970 that podman and buildah give the image and its files, so that equal builds have equal digests.
         """
         command = [self.name, "build", "--file", str(file), "--tag", tag, *options]
         if epoch is not None and self.name != "docker":

@@ -1,7 +1,7 @@
 """Fills the virtual environment of a component's image. Runs in the build stage: the standard library only.
 
-`python -m images.environment STEP COMPONENT FOLDER`: `requirements` installs what is locked, `own` adds hetserve's wheel
-and all that is compiled of it. The same inputs make the same files: no time of the build, no order of a disk.
+`python -m images.environment STEP COMPONENT FOLDER`: `requirements` installs what is locked, `own` adds hetserve's
+wheel and all that is compiled of it. The same inputs make the same files: no time of the build, no order of a disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_wheel(into: Path) -> None:
         builder = Path(folder) / "builder"
         venv.create(builder, symlinks=True)
         _install(of_the_build(), builder)
-        command = [builder / "bin" / "python", "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)]
+        command = [str(builder / "bin" / "python"), "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)]
         subprocess.run(command, cwd=ROOT, check=True)
 
 
@@ -90,8 +90,8 @@ def site_packages(environment: Path) -> Path:
 def trim(site: Path, machine: str) -> None:
     """Removes what no component can import: tests, the generated API of Kubernetes, solvers of other platforms.
 
-    site: the folder of distributions. machine: that of the image, as `uname -m` says it. The components speak plain JSON
-    with the API server: of its client they use the connection and its configuration.
+    site: the folder of distributions. machine: that of the image, as `uname -m` says it. The components speak plain
+    JSON with the API server: of its client they use the connection and its configuration.
     """
     for package in _WITHOUT_TESTS:
         for tests in sorted((site / package).rglob("tests")):

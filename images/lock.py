@@ -15,7 +15,9 @@ OF_COMPONENTS: Final = {
     "extender": ("extender",),
     "cli": ("cluster", "planning"),
 }
-"""Extras of the distribution that a component's image holds. `hetserve queue release` needs what `cluster` brings."""
+"""Extras of the distribution that a component's image holds."""
+PYTHON: Final = "3.11"
+"""That of the base images, and of the tests."""
 
 _PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)==", re.ASCII)
 _NAME: Final = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)(\[(?P<extras>[\w, -]+)\])?", re.ASCII)

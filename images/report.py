@@ -79,7 +79,13 @@ def bill_of_materials(component: str, image: Image) -> dict[str, Any]:
 def _component(package: Package) -> dict[str, Any]:
     space = {"pypi": f"pkg:pypi/{normalized(package.name)}", "deb": f"pkg:deb/debian/{package.name}"}[package.kind]
     url = f"{space}@{quote(package.version, safe='.-_~')}"
-    made: dict[str, Any] = {"type": "library", "bom-ref": url, "name": package.name, "version": package.version, "purl": url}
+    made: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": url,
+        "name": package.name,
+        "version": package.version,
+        "purl": url,
+    }
     if package.licence:
         made["licenses"] = [{"license": {"name": package.licence}}]
     return made

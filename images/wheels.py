@@ -12,10 +12,8 @@ from typing import Final
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
-from images.lock import OF_COMPONENTS, ROOT, Pin, of_component, of_the_build
+from images.lock import OF_COMPONENTS, PYTHON, ROOT, Pin, of_component, of_the_build
 
-PYTHON: Final = "3.11"
-"""That of the base images."""
 _NEWEST_GLIBC: Final = 36
 """Minor version of Debian 12's: wheels for it or an older one run."""
 
@@ -24,8 +22,13 @@ def for_image(pins: Iterable[Pin], machine: str) -> list[Pin]:
     """The pins that an image for Linux installs, by their markers. machine: as `uname -m` says it."""
     environment = {
         **{name: str(value) for name, value in default_environment().items()},
-        **{"python_version": PYTHON, "python_full_version": f"{PYTHON}.0", "sys_platform": "linux", "os_name": "posix"},
-        **{"platform_system": "Linux", "platform_machine": machine, "platform_python_implementation": "CPython"},
+        "python_version": PYTHON,
+        "python_full_version": f"{PYTHON}.0",
+        "sys_platform": "linux",
+        "os_name": "posix",
+        "platform_system": "Linux",
+        "platform_machine": machine,
+        "platform_python_implementation": "CPython",
     }
 
     def applies(pin: Pin) -> bool:
@@ -50,6 +53,12 @@ def fetch(machine: str, into: Path = ROOT / "build" / "wheels") -> None:
     platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(5, _NEWEST_GLIBC + 1)]
     platforms += [f"--platform=manylinux{name}_{machine}" for name in ("1", "2010", "2014")]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--require-hashes", f"--python-version={PYTHON}", "--implementation=cp", *platforms]
+    command += [
+        "--only-binary=:all:",
+        "--require-hashes",
+        f"--python-version={PYTHON}",
+        "--implementation=cp",
+        *platforms,
+    ]
     subprocess.run([*command, f"--requirement={listed}", f"--dest={into}"], check=True)
     done.write_text(digest, encoding="utf-8")

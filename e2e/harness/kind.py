@@ -1,7 +1,7 @@
 """A kind cluster of real containers with the shipped images: `python -m harness.kind up`, or `down`.
 
-    KINDLAB_CACHE    folder of all that the lab builds; default: ~/.cache/kindlab
-    KINDLAB_CLUSTER  name of the cluster; default: kindlab
+KINDLAB_CACHE    folder of all that the lab builds; default: ~/.cache/kindlab
+KINDLAB_CLUSTER  name of the cluster; default: kindlab
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from images import build
+from images.engines import Engine, EngineError, choose
+from images.lock import OF_COMPONENTS
 
 from harness.components import CHART, RELEASE, ROOT
 from harness.kube import Kube, Manifest
@@ -24,9 +27,6 @@ from harness.pins import HELM
 from harness.tools import provide
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
-from images import build
-from images.engines import Engine, EngineError, choose
-from images.lock import OF_COMPONENTS
 
 LAB: Final = ROOT / "e2e" / "kind" / "lab" / "kindlab.sh"
 NAME: Final = os.environ.get("KINDLAB_CLUSTER", "kindlab")
@@ -86,14 +86,14 @@ class KindCluster:
             self.helm("uninstall", RELEASE, "--wait", "--timeout", HELM_TIMEOUT)
 
     def add_nodes(self, *groups: NodeGroup) -> None:
-        """Adds simulated nodes, tainted for all that does not ask for them, and waits until they are Ready."""
+        """Adds simulated nodes and waits until they are Ready."""
         manifests = [manifest for group in groups for manifest in group.manifests()]
         self.kube.apply_all(manifests)
         names = {manifest["metadata"]["name"] for manifest in manifests}
 
         def ready() -> bool | Unmet:
-            waiting = {node["metadata"]["name"] for node in self.kube.list("nodes") if not is_true(node, "Ready")} & names
-            return not waiting or Unmet(sorted(waiting))
+            found = {node["metadata"]["name"] for node in self.kube.list("nodes") if is_true(node, "Ready")}
+            return names <= found or Unmet(sorted(names - found))
 
         wait_until(ready, 60, f"{len(names)} simulated nodes to be Ready")
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
 import numba.np.linalg
@@ -88,34 +88,35 @@ def _compile(function: F, *, counted: bool, **more: bool) -> F:
     options: dict[str, Any] = {"nogil": True, "_nrt": counted, **more}
     compiled: Any = numba.njit(**options)(function)
     with suppress(RuntimeError):  # no folder to cache in
-        compiled._cache = _Cache(function)
+        cache: Callable[[object], object] = _Cache
+        compiled._cache = cache(function)
     return cast("F", compiled)
 
 
-class _CompiledAhead(UserProvidedCacheLocator):  # type: ignore[misc]
+class _CompiledAhead(UserProvidedCacheLocator):
     """The folder of NUMBA_CACHE_DIR where nobody may write to it, as in an image."""
 
     def ensure_cache_path(self) -> None:
-        if not Path(self.get_cache_path()).is_dir():
-            raise FileNotFoundError(self.get_cache_path())
+        if not Path(self._cache_path).is_dir():
+            raise FileNotFoundError(self._cache_path)
 
 
-class _CacheFolders(CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes: ClassVar = [
+class _CacheFolders(CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012  numba's form
         UserProvidedCacheLocator,
         _CompiledAhead,
         *(each for each in CompileResultCacheImpl._locator_classes if each is not UserProvidedCacheLocator),
     ]
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _Cache(FunctionCache):
     """numba's, which also reads where it cannot write: what is not there is compiled by each process."""
 
     _impl_class = _CacheFolders
 
     def save_overload(self, sig: object, data: object) -> None:
         try:
-            super().save_overload(sig, data)
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
             if error.errno not in {errno.EROFS, errno.EACCES, errno.EPERM}:
                 raise

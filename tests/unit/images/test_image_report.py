@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from images.archive import Image, Layer, Package, read
 from images.report import GOALS, base_of, bill_of_materials, misses, packages, size
 
-STATUS = "Package: libc6\nStatus: install ok installed\nVersion: 2.36\n\nPackage: gone\nStatus: deinstall ok\nVersion: 1\n"
+INSTALLED = "Package: libc6\nStatus: install ok installed\nVersion: 2.36\n"
+STATUS = INSTALLED + "\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
 METADATA = "Metadata-Version: 2.4\nName: Some.Name\nVersion: 1.0+local\nLicense-Expression: MIT\n\nName: of the text\n"
 SITE = "opt/hetserve/lib/python3.11/site-packages"
 
@@ -34,10 +34,10 @@ def archive(path: Path, *layers: dict[str, str], user: str = "65532:65532") -> P
     contents = [packed(files) for files in layers]
     digests = [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in contents]
     configuration = json.dumps({"config": {"User": user}, "rootfs": {"diff_ids": digests}})
-    named = {f"{number}.tar": content for number, content in enumerate(contents)}
+    named: dict[str, bytes | str] = {f"{number}.tar": content for number, content in enumerate(contents)}
     described = [{"Config": "abc.json", "RepoTags": ["localhost/hetserve/extender:1"], "Layers": list(named)}]
     with tarfile.open(path, "w") as file:
-        for name, content in {**named, "abc.json": configuration, "manifest.json": json.dumps(described)}.items():
+        for name, content in (named | {"abc.json": configuration, "manifest.json": json.dumps(described)}).items():
             raw = content if isinstance(content, bytes) else content.encode()
             member = tarfile.TarInfo(name)
             member.size = len(raw)

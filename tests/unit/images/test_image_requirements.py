@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from images.lock import OF_COMPONENTS, ROOT, Pin, brings_planning, closure, of_component, of_the_build, pins, wanted
 from images.wheels import for_image
 
@@ -104,7 +103,7 @@ def test_what_is_unknown_is_named_with_what_there_is() -> None:
         of_component("router")
     with pytest.raises(ValueError, match="the project has no extra 'c'; there are: a, b"):
         wanted(PROJECT, ["c"])
-    with pytest.raises(ValueError, match="requirements.lock has no missing: run make lock"):
+    with pytest.raises(ValueError, match=r"requirements\.lock has no missing: run make lock"):
         closure(pins(LOCK), ["missing"])
 
 
