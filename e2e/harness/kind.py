@@ -82,7 +82,7 @@ class KindCluster:
 
     def uninstall(self) -> None:
         """`helm uninstall --wait`, if hetserve is installed."""
-        if any(each["name"] == RELEASE for each in json.loads(self.helm("list", "--all", "--output", "json"))):
+        if any(each["name"] == RELEASE for each in json.loads(self.helm("list", "--output", "json"))):
             self.helm("uninstall", RELEASE, "--wait", "--timeout", HELM_TIMEOUT)
 
     def add_nodes(self, *groups: NodeGroup) -> None:
