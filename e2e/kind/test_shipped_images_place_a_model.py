@@ -82,5 +82,6 @@ def test_a_service_is_planned_and_its_pods_are_bound_to_simulated_gpus(kind: Kin
         )
     finally:
         kind.kube.delete("inferenceservices", "rm", tenant)
+        wait_until(lambda: not kind.pods(tenant), 60, "the pods to be gone while their nodes are there")
         kind.kube.delete("instancetypes", "fake-t4")
         kind.remove_nodes(FAKE)
