@@ -168,6 +168,14 @@ SCALING: Final = (
         "test_a_mix_that_is_not_fresh_changes_nothing",
     ),
     Mutant(
+        "scaling: a plan for another mix does not explain itself",
+        "hetserve.reconcile.mixed",
+        "choose_mixed",
+        Replace("replace(recorded_as(case, record), explained=explained)", "recorded_as(case, record)"),
+        MIXES,
+        "test_a_plan_for_another_mix_explains_itself_and_replays",
+    ),
+    Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.book",
         "_Page._latest",

@@ -76,7 +76,7 @@ def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:
         return None
     if recorded is not None and nonzero(record.counts) == recorded.nonzero:
         return None
-    entry = None if decision.following is None else decision.following.entry
+    entry = None if decision.explained is None else decision.explained.entry
     load = {} if record.load is None else {"load": record.raw["load"]}
     return {
         "summary": record.raw["summary"],

@@ -12,29 +12,40 @@ from dataclasses import replace
 from hetserve.demand.observed import Demand
 from hetserve.planning.registry import has_judge
 from hetserve.reconcile.case import Case, is_right, pending, record_of, recorded_as
+from hetserve.reconcile.changes import entry_of
 from hetserve.reconcile.choosing import choose
-from hetserve.reconcile.plan_decision import PlanDecision
+from hetserve.reconcile.plan_decision import Explained, PlanDecision
 from hetserve.reconcile.plan_record import MOST_SIZES, PlanRecord, with_mix
 from hetserve.reconcile.planner import Planner, fits
-from hetserve.reconcile.scaled import asking
-from hetserve.scaling.mix import coarse, follow_mix
+from hetserve.reconcile.scaled import decided_for
+from hetserve.reconcile.world import World
+from hetserve.scaling import Facts, InForce, ScalingRules
+from hetserve.scaling.mix import coarse
 
 
-def choose_mixed(case: Case, demand: Demand | None, planner: Planner) -> PlanDecision:
+def choose_mixed(case: Case, world: World, planner: Planner) -> PlanDecision:
     """The plan in force; of MaxThroughput one for the mix as measured, if it holds more by enough under that.
 
-    demand: as of World. Only planners that try what they claim are asked: the bounds of others do not compare.
+    Only planners that try what they claim are asked: the bounds of others do not compare.
     """
-    standing = _standing(case)
+    standing, demand = _standing(case), world.demand
     if standing is None or demand is None or demand.mix is None or len(demand.mix.batches) > MOST_SIZES:
         return _labelled(case, choose(case, planner))
-    decided = follow_mix(case.problem, standing.counts, demand, asking(case, planner, first=False))
+    decided, on_record = decided_for(case, _facts(case, world, demand, standing), planner)
     if decided.pending:
         return pending(case, standing)
     if decided.plan is None:
         return _labelled(case, choose(case, planner))
     plan = replace(decided.plan, verdict=f"{decided.words}; {decided.plan.verdict or decided.plan.message}")
-    return recorded_as(case, with_mix(record_of(case, plan), coarse(demand.mix)))
+    record = with_mix(record_of(case, plan), coarse(demand.mix))
+    explained = Explained(entry_of(decided, standing, record, world.now), on_record)
+    return replace(recorded_as(case, record), explained=explained)
+
+
+def _facts(case: Case, world: World, demand: Demand, standing: PlanRecord) -> Facts:
+    """What the mix is followed by: neither a load nor what runs counts."""
+    in_force = InForce(standing.counts)
+    return Facts(world.now.timestamp(), ScalingRules(), demand, case.problem, case.declared, in_force)
 
 
 def _standing(case: Case) -> PlanRecord | None:

@@ -6,34 +6,31 @@ load makes another plan. What the policy reads besides is in the world: samples,
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from hetserve import scaling
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, format_money
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.work import Work
 from hetserve.reconcile.bookings import recorded_gpus
 from hetserve.reconcile.case import Case, is_right, record_of, recorded_as, unbooked, unplanned
+from hetserve.reconcile.changes import entry_of, recorded_changes
 from hetserve.reconcile.observed import PodFact
-from hetserve.reconcile.plan_decision import Finding, Following, PlanDecision, read_status
-from hetserve.reconcile.plan_record import Json, PlanRecord, handmade_record, summary, with_load
+from hetserve.reconcile.plan_decision import Explained, Finding, Following, PlanDecision, read_status
+from hetserve.reconcile.plan_record import PlanRecord, handmade_record, with_load
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
-from hetserve.reconcile.world import RawObject, World
+from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
-_PART: Final = re.compile(r"(\d+)x(.+)")
-_MOST_WORDS: Final = 1024
-_TOLD: Final = 2048
 _LIMITS: Final = {
     ScalingReason.STEP_POLICY: Reason.STEP_POLICY_LIMITS,
     ScalingReason.AT_MINIMUM: Reason.MIN_INSTANCES_REACHED,
@@ -53,16 +50,16 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
     facts = facts_of(case, world, in_force)
-    decided, on_record = _decided(case, facts, planner)
+    decided, on_record = decided_for(case, facts, planner)
     following = _following(case, world, facts, decided)
     if decided.counts is None:
         none = _without_plan(case, decided)
         planned = _steady(none.planned, case, world, ConditionType.PLANNED)
         return replace(none, planned=planned, following=following)
     if decided.changes:
-        record = _record(case, decided)
-        made = recorded_as(case, with_load(record, decided.load))
-        following = replace(following, entry=_entry(case, world, decided, record), decided=on_record)
+        record = with_load(_record(case, decided), decided.load)
+        explained = Explained(entry_of(decided, case.recorded, record, world.now), on_record)
+        made = replace(recorded_as(case, record), explained=explained)
     else:
         assert in_force is not None  # noqa: S101  the policy holds only what is in force
         made = _held(case, _kept(case, in_force))
@@ -78,7 +75,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     return replace(made, planned=planned, feasible=feasible, following=following)
 
 
-def _decided(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
+def decided_for(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
     """The policy's decision, and its record; advice, which is given anew at each look, has none."""
     ask = asking(case, planner, first=facts.in_force is None)
     if case.service.spec.mode == "Advise":
@@ -113,36 +110,6 @@ def facts_of(case: Case, world: World, in_force: PlanRecord | None) -> scaling.F
         bound=_counted(world, lambda pod: pod.node is not None),
         waiting=_waiting(world),
     )
-
-
-def recorded_changes(raw: RawObject) -> Iterator[scaling.Change]:
-    """The decisions in a service's status, as far as they can be read."""
-    for entry in read_status(raw).get("lastDecisions") or ():
-        change = _change(entry) if isinstance(entry, Mapping) else None
-        if change is not None:
-            yield change
-
-
-def _change(entry: Mapping[str, Any]) -> scaling.Change | None:
-    try:
-        at = datetime.strptime(str(entry["time"]), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
-        action, reason = Action(str(entry["action"])), ScalingReason(str(entry["reason"]))
-        before, after = (_counts(str(entry.get(key) or "none")) for key in ("from", "to"))
-        load = None if entry.get("load") is None else QPS(float(entry["load"]))
-    except (KeyError, ValueError):
-        return None
-    scarce = entry.get("instanceType")
-    return scaling.Change(at, action, reason, before, after, load, None if scarce is None else str(scarce))
-
-
-def _counts(text: str) -> Counts:
-    """Counts from their summary. Raises ValueError for another text."""
-    if text == "none":
-        return ()
-    parts = [_PART.fullmatch(part) for part in text.split("+")]
-    if not all(parts):
-        raise ValueError(f"{text!r} are no counts")
-    return tuple((part[2], int(part[1])) for part in parts if part is not None)
 
 
 def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
@@ -316,21 +283,3 @@ def _limited(decided: Decision) -> Finding:
         if limit.reason in _LIMITS:
             return Finding("True", _LIMITS[limit.reason], limit.words)
     return Finding("False", Reason.NOT_LIMITED, "the instances are as the load asks for")
-
-
-def _entry(case: Case, world: World, decided: Decision, record: PlanRecord) -> Json:
-    """Of status.lastDecisions."""
-    before = "none" if case.recorded is None else summary(case.recorded.counts)
-    load = {} if decided.load is None else {"load": f"{decided.load:.6g}"}
-    scarce = {} if decided.scarce is None else {"instanceType": decided.scarce}
-    return {
-        "time": world.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "action": str(decided.action),
-        "reason": str(decided.reason),
-        "from": before[:_TOLD],
-        "to": str(record.raw["summary"]),
-        **load,
-        "hourlyCost": format_money(record.cost),
-        "message": decided.words[:_MOST_WORDS],
-        **scarce,
-    }

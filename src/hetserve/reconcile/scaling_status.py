@@ -131,5 +131,5 @@ def _is_recent(before: Mapping[str, Any], at: float) -> bool:
 def decisions_status(stored: object, decision: PlanDecision) -> list[Any] | None:
     """status.lastDecisions, the newest first; an entry goes with the plan that it records."""
     known = list(stored) if isinstance(stored, list) else []
-    entry = None if decision.following is None or not decision.fresh else decision.following.entry
+    entry = None if decision.explained is None or not decision.fresh else decision.explained.entry
     return ([] if entry is None else [entry]) + known[: MOST_DECISIONS - (entry is not None)] or None

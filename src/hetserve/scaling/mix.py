@@ -11,14 +11,14 @@ from typing import Final
 
 from hetserve.base.units import Seconds
 from hetserve.demand.mix import BatchMix
-from hetserve.demand.observed import Demand, Freshness
+from hetserve.demand.observed import Freshness
 from hetserve.planning.formatting import qps_text, share_text
-from hetserve.planning.plan import Counts, Plan, summary
-from hetserve.planning.problem import Problem
+from hetserve.planning.plan import Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.capacity import capacity
 from hetserve.scaling.counts import in_order, is_same
 from hetserve.scaling.decision import Action, Decision, ScalingReason
+from hetserve.scaling.facts import Facts
 from hetserve.scaling.found import plan_words
 from hetserve.scaling.questions import Ask, Pending, Unanswered
 
@@ -42,12 +42,14 @@ def coarse(mix: BatchMix) -> BatchMix:
     return BatchMix.of((batch, _RATIO**step) for batch, step in steps)
 
 
-def follow_mix(problem: Problem, counts: Counts, demand: Demand, ask: Ask) -> Decision:
-    """The decision for a MaxThroughput service. problem: with the mix that the plan in force is for. counts: in force.
+def follow_mix(facts: Facts, ask: Ask) -> Decision:
+    """The decision for a MaxThroughput service. facts: the problem has the mix that the plan in force is for.
 
     Instances move only if another plan holds more by `BETTER` under the mix as measured.
     """
-    held = in_order(counts, problem)
+    assert facts.in_force is not None  # noqa: S101  the caller has checked
+    problem, demand = facts.problem, facts.demand
+    held = in_order(facts.in_force.counts, problem)
 
     def hold(reason: ScalingReason, words: str, *, pending: bool = False) -> Decision:
         return Decision(Action.HOLD, reason, words, held, pending=pending)

@@ -1,7 +1,8 @@
 """Decides how a service follows its load: which counts are in force from now on, and why.
 
 In this order: limits that are not kept, metrics that cannot be acted on, too few instances, too many, a mix that pays.
-Nothing is remembered between decisions: history is in the samples and in the recorded changes.
+Nothing is remembered between decisions: history is in the samples and in the recorded changes. What uses its budget
+whatever the load follows the mix of batch sizes instead.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from hetserve.scaling.first import first_plan
 from hetserve.scaling.growth import scale_up
 from hetserve.scaling.limits import mend
 from hetserve.scaling.look import Look, look_at
+from hetserve.scaling.mix import follow_mix
 from hetserve.scaling.questions import Ask, Pending, Unanswered
 from hetserve.scaling.replacement import replace_where_it_pays
 from hetserve.scaling.shrinking import quiet_loads, scale_down
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:
-    """The decision for a MinCost service. ask: planners, which may answer later; then nothing changes until they do.
+    """The decision for a service. ask: planners, which may answer later; then nothing changes until they do.
 
     Pure: equal facts and answers give equal decisions.
     """
     if facts.in_force is None:
         return first_plan(facts, ask)
+    if facts.problem.objective == "MaxThroughput":
+        return follow_mix(facts, ask)
     look = look_at(facts)
     mended = mend(look, ask)
     if mended is not None and (mended.changes or mended.pending):
