@@ -176,6 +176,22 @@ SCALING: Final = (
         "test_a_plan_for_another_mix_explains_itself_and_replays",
     ),
     Mutant(
+        "scaling: a load that is not carried waits behind first plans",
+        "hetserve_operator.plans.book",
+        "_rank",
+        never("question.short"),
+        "tests/unit/operator/test_plan_book.py",
+        "test_a_service_whose_load_exceeds_what_it_holds_goes_before_first_plans_and_checks",
+    ),
+    Mutant(
+        "scaling: loads that rise hold up first plans for ever",
+        "hetserve_operator.plans.book",
+        "PlanBook._next",
+        Replace("self._taken[lane] % FAIR == 0", "False"),
+        "tests/unit/operator/test_plan_book.py",
+        "test_neither_a_check_nor_a_first_plan_waits_for_ever_behind_loads_that_rise",
+    ),
+    Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.book",
         "_Page._latest",

@@ -18,7 +18,7 @@ class PlanQuestion:
     declared: the same without facts of the cluster. needed: the service has no plan to follow until the answer; else it
     checks for a better one. exact: a plan made for other facts of the cluster is no answer. counts: asks what these
     do. untried: nothing runs yet, so an untried plan is an answer if the tried one takes long. kind: of the work; only
-    a decision may be answered by a plan made for other facts.
+    a decision may be answered by a plan made for other facts. short: the plan in force holds less than is asked for.
     """
 
     problem: Problem
@@ -28,6 +28,7 @@ class PlanQuestion:
     counts: Counts | None = None
     untried: bool = False
     kind: WorkKind = "Decision"
+    short: bool = False
 
     @property
     def work(self) -> Work:

@@ -27,6 +27,7 @@ from hetserve.reconcile.plan_record import PlanRecord, handmade_record, with_loa
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
+from hetserve.scaling.growth import is_short
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 
@@ -77,7 +78,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
 
 def decided_for(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
     """The policy's decision, and its record; advice, which is given anew at each look, has none."""
-    ask = asking(case, planner, first=facts.in_force is None)
+    ask = asking(case, planner, facts)
     if case.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
     meta = case.service.metadata
@@ -133,14 +134,17 @@ def _only_same_model(refusal: str) -> bool:
     return "same model" in refusal and "free" not in refusal
 
 
-def asking(case: Case, planner: Planner, *, first: bool) -> scaling.Ask:
+def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
     """The planner, as the policy asks it."""
+    first = facts.in_force is None
     untried = first and not case.runs
 
     def ask(work: Work) -> scaling.Answer:
         quick = untried and work.kind == "Decision"
         question = PlanQuestion(work.problem, case.declared, first, True, work.counts, quick, work.kind)
         answer = planner(question)
+        if isinstance(answer, PlanPending) and _is_short(case, facts):
+            answer = planner(replace(question, short=True))
         if isinstance(answer, PlanPending):
             return scaling.Pending()
         if isinstance(answer, PlannerTimedOut):
@@ -148,6 +152,12 @@ def asking(case: Case, planner: Planner, *, first: bool) -> scaling.Ask:
         return answer
 
     return ask
+
+
+def _is_short(case: Case, facts: scaling.Facts) -> bool:
+    """Whether a plan in force that follows the load holds too little of it."""
+    record, follows = case.recorded, case.service.spec.scaling is not None
+    return follows and facts.in_force is not None and record is not None and is_short(facts, QPS(float(record.qps)))
 
 
 def _without_plan(case: Case, decided: Decision) -> PlanDecision:

@@ -13,6 +13,7 @@ from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
+from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 
@@ -120,6 +121,21 @@ async def test_a_service_that_grows_is_ready_while_what_serves_carries_the_load(
     sim.demand = steady(41)
     await sim.look_all()
     assert not is_true(sim, "Ready")
+
+
+@pytest.mark.parametrize(("qps", "short"), [(60, True), (10, False)])
+async def test_what_a_service_asks_is_urgent_if_its_load_exceeds_what_it_holds(
+    sim: SimulatedOperator, qps: float, short: bool
+) -> None:
+    await sim.converge()
+    book = PlanBook(lambda: 0.0, lambda _: None)
+    sim.restart(book)
+    sim.demand = steady(qps)
+    await sim.observer.relist()
+    await sim.look(Key("default", "rm2"))
+    ticket = book.take(Lane.QUICK)
+    assert ticket is not None
+    assert (ticket.question.short, ticket.question.needed) == (short, False)
 
 
 async def test_ten_percent_of_noise_writes_nothing(sim: SimulatedOperator) -> None:
