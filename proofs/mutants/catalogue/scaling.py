@@ -192,6 +192,14 @@ SCALING: Final = (
         "test_neither_a_check_nor_a_first_plan_waits_for_ever_behind_loads_that_rise",
     ),
     Mutant(
+        "scaling: advice is given anew at each look",
+        "hetserve.reconcile.advice",
+        "stored_advice",
+        always("not isinstance(told, Mapping)"),
+        "tests/unit/operator/test_operator_scales.py",
+        "test_advice_swings_with_the_load_no_more_than_a_plan_does",
+    ),
+    Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.book",
         "_Page._latest",

@@ -11,11 +11,11 @@ from hetserve import scaling
 from hetserve.base.units import QPS, format_money
 from hetserve.planning.plan import Counts
 from hetserve.reconcile.plan_decision import read_status
-from hetserve.reconcile.plan_record import Json, PlanRecord, summary
+from hetserve.reconcile.plan_record import MOST_LOAD, Json, PlanRecord, summary
 from hetserve.scaling import Action, Decision, ScalingReason
 
 _AT: Final = "%Y-%m-%dT%H:%M:%SZ"
-_PART: Final = re.compile(r"(\d+)x(.+)")
+_PART: Final = re.compile(r"([0-9]{1,6})x(.+)")
 _MOST_WORDS: Final = 1024
 _TOLD: Final = 2048
 
@@ -49,15 +49,15 @@ def _change(entry: Mapping[str, Any]) -> scaling.Change | None:
     try:
         at = datetime.strptime(str(entry["time"]), _AT).replace(tzinfo=UTC).timestamp()
         action, reason = Action(str(entry["action"])), ScalingReason(str(entry["reason"]))
-        before, after = (_counts(str(entry.get(key) or "none")) for key in ("from", "to"))
-        load = None if entry.get("load") is None else QPS(float(entry["load"]))
+        before, after = (counts_of(str(entry.get(key) or "none")) for key in ("from", "to"))
+        load = load_of(entry.get("load"))
     except (KeyError, ValueError):
         return None
     scarce = entry.get("instanceType")
     return scaling.Change(at, action, reason, before, after, load, None if scarce is None else str(scarce))
 
 
-def _counts(text: str) -> Counts:
+def counts_of(text: str) -> Counts:
     """Counts from their summary. Raises ValueError for another text."""
     if text == "none":
         return ()
@@ -65,3 +65,13 @@ def _counts(text: str) -> Counts:
     if not all(parts):
         raise ValueError(f"{text!r} are no counts")
     return tuple((part[2], int(part[1])) for part in parts if part is not None)
+
+
+def load_of(told: object) -> QPS | None:
+    """Queries/s as a status has them; None: none. Raises ValueError for what is no load."""
+    if told is None:
+        return None
+    load = float(str(told))
+    if not 0 <= load <= MOST_LOAD:
+        raise ValueError(f"{told!r} is no load")
+    return QPS(load)

@@ -14,16 +14,15 @@ from typing import Final
 
 from hetserve import scaling
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.work import Work
-from hetserve.reconcile.bookings import recorded_gpus
-from hetserve.reconcile.case import Case, is_right, record_of, recorded_as, unbooked, unplanned
+from hetserve.reconcile.advice import Advice, held_advice, stored_advice
+from hetserve.reconcile.case import Case, handmade_of, is_right, record_of, recorded_as, unbooked, unplanned
 from hetserve.reconcile.changes import entry_of, recorded_changes
 from hetserve.reconcile.observed import PodFact
 from hetserve.reconcile.plan_decision import Explained, Finding, Following, PlanDecision, read_status
-from hetserve.reconcile.plan_record import PlanRecord, handmade_record, with_load
+from hetserve.reconcile.plan_record import PlanRecord, with_load
 from hetserve.reconcile.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
@@ -50,9 +49,12 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     in_force = _in_force(case)
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
-    facts = facts_of(case, world, in_force)
+    advice = stored_advice(case, world.service or {})
+    facts = facts_of(case, world, in_force_by(in_force, advice))
     decided, on_record = decided_for(case, facts, planner)
     following = _following(case, world, facts, decided)
+    if advice is not None:
+        following = replace(following, capacity=None)  # of what is advised, not of what runs
     if decided.counts is None:
         none = _without_plan(case, decided)
         planned = _steady(none.planned, case, world, ConditionType.PLANNED)
@@ -62,8 +64,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
         explained = Explained(entry_of(decided, case.recorded, record, world.now), on_record)
         made = replace(recorded_as(case, record), explained=explained)
     else:
-        assert in_force is not None  # noqa: S101  the policy holds only what is in force
-        made = _held(case, _kept(case, in_force))
+        made = _held(case, in_force, advice, decided)
     planned, feasible = _planned(decided, made), _feasible(case, decided, made)
     if not made.fresh:
         if _is_still_short(case, decided):
@@ -92,7 +93,13 @@ def _in_force(case: Case) -> PlanRecord | None:
     return None if edited else recorded
 
 
-def facts_of(case: Case, world: World, in_force: PlanRecord | None) -> scaling.Facts:
+def in_force_by(recorded: PlanRecord | None, advice: Advice | None) -> scaling.InForce | None:
+    """What the policy takes for the plan in force: the advice that stands, else the recorded plan."""
+    stands = recorded if advice is None else advice
+    return None if stands is None else scaling.InForce(stands.counts, stands.load)
+
+
+def facts_of(case: Case, world: World, in_force: scaling.InForce | None) -> scaling.Facts:
     """What the policy decides by."""
     spec, load = case.service.spec, case.service.spec.load
     assert spec.scaling is not None  # noqa: S101  the caller has checked
@@ -102,7 +109,7 @@ def facts_of(case: Case, world: World, in_force: PlanRecord | None) -> scaling.F
         demand=world.demand or _NOT_MEASURED,
         problem=case.problem,
         declared=case.declared,
-        in_force=None if in_force is None else scaling.InForce(in_force.counts, in_force.load),
+        in_force=in_force,
         expected=None if load is None or load.expected_qps is None else QPS(load.expected_qps),
         pause=scaling.Pause(spec.pause),
         keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
@@ -176,7 +183,7 @@ def _record(case: Case, decided: Decision) -> PlanRecord:
     plan, counts = decided.plan, decided.counts or ()
     if plan is not None and {n: c for n, c in plan.counts if c} == {n: c for n, c in counts if c}:
         return record_of(case, plan)
-    return _handmade(case, counts, decided.words, plan, _least_held(decided))
+    return handmade_of(case, counts, decided.words, plan, _least_held(decided))
 
 
 def _least_held(decided: Decision) -> float:
@@ -184,12 +191,6 @@ def _least_held(decided: Decision) -> float:
     if decided.action is Action.SCALE_UP:
         return decided.measured.capacity or 0.0
     return decided.load or 0.0 if decided.action is Action.SCALE_DOWN else 0.0
-
-
-def _handmade(case: Case, counts: Counts, words: str, plan: Plan | None, qps: float) -> PlanRecord:
-    by = case.problem.planned_by if plan is None else plan.planner
-    gpus = recorded_gpus(counts, case.offers.usable, case.recorded)
-    return handmade_record(counts, _cost(case, counts), case.digest, gpus, qps=qps, planner=by, verdict=words)
 
 
 def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
@@ -200,19 +201,18 @@ def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
     counts = tuple((name, n) for name, n in in_force.counts if name in known)
     if len(counts) < len(in_force.counts):
         return in_force
-    kept = _handmade(case, counts, in_force.verdict, None, float(in_force.qps))
+    kept = handmade_of(case, counts, in_force.verdict, None, float(in_force.qps))
     return with_load(replace(kept, raw={**kept.raw, "planner": in_force.raw["planner"]}), in_force.load)
 
 
-def _held(case: Case, record: PlanRecord) -> PlanDecision:
+def _held(case: Case, in_force: PlanRecord | None, advice: Advice | None, decided: Decision) -> PlanDecision:
     """What is in force; it is not followed while it has a type that can no longer be used: what runs stays."""
+    if advice is not None:
+        return held_advice(case, advice, decided.words)
+    assert in_force is not None  # noqa: S101  the policy holds only what is in force
+    record = _kept(case, in_force)
     made = recorded_as(case, record)
     return replace(made, follow=made.follow and record.nonzero.keys() <= made.offers.keys())
-
-
-def _cost(case: Case, counts: Counts) -> MicroDollarsPerHour:
-    prices = {option.name: option.price for option in case.declared.types}
-    return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
 
 
 def _planned(decided: Decision, made: PlanDecision) -> Finding:

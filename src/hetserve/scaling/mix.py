@@ -11,9 +11,10 @@ from typing import Final
 
 from hetserve.base.units import Seconds
 from hetserve.demand.mix import BatchMix
-from hetserve.demand.observed import Freshness
+from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import Plan, summary
+from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work
 from hetserve.scaling.capacity import capacity
 from hetserve.scaling.counts import in_order, is_same
@@ -40,6 +41,12 @@ def coarse(mix: BatchMix) -> BatchMix:
     """The mix with shares on a geometric grid, so that digits do not make new questions; rare sizes stay."""
     steps = ((b, round(math.log(share) / math.log(_RATIO))) for b, share in zip(mix.batches, mix.shares, strict=True))
     return BatchMix.of((batch, _RATIO**step) for batch, step in steps)
+
+
+def has_moved(problem: Problem, demand: Demand) -> bool:
+    """Whether the measured mix is another than the problem's, as far as it is known: it is not unless it is Fresh."""
+    unknown = demand.freshness is not Freshness.FRESH or demand.mix is None
+    return unknown or (demand.mix is not None and distance(problem.mix, demand.mix) >= MOVED)
 
 
 def follow_mix(facts: Facts, ask: Ask) -> Decision:

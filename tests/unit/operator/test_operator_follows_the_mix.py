@@ -112,6 +112,28 @@ async def test_digits_of_the_mix_change_nothing() -> None:
     assert sim.api.writes == []
 
 
+async def test_advice_for_another_mix_stands_until_the_mix_is_back() -> None:
+    sim = await running(Mix(LARGE))
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    await sim.converge()
+    advice, before = sim.service()["status"]["advice"], plan(sim)
+    assert (advice["reason"], advice["summary"] != before["summary"]) == ("BetterMix", True)
+    sim.api.writes.clear()
+    for share in (0.6, 0.83, 0.7, 0.9):
+        sim.demand = Mix(((20, 1 - share), (500, share)))
+        await sim.converge()
+    sim.demand = Mix(LARGE, Freshness.STALE)
+    await sim.converge()
+    sim.demand = lambda _key, now: Demand(Freshness.MISSING, "no series", now.timestamp())
+    await sim.converge()
+    assert (sim.service()["status"]["advice"], plan(sim)) == (advice, before)
+    assert [path for _, path in sim.api.writes if path.endswith("/deployments")] == []
+    assert RING not in sim.api.objects
+    sim.demand = Mix(DECLARED)
+    await sim.converge()
+    assert sim.service()["status"].get("advice") is None
+
+
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])
 async def test_a_mix_that_is_not_fresh_changes_nothing(freshness: Freshness) -> None:
     sim = await running(Mix(LARGE, freshness))

@@ -266,9 +266,71 @@ async def test_ten_percent_of_noise_writes_no_other_advice(runs: bool) -> None:
         sim.clock += 30
         await sim.round()
     assert (status(sim)["advice"], len(sim.api.writes)) == (advice, before)
-    sim.demand = steady(70)
+    sim.demand = steady(80)
     await sim.converge()
     assert status(sim)["advice"]["summary"] != advice["summary"]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_advice_swings_with_the_load_no_more_than_a_plan_does(runs: bool) -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(spec__mode="Apply" if runs else "Advise"))
+    sim.demand = steady(30)
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    sim.demand = steady(57)
+    await sim.converge()
+    advice, before = status(sim)["advice"], len(sim.api.writes)
+    assert (advice["summary"], advice["reason"]) == ("8xt4", "LoadAboveCapacity")
+    for qps in (53, 60, 55, 68):
+        sim.demand = steady(qps)
+        await sim.converge()
+    assert (status(sim)["advice"], len(sim.api.writes)) == (advice, before)
+    sim.edit(path_of(instance_type("t4")), lambda raw: raw["spec"]["price"].update(hourly="0.1"))
+    await sim.converge()
+    assert status(sim)["advice"] == {**advice, "hourlyCost": "0.800"}
+    sim.demand = steady(40)
+    await sim.converge()
+    assert (status(sim)["advice"]["summary"], status(sim)["advice"]["reason"]) == ("6xt4", "LoadFitsOnLess")
+    sim.demand = unknown(Freshness.MISSING, "no series")
+    await sim.converge()
+    assert status(sim)["advice"]["summary"] == "6xt4"
+    assert "lastDecisions" not in status(sim) or len(status(sim)["lastDecisions"]) == 1
+
+
+async def test_advice_ends_where_what_runs_would_do_again(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    sim.demand = steady(57)
+    await sim.converge()
+    assert status(sim)["advice"]["summary"] == "8xt4"
+    sim.demand = steady(30)
+    await sim.converge()
+    assert status(sim).get("advice") is None
+    assert status(sim)["plan"]["summary"] == "4xt4"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"summary": "many", "load": "57"},
+        {"summary": "3xgone", "load": "57"},
+        {"summary": "8xt4", "load": "nan"},
+        {"summary": "99999999999999999999xt4"},
+        {"summary": "8xt4", "load": "-3"},
+        {"summary": 8},
+    ],
+)
+async def test_advice_that_cannot_be_read_is_given_anew(sim: SimulatedOperator, forged: Json) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    sim.demand = steady(57)
+    await sim.converge()
+    words = {"hourlyCost": "1", "reason": "Forged", "message": "forged", **forged}
+    sim.edit(SERVICE, lambda raw: raw["status"].update(advice=words))
+    await sim.converge()
+    assert status(sim)["advice"]["summary"] == "8xt4"
+    assert status(sim)["advice"]["reason"] == "LoadAboveCapacity"
 
 
 async def test_without_metrics_and_without_an_expected_load_nothing_is_planned() -> None:

@@ -201,11 +201,10 @@ def test_a_window_of_no_length_acts_on_the_newest_sample() -> None:
 
 def test_what_is_too_little_is_known_without_a_planner() -> None:
     holds = QPS(50.0)
-    waiting = {"waiting": {"t4": Seconds(LAUNCH + 1)}, "bound": {"t4": 1}}
 
     assert is_short(facts(steady(44.1), {"t4": 2}), holds)
     assert not is_short(facts(steady(43.9), {"t4": 2}), holds)
     assert is_short(facts(measured([43.0 - 3.0 * i for i in range(12, 0, -1)] + [43.0]), {"t4": 2}), holds)
     assert is_short(facts(steady(30.0, attained=[0.5] * 20), {"t4": 2}), holds)
-    assert is_short(facts(steady(20.0), {"t4": 2}, **waiting), holds)
+    assert is_short(facts(steady(20.0), {"t4": 2}, waiting={"t4": Seconds(LAUNCH + 1)}, bound={"t4": 1}), holds)
     assert not is_short(facts(Demand(Freshness.MISSING), {"t4": 2}), holds)
