@@ -200,6 +200,14 @@ SCALING: Final = (
         "test_advice_swings_with_the_load_no_more_than_a_plan_does",
     ),
     Mutant(
+        "scaling: loads at which the minimum ceases to limit are quiet",
+        "hetserve.scaling.quiet",
+        "Quiet.covers",
+        Replace("self.above < high <= self.until", "self.above < high"),
+        "tests/unit/scaling/test_shrinking.py",
+        "test_loads_at_which_the_minimum_begins_or_ceases_to_limit_are_not_quiet",
+    ),
+    Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.book",
         "_Page._latest",

@@ -140,7 +140,7 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _LIMITED,
         "True",
         Reason.MIN_INSTANCES_REACHED,
-        "The load asks for less than `spec.scaling.minInstances`.",
+        "The load asks for less than `spec.scaling.minInstances`, which keeps what runs; one instance always stays.",
         "Lower spec.scaling.minInstances to save money.",
     ),
     ReasonDoc(

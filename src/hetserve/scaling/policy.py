@@ -22,7 +22,7 @@ from hetserve.scaling.look import Look, look_at
 from hetserve.scaling.mix import follow_mix
 from hetserve.scaling.questions import Ask, Pending, Unanswered
 from hetserve.scaling.replacement import replace_where_it_pays
-from hetserve.scaling.shrinking import quiet_loads, scale_down
+from hetserve.scaling.shrinking import at_minimum, quiet_loads, scale_down
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:
@@ -73,4 +73,8 @@ def _follow(look: Look, how: str, ask: Ask) -> Decision:
         f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(look.counts)} hold "
         f"{qps_text(seen.capacity or 0)} {how}, of which {share_text(rules.saturation)} are used"
     )
-    return replace(look.hold(ScalingReason.LOAD_CARRIED, words), quiet=quiet_loads(look, ask))
+    kept = at_minimum(look, ask)
+    if isinstance(kept, Pending):
+        return look.waits("what one instance fewer holds")
+    held = look.hold(ScalingReason.LOAD_CARRIED, words, *(() if kept is None else (kept,)))
+    return replace(held, quiet=quiet_loads(look, ask))

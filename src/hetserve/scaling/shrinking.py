@@ -7,7 +7,7 @@ removed at some load is not wanted again before the load rises by twice the tole
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import attained_below
@@ -68,6 +68,21 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
     return _step(look, fewer, load, most, words)
 
 
+def at_minimum(look: Look, ask: Ask) -> Limit | Pending | None:
+    """What the declared minimum keeps though fewer would do; None: nothing. One instance always stays."""
+    rules, load = look.facts.rules, shrinking_load(look)
+    if load is None or not 1 < look.instances <= rules.least or _is_doubtful(look):
+        return None
+    spare = _spare(look, load, ask)
+    if not isinstance(spare, Spare):
+        return spare
+    words = (
+        f"at most {qps_text(load)} throughout {rules.down.window:g} s, which {summary(spare.counts)} would carry; "
+        f"spec.scaling.minInstances is {rules.least}"
+    )
+    return Limit(ScalingReason.AT_MINIMUM, words)
+
+
 def shrinking_load(look: Look) -> QPS | None:
     """The load that must still be carried [queries/s]: the largest of the window, or what the trend leads to."""
     if look.measured.highest is None:
@@ -108,8 +123,8 @@ def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
     if rules.replaces or not look.is_settled or holds is None:
         return None
     usable = rules.saturation / (1 + rules.tolerance)
-    above = usable * holds
-    if (shrinking_load(look) or 0.0) <= above and look.instances > rules.least:
+    load, above = shrinking_load(look) or 0.0, usable * holds
+    if load <= above and look.instances > 1:
         found = [capacity(facts.problem, counts, ask) for counts in _one_fewer(look)]
         known = [one.qps for one in found if isinstance(one, Holds)]
         if len(known) < len(found):
@@ -117,8 +132,11 @@ def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
         above = usable * max(known, default=0.0)
     launch = launch_time(facts, look.counts) if rules.look_ahead else Seconds(0.0)
     share = facts.problem.slo.percentile / 100
-    least = QPS(above if look.instances > rules.least else -1.0)
-    return Quiet(least, QPS(rules.trigger * holds), rules.up.window, rules.down.window, launch, share)
+    quiet = Quiet(QPS(above), QPS(rules.trigger * holds), rules.up.window, rules.down.window, launch, share)
+    if look.instances == 1:
+        return replace(quiet, above=QPS(-1.0))
+    kept = look.instances <= rules.least and load <= above
+    return replace(quiet, above=QPS(-1.0), until=QPS(above)) if kept else quiet
 
 
 def _one_fewer(look: Look) -> Iterator[Counts]:

@@ -170,6 +170,24 @@ async def test_a_true_zero_shrinks_to_the_least(sim: SimulatedOperator) -> None:
     assert instances(sim) == 1
 
 
+async def test_a_minimum_that_keeps_more_than_the_load_needs_is_said() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(spec__scaling={"minInstances": 6, "scaleUp": {"lookAhead": "None"}}))
+    sim.demand = steady(30)
+    await sim.converge()
+    limited = sim.condition("ScalingLimited")
+    assert (limited["status"], limited["reason"]) == ("True", "MinInstancesReached")
+    assert "spec.scaling.minInstances is 6" in limited["message"]
+    assert [e["type"] for _, e in sim.api.items("events") if e["reason"] == "ScalingLimited"] == ["Normal"]
+    before = len(sim.api.writes)
+    sim.demand = steady(25)
+    await sim.converge()
+    assert len(sim.api.writes) == before, "digits of a load below the minimum are written"
+    sim.demand = steady(45)
+    await sim.converge()
+    assert sim.condition("ScalingLimited")["reason"] == "NotLimited"
+
+
 async def test_a_load_beyond_the_cluster_gets_the_most_that_fits(sim: SimulatedOperator) -> None:
     await sim.converge()
     sim.demand = steady(900)
