@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.plan.command import frontier
+from hetserve.cli.capacity.plan import frontier
 from hetserve.cli.capacity.plan.flow import flow_document
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, Unplannable
 from hetserve.planning.plan import EvaluatedConfiguration

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.plan.command import frontier
+from hetserve.cli.capacity.plan import frontier
 from hetserve.cli.capacity.plan.flow import flow_lines, served_batches
 from hetserve.cli.capacity.plan.result import ServicePlan
 from hetserve.cli.output.terminal import drawn, line_of, styled
