@@ -18,7 +18,7 @@ from hetserve.demand import BatchMix
 from hetserve.objects.metadata import RawObject
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule, gpu_demand
-from hetserve.reconcile.observed import Broken, NodeFact, PodFact, node_fact, pod_fact, read_input
+from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, node_fact, pod_fact, read_input
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.store import Store
