@@ -13,7 +13,7 @@ from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.planning.plan import summary
 from hetserve.scaling import ScalingReason
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
 from hetserve.testing.scenes import rm2_scene
