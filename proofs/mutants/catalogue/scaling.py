@@ -208,6 +208,22 @@ SCALING: Final = (
         "test_loads_at_which_the_minimum_begins_or_ceases_to_limit_are_not_quiet",
     ),
     Mutant(
+        "scaling: time at a gate makes a type scarce",
+        "hetserve.reconcile.plans.scaled",
+        "_since",
+        never("pod.refused_since is not None"),
+        "tests/unit/reconcile/test_what_waiting_pods_say.py",
+        "test_a_pod_that_was_gated_waits_from_when_the_scheduler_first_looked_for_a_place",
+    ),
+    Mutant(
+        "scaling: an instance that waits for another model makes its type scarce",
+        "hetserve.placement.decision.reading",
+        "waits_for_other_model",
+        never("_SAME_MODEL.search(message) is not None"),
+        "tests/unit/placement/test_refusals_read_back.py",
+        "test_of_every_kind_of_refusal_only_another_model_is_none_of_the_type",
+    ),
+    Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.book",
         "_Page._latest",

@@ -116,7 +116,7 @@ def facts_of(case: Case, world: World, in_force: scaling.InForce | None) -> scal
         changes=tuple(recorded_changes(world.service or {})),
         ready=_counted(world, lambda pod: pod.ready),
         bound=_counted(world, lambda pod: pod.node is not None),
-        waiting=_waiting(world),
+        waiting=waiting_times(world),
     )
 
 
@@ -125,20 +125,25 @@ def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, in
     return Counter(str(pod.instance_type) for pod in live if counts(pod))
 
 
-def _waiting(world: World) -> Mapping[str, Seconds]:
-    """Seconds for which the scheduler has found no place for the oldest instance of each type."""
+def waiting_times(world: World) -> Mapping[str, Seconds]:
+    """Seconds for which the scheduler has found no place for the instance of each type that has waited longest.
+
+    A pod's time at a gate does not count: nobody has looked for a place for it.
+    """
     found: defaultdict[str, Seconds] = defaultdict(lambda: Seconds(0.0))
     for pod in world.pods:
         waits = pod.node is None and pod.waiting is not None and not (pod.gated or pod.terminating)
-        if waits and pod.instance_type is not None and pod.created and not _only_same_model(pod.waiting or ""):
-            since = datetime.fromisoformat(pod.created).timestamp()
+        since = _since(pod)
+        if waits and pod.instance_type is not None and since is not None and not pod.other_model:
             found[pod.instance_type] = max(found[pod.instance_type], Seconds(world.now.timestamp() - since))
     return dict(found)
 
 
-def _only_same_model(refusal: str) -> bool:
-    """Whether an instance waits for a GPU without its model: the type has room, for others."""
-    return "same model" in refusal and "free" not in refusal
+def _since(pod: PodFact) -> float | None:
+    """When a place was first looked for; the creation, if nothing says so [Unix seconds]. None: not known."""
+    if pod.refused_since is not None:
+        return pod.refused_since
+    return datetime.fromisoformat(pod.created).timestamp() if pod.created else None
 
 
 def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
