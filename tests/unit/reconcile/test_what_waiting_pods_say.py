@@ -18,10 +18,14 @@ FULL = "0/2 nodes are available: 2 no GPU with 4096 MiB free; the most free on a
 SAME = "0/2 nodes are available: 1 node(s) had untolerated taint {team: free}, 1 same model on every GPU."
 
 
-def waiting(message: str = FULL, time: str | None = None, *entries: Json, **spec: Any) -> PodFact:
+def waiting(
+    message: str = FULL, time: str | None = None, *entries: Json, generation: int | None = None, **spec: Any
+) -> PodFact:
     labels = {"hetserve.io/instance-type": "t4"}
     metadata = {"name": "p", "namespace": "default", "uid": "u", "creationTimestamp": CREATED, "labels": labels}
     raw: Json = {"metadata": {**metadata, "managedFields": list(entries)}, "spec": {"containers": [], **spec}}
+    if generation is not None:
+        raw["metadata"]["generation"] = generation
     scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": time}
     raw["status"] = {"conditions": [{**scheduled, "message": message}]}
     found = pod_fact(raw)
@@ -39,20 +43,25 @@ def seconds(*pods: PodFact) -> dict[str, float]:
 
 
 def test_a_pod_waits_from_its_first_refusal_on() -> None:
+    changed = wrote(LATER)
+
     assert seconds(waiting(FULL, REFUSED)) == {"t4": 300.0}
+    assert seconds(waiting(FULL, REFUSED, changed)) == {"t4": 300.0}, "other words are no other wait"
+    assert seconds(waiting(FULL, REFUSED, changed, generation=1)) == {"t4": 300.0}
 
 
 def test_a_pod_that_was_gated_waits_from_when_the_scheduler_first_looked_for_a_place() -> None:
     written = wrote(REFUSED), wrote(LATER, "Ready"), wrote(LATER, subresource="")
 
-    assert seconds(waiting(FULL, None, *written)) == {"t4": 300.0}
+    assert seconds(waiting(FULL, CREATED, *written, generation=2)) == {"t4": 300.0}
 
 
 @pytest.mark.parametrize(
     "entries", [(), ({"subresource": "status"},), ("odd",), ({"subresource": "status", "fieldsV1": 3},)]
 )
 def test_where_nothing_says_since_when_it_is_the_creation(entries: tuple[Any, ...]) -> None:
-    assert seconds(waiting(FULL, None, *entries)) == {"t4": 600.0}
+    assert seconds(waiting(FULL, None, *entries, generation=2)) == {"t4": 600.0}
+    assert seconds(waiting(FULL, None)) == {"t4": 600.0}
     assert seconds(waiting(FULL, "soon")) == {"t4": 600.0}
 
 

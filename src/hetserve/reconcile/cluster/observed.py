@@ -77,7 +77,7 @@ class PodFact:
     """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
 
     other_model: by these it waits only for a GPU without its model: others would find room. refused_since: Unix seconds
-    of the first of these, or, of a pod that was gated, of the latest; None: not told.
+    of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
     gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
     takes of its node is not known then. launch_time: from its node to Ready; None: not seen.
@@ -192,12 +192,14 @@ def _refusal(pod: Pod) -> str | None:
 def _refused_since(pod: Pod) -> float | None:
     """Since when the scheduler has refused a pod [Unix seconds]; None: its status does not say.
 
-    The API server gives a gated pod the condition without a time, and the scheduler keeps that, since the condition is
-    False before and after. Then it was refused no later than the scheduler last changed its words.
+    The condition is False at a gate too, so its time is that of the first refusal only if nobody has edited the pod
+    since it was made: Kubernetes counts edits from 1.33 on. Of an edited one the time is that at which the scheduler
+    last changed its words: no earlier than the first refusal after the gate was lifted.
     """
     with suppress(Exception):  # an odd time says nothing
-        told = pod.condition("PodScheduled").get("lastTransitionTime") or _last_written(pod.metadata, "PodScheduled")
-        return None if told is None else datetime.fromisoformat(str(told)).timestamp()
+        told, edited = pod.condition("PodScheduled").get("lastTransitionTime"), pod.metadata.get("generation", 1) > 1
+        at = (_last_written(pod.metadata, "PodScheduled") if edited else None) or told
+        return None if at is None else datetime.fromisoformat(str(at)).timestamp()
     return None
 
 
