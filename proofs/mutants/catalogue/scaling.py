@@ -224,6 +224,14 @@ SCALING: Final = (
         "test_of_every_kind_of_refusal_only_another_model_is_none_of_the_type",
     ),
     Mutant(
+        "scaling: a decision of the far future counts",
+        "hetserve.reconcile.plans.changes",
+        "_change",
+        never("at > now + CLOCKS_DIFFER"),
+        "tests/unit/operator/test_operator_scales_with_little.py",
+        "test_a_forged_decision_holds_nothing_up_and_is_named",
+    ),
+    Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.book",
         "_Page._latest",

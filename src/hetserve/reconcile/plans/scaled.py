@@ -20,7 +20,7 @@ from hetserve.planning.work import Work
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.case import Case, handmade_of, is_right, record_of, recorded_as, unbooked, unplanned
-from hetserve.reconcile.plans.changes import entry_of, recorded_changes
+from hetserve.reconcile.plans.changes import entry_of, history_of
 from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, with_load
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
@@ -113,7 +113,7 @@ def facts_of(case: Case, world: World, in_force: scaling.InForce | None) -> scal
         expected=None if load is None or load.expected_qps is None else QPS(load.expected_qps),
         pause=scaling.Pause(spec.pause),
         keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
-        changes=tuple(recorded_changes(world.service or {})),
+        changes=history_of(world.service or {}, world.now.timestamp()).changes,
         ready=_counted(world, lambda pod: pod.ready),
         bound=_counted(world, lambda pod: pod.node is not None),
         waiting=waiting_times(world),
@@ -266,8 +266,9 @@ def _is_still_short(case: Case, decided: Decision) -> bool:
 def _following(case: Case, world: World, facts: scaling.Facts, decided: Decision) -> Following:
     demand = world.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
+    active, ignored = _active(case, demand, decided), history_of(world.service or {}, facts.now).ignored
     return Following(
-        _active(case, demand, decided),
+        replace(active, message="; ".join((active.message, *ignored[:1]))) if ignored else active,
         None if decided.pending else _limited(decided),
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
