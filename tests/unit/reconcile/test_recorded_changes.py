@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hetserve.base.units import QPS
 from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, history_of
 from hetserve.scaling import Action, Change, ScalingReason
 
@@ -27,9 +28,9 @@ def read(*entries: Any) -> tuple[list[Change], list[str]]:
 def test_an_entry_is_read_as_it_was_written() -> None:
     (change,), ignored = read(entry(instanceType="t4"))
 
-    after = (("t4", 4), ("v100", 1))
+    after, load = (("t4", 4), ("v100", 1)), QPS(60.0)
     assert change == Change(
-        NOW.timestamp() - 60, Action.SCALE_UP, ScalingReason.LOAD_ABOVE_CAPACITY, (("t4", 2),), after, 60.0, "t4"
+        NOW.timestamp() - 60, Action.SCALE_UP, ScalingReason.LOAD_ABOVE_CAPACITY, (("t4", 2),), after, load, "t4"
     )
     assert ignored == []
 
