@@ -123,11 +123,12 @@ async def test_a_service_that_grows_is_ready_while_what_serves_carries_the_load(
     assert not is_true(sim, "Ready")
 
 
-@pytest.mark.parametrize(("qps", "short"), [(60, True), (10, False)])
+@pytest.mark.parametrize(("qps", "mode", "short"), [(60, "Apply", True), (10, "Apply", False), (60, "Advise", False)])
 async def test_what_a_service_asks_is_urgent_if_its_load_exceeds_what_it_holds(
-    sim: SimulatedOperator, qps: float, short: bool
+    sim: SimulatedOperator, qps: float, mode: str, short: bool
 ) -> None:
     await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode=mode))
     book = PlanBook(lambda: 0.0, lambda _: None)
     sim.restart(book)
     sim.demand = steady(qps)

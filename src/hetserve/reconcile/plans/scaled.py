@@ -50,9 +50,10 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
     advice = stored_advice(case, world.service or {})
-    facts = facts_of(case, world, in_force_by(in_force, advice))
+    history = history_of(world.service or {}, world.now.timestamp())
+    facts = facts_of(case, world, in_force_by(in_force, advice), history.changes)
     decided, on_record = decided_for(case, facts, planner)
-    following = _following(case, world, facts, decided)
+    following = _following(case, world, facts, decided, history.ignored)
     if advice is not None:
         following = replace(following, capacity=None)  # of what is advised, not of what runs
     if decided.counts is None:
@@ -99,7 +100,9 @@ def in_force_by(recorded: PlanRecord | None, advice: Advice | None) -> scaling.I
     return None if stands is None else scaling.InForce(stands.counts, stands.load)
 
 
-def facts_of(case: Case, world: World, in_force: scaling.InForce | None) -> scaling.Facts:
+def facts_of(
+    case: Case, world: World, in_force: scaling.InForce | None, changes: tuple[scaling.Change, ...]
+) -> scaling.Facts:
     """What the policy decides by."""
     spec, load = case.service.spec, case.service.spec.load
     assert spec.scaling is not None  # noqa: S101  the caller has checked
@@ -113,7 +116,7 @@ def facts_of(case: Case, world: World, in_force: scaling.InForce | None) -> scal
         expected=None if load is None or load.expected_qps is None else QPS(load.expected_qps),
         pause=scaling.Pause(spec.pause),
         keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
-        changes=history_of(world.service or {}, world.now.timestamp()).changes,
+        changes=changes,
         ready=_counted(world, lambda pod: pod.ready),
         bound=_counted(world, lambda pod: pod.node is not None),
         waiting=waiting_times(world),
@@ -167,9 +170,10 @@ def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
 
 
 def _is_short(case: Case, facts: scaling.Facts) -> bool:
-    """Whether a plan in force that follows the load holds too little of it."""
-    record, follows = case.recorded, case.service.spec.scaling is not None
-    return follows and facts.in_force is not None and record is not None and is_short(facts, QPS(float(record.qps)))
+    """Whether a plan that follows the load holds too little of it, and more may be added."""
+    record, spec = case.recorded, case.service.spec
+    may = spec.scaling is not None and spec.mode == "Apply" and facts.pause.adds
+    return may and record is not None and facts.in_force is not None and is_short(facts, QPS(float(record.qps)))
 
 
 def _without_plan(case: Case, decided: Decision) -> PlanDecision:
@@ -263,10 +267,13 @@ def _is_still_short(case: Case, decided: Decision) -> bool:
     return seen.highest > scaling.scaling_rules(scaling_spec).trigger * seen.capacity
 
 
-def _following(case: Case, world: World, facts: scaling.Facts, decided: Decision) -> Following:
+def _following(
+    case: Case, world: World, facts: scaling.Facts, decided: Decision, ignored: tuple[str, ...]
+) -> Following:
+    """ignored: decisions in the status that do not count."""
     demand = world.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
-    active, ignored = _active(case, demand, decided), history_of(world.service or {}, facts.now).ignored
+    active = _active(case, demand, decided)
     return Following(
         replace(active, message="; ".join((active.message, *ignored[:1]))) if ignored else active,
         None if decided.pending else _limited(decided),
