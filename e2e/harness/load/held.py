@@ -18,11 +18,13 @@ from hetserve.scaling.counts import cost_of
 
 
 def problem_of(service: InferenceService, manifests: Manifests) -> Problem:
-    """The service's problem without a load. Raises LookupError: why there is none."""
+    """The service's problem without a load. Raises RuntimeError: why there is none."""
     built = build_problem(service, manifests.types, manifests.profiles, load=QPS(1.0))
-    if isinstance(built, Unplannable):
-        raise LookupError(f"{service.metadata.name}: {built.message}")
-    return replace(built, load=None)
+    match built:
+        case Problem():
+            return replace(built, load=None)
+        case Unplannable(message=why):
+            raise RuntimeError(f"{service.metadata.name}: {why}")
 
 
 @dataclass(frozen=True, slots=True)

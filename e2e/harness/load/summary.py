@@ -164,8 +164,12 @@ def table(summary: Summary) -> RenderableType:
 
 def _beside(summary: Summary, static: Static) -> tuple[str, str, str]:
     dollars = summary.static_spent(static)
-    saved = f", {1 - summary.spent / dollars:.0%} saved" if dollars else ""
-    words = f"{short(static.summary)} for the peak of {static.load:.1f} q/s, used to {static.used:.0%}{saved}"
+    beside = ""
+    if dollars:
+        share = 100 * (summary.spent / dollars - 1)
+        beside = f": following is {abs(share):.0f} % {'more' if share > 0 else 'less'}"
+    used = f"used to {100 * static.used:.0f} % by the peak of {static.load:.1f} q/s"
+    words = f"{short(static.summary)}, {used}{beside}"
     return "static plan", f"{_dollars(dollars)} $", words
 
 

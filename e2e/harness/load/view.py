@@ -64,7 +64,7 @@ def _head(play: Play, now: Moment) -> RenderableType:
     line.add_row(
         Text(f"{play.service}  {wanted.clock(now.at)}", style="bold"),
         ProgressBar(total=wanted.seconds, completed=min(now.at, wanted.seconds), width=40),
-        f"{now.at:.0f} of {wanted.seconds:.0f} s, {wanted.speed:.3g} x as fast as the trace",
+        f"{now.at:.0f} of {wanted.seconds:.0f} s, {wanted.speed:,.4g} times as fast",
     )
     return line
 
