@@ -135,8 +135,8 @@ def play(cluster: Cluster, wanted: Wanted, say: Say, console: Console | None = N
 
 def _watched(cluster: Cluster, service: DayService, course: Play, held: Held, console: Console) -> int:
     """Plays until the trace ends, the twin does, or Ctrl-C."""
+    wanted, where = course.wanted, (service.namespace, service.name)
     try:
-        wanted, where = course.wanted, (service.namespace, service.name)
         trace = [(time_ - wanted.trace.start, rate or 0.0) for time_, rate in _points(wanted)]
         Twin(cluster).play({where: trace}, speed=wanted.speed, timeout=PATIENCE)
         looker = Looker(cluster, service.questions(), time.time())
@@ -152,7 +152,8 @@ def _watched(cluster: Cluster, service: DayService, course: Play, held: Held, co
                     return 1
                 time.sleep(max(0.0, min(EVERY - looker.seconds_since(moment), wanted.seconds - moment.at)))
     except KeyboardInterrupt:
-        console.print(f"interrupted at {wanted.clock(course.played)} of the trace; stopping the twin")
+        now = wanted.clock(course.played)
+        console.print(f"interrupted at {now} of the trace, exit code {INTERRUPTED}; stopping the twin")
         return INTERRUPTED
     return 0
 

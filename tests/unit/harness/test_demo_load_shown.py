@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 
 from harness.components import ROOT
 from harness.load.drawing import draw
-from harness.load.held import Static
+from harness.load.held import Held, Static
 from harness.load.options import Wanted
 from harness.load.play import DayService
 from harness.load.seen import Instances, Moment, Queries, Told
@@ -198,3 +198,18 @@ def test_the_day_begins_with_the_first_rate_of_its_trace() -> None:
     assert applied["spec"]["load"]["expectedQPS"] == 8
     play = service.play(Wanted(TRACE, Path("day.csv"), 288, Path("day.svg")))
     assert (play.budget, play.window, round(play.allowed, 6)) == (5_000_000, 4.0, 0.01)
+
+
+def test_what_instances_hold_and_what_a_static_plan_costs_is_planned_and_not_guessed() -> None:
+    service = DayService(Wanted(TRACE, Path("day.csv"), 288, Path("day.svg")))
+    in_full, in_part = service.statics(20.0)
+    assert (in_full.used, in_part.used) == (1.0, 0.7)
+    assert 0 < in_full.hourly < in_part.hourly
+    assert service.statics(1e5) == []
+    held, ready = Held(service.problem), (("day-g4dn.xlarge", 1), ("day-r5n.large", 3))
+    assert held.of(None) is None
+    held.of(ready)
+    held.finish(60)
+    known = held.of(ready)
+    assert known is not None
+    assert 20 < known < 60
