@@ -12,9 +12,9 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Problem, Unplannable, build_problem
 from hetserve.planning.plan import Plan, summary
 from hetserve.planning.work import Work
-from hetserve.scaling.answers import Answers
-from hetserve.scaling.capacity import Holds, capacity
-from hetserve.scaling.counts import cost_of
+from hetserve.scaling.plans.answers import Answers
+from hetserve.scaling.plans.capacity import Holds, capacity
+from hetserve.scaling.plans.counts import cost_of
 
 
 def problem_of(service: InferenceService, manifests: Manifests) -> Problem:
