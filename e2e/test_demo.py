@@ -136,6 +136,7 @@ def interrupted(state: Path, *command: str) -> tuple[int, str]:
         return playing.wait(timeout=60), rest
 
 
+@pytest.mark.timeout(480)  # two plays, each after an installation
 def test_a_load_is_played_followed_and_drawn_and_ctrl_c_ends_it_clean(state: Path, tmp_path: Path) -> None:
     trace, out = tmp_path / "trace.csv", tmp_path / "play.svg"
     trace.write_text("time_s,qps\n0,8\n5,30\n28,30\n")

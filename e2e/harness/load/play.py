@@ -74,7 +74,7 @@ class DayService:
         budget, metrics = self.spec.budget, self.spec.metrics
         assert budget is not None
         assert metrics is not None
-        allowed = 1 - self.problem.slo.percentile / 100
+        allowed = round(1 - self.problem.slo.percentile / 100, 9)
         return Play(wanted, self.name, self.type_names, parse_money(budget.hourly), allowed, metrics.window_seconds)
 
     def questions(self) -> Questions:

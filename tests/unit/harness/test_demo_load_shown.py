@@ -160,6 +160,8 @@ def test_what_the_figures_lack_is_noted() -> None:
     assert "40 s" in noted[1]
     assert "3.0 s behind" in noted[2]
     assert warnings(summed_up(a_play(), True, STATICS)) == []
+    nothing = a_play(moments=[moment(0, 1)], held=[None])
+    assert ["no query of the twin" in one for one in warnings(summed_up(nothing, True, STATICS))] == [True]
 
 
 @pytest.mark.parametrize(
