@@ -181,7 +181,9 @@ def warnings(summary: Summary) -> list[str]:
             f"no static plan holds the peak of {summary.play.wanted.peak:g} q/s within the budget and the nodes"
         )
     if not summary.queries.received:
-        found.append("Prometheus has seen no query of the twin: its address and its log are in `harness.demo status`")
+        found.append(
+            "Prometheus has seen no query of the twin; `python -m harness.demo status` says where the logs are"
+        )
     if summary.unknown > 1:
         found.append(f"the price of {summary.unknown:.0f} s is not known, and not in what was spent")
     if summary.lag is not None and summary.lag > _LAGS:
