@@ -32,7 +32,7 @@ moments = st.lists(
 
 
 def counted(at: float, ended: float, in_time: float) -> Moment:
-    return Moment(at, queries=Queries(ended, ended, in_time))
+    return Moment(at, queries=Queries(ended + 5, ended, in_time))
 
 
 def test_each_price_holds_until_the_next_moment_over_the_time_of_the_trace() -> None:
