@@ -35,8 +35,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_the_default_is_a_day_with_two_peaks_in_five_minutes() -> None:
     trace = read_trace(TRACE, bad_samples="refused")
-    assert trace.start == 0
-    assert trace.span == 86_400
+    assert trace.start == Seconds(0)
+    assert trace.span == Seconds(86_400)
     assert asked(trace, trace.span / SECONDS).seconds == SECONDS == 300
     rates = [rate or 0.0 for rate in trace.rates]
     peaks = [b for a, b, c in zip(rates, rates[1:], rates[2:], strict=False) if a < b >= c and b > 50]
