@@ -17,7 +17,7 @@ class PlannerMember(Member):
 
     objectives: those it is made for. default_for: as default. compared_for: as default of `hetserve compare`.
     evaluates: takes an evaluator. seeded: else simulates queries that it draws. judge: where the
-    `hetserve.planning.registry.Judge` of a planner is that tries its plan (a `QuickPlanner`); None: it tries nothing.
+    `hetserve.planning.registry.CountsJudge` of a planner is that tries its plan (a `QuickPlanner`); None: it tries nothing.
     """
 
     objectives: tuple[Objective, ...] = OBJECTIVES

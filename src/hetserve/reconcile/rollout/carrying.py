@@ -7,7 +7,7 @@ from functools import cached_property
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import parse_duration
-from hetserve.planning.inputs import mix_of
+from hetserve.demand import declared_mix
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
@@ -34,7 +34,7 @@ class ServiceRate:
         if service is None:
             return lambda counts: float(sum(n * prices.get(name, 0) for name, n in counts.items()))
         profiles = {name: found for name in prices if (found := self._profile(service, name)) is not None}
-        return rate_estimate(profiles, prices, mix_of(service), parse_duration(service.spec.slo.latency))
+        return rate_estimate(profiles, prices, declared_mix(service), parse_duration(service.spec.slo.latency))
 
     def _profile(self, service: InferenceService, name: str) -> LatencyProfile | None:
         """The one profile of the service's model on a type, also of one that the service may not use any more."""
