@@ -100,7 +100,7 @@ def load(state: Path, wanted: Wanted) -> int:
         cluster = _control_plane(state, toolset, progress)
         with closing(cluster.kube):
             _kubectl_beside(cluster)
-            cluster.start_component(prometheus.NAME)
+            cluster.start_component(beside.PROMETHEUS)
             _hetserve(cluster, progress)
     # From here on its components may be stopped, killed and frozen.
     with _one_at_a_time(state, "plays a load on"), _attached(state) as cluster:

@@ -47,7 +47,7 @@ def test_it_listens_on_this_machine_only_and_looks_back_fifteen_seconds(folder: 
 
 
 def test_the_folder_of_targets_is_there_before_prometheus_watches_it(folder: StateFolder) -> None:
-    component(PORTS).write_settings(NO_KUBE, folder)
+    prometheus_component(PORTS).write_settings(NO_KUBE, folder)
     assert (folder.path / "prometheus" / "targets").is_dir()
 
 
