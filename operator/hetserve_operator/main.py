@@ -193,7 +193,7 @@ class Operator:
             await probes.stop(PROBES_DRAIN_WITHIN)
 
     async def _take_signals_back(self) -> None:
-        """Signals are ours again once kopf watches: where it hears one, it awaits the flag that it was given for 5 s."""
+        """Signals are ours again once kopf watches: where it hears one, it awaits the flag it was given for 5 s."""
         await self.watching.wait()
         process.stop_on_signals(self.stop)
 
