@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -47,7 +48,7 @@ class Passage:
 
     account: Path
     server: tuple[str, int]
-    tls: ssl.SSLContext
+    tls: ssl.SSLContext | None
     loop: asyncio.AbstractEventLoop
     url: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -119,9 +120,11 @@ async def _carry_back(answers: asyncio.StreamReader, writer: asyncio.StreamWrite
 def passage(account: Path) -> Iterator[Passage]:
     """A passage to the API server. account: kubeconfig of the processes that it is for."""
     server, tls, _ = identity(account)
-    host, _, port = server.removeprefix("https://").rpartition(":")
+    to = urlsplit(server)
+    assert to.hostname is not None, server
+    assert to.port is not None, server
     loop = asyncio.new_event_loop()
-    made = Passage(account, (host, int(port)), tls, loop)
+    made = Passage(account, (to.hostname, to.port), tls if to.scheme == "https" else None, loop)
     thread = threading.Thread(target=loop.run_forever, name="passage", daemon=True)
     thread.start()
     listening = asyncio.run_coroutine_threadsafe(asyncio.start_server(made.serve, HOST, 0), loop).result()
