@@ -1,4 +1,4 @@
-"""A process's own way to the API server: everything goes by, but the one request that is kept back until it is let go."""
+"""A process's own way to the API server: all goes by, but the one request that is kept back until it is let go."""
 
 from __future__ import annotations
 
