@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from harness.cluster import Cluster
 from harness.follower import BUSY, CALM, DOWN_WINDOW, LITTLE, STALE_AFTER, Follower, least, rise
 from harness.kube import Manifest
@@ -28,6 +30,7 @@ def of_one_type(sandbox: Sandbox, prometheus: Prometheus, twin: Twin) -> Followe
     return follower
 
 
+@pytest.mark.timeout(420)
 def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances_back(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
