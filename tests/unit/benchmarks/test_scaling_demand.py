@@ -21,7 +21,7 @@ def test_a_poll_reads_the_load_of_every_service() -> None:
 def test_services_whose_load_is_not_answered_fail_the_benchmark() -> None:
     poll = Poll(services=3, samples=23)
     poll.canned.places.pop()
-    with pytest.raises(RuntimeError, match="service-00002.* was not read"):
+    with pytest.raises(RuntimeError, match=r"service-00002.* was not read"):
         asyncio.run(poll.measure())
 
 
