@@ -42,7 +42,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: what is planned and not bound yet is room for more",
-        "hetserve.scaling.problems",
+        "hetserve.scaling.plans.problems",
         "_less_planned",
         Replace("max(free[i] - amount * count, 0)", "free[i]"),
         LIMITS,
@@ -50,7 +50,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a scale-up swaps",
-        "hetserve.scaling.problems",
+        "hetserve.scaling.plans.problems",
         "_at_least",
         Replace("max(option.min_instances, min(count, option.most))", "option.min_instances"),
         GROWING,
@@ -66,7 +66,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: the load of all instances is not asked of one fewer",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "_spare",
         Replace("needed <= found.qps", "True"),
         SHRINKING,
@@ -74,7 +74,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: nothing is kept in hand before removing",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "_spare",
         Replace("load * (1 + rules.tolerance) / rules.saturation", "load / rules.saturation"),
         TRACES,
@@ -98,7 +98,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a pause keeps a budget from being obeyed",
-        "hetserve.scaling.limits",
+        "hetserve.scaling.actions.limits",
         "_may",
         never("broken.reason is ScalingReason.BUDGET_CUT"),
         LIMITS,
@@ -138,7 +138,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a load that needs more is quiet while it is worked out what fewer hold",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "_until_answered",
         Replace("look.facts.rules.trigger * holds", "float('inf')"),
         QUIET,
@@ -146,7 +146,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: what the instances hold waits behind what fewer hold",
-        "hetserve.scaling.problems",
+        "hetserve.scaling.plans.problems",
         "can_wait",
         Replace("not is_same(work.counts, counts)", "True"),
         "tests/unit/operator/test_operator_needs_answers.py",
@@ -154,7 +154,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: counts that missed the SLO are gone back to",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "was_missed",
         Replace("load * reserve > change.load", "False"),
         SHRINKING,
@@ -162,7 +162,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a swap need not pay",
-        "hetserve.scaling.replacement",
+        "hetserve.scaling.actions.replacement",
         "Swap.pays",
         always("self.saving * horizon / _HOUR > self.launch + self.overlap"),
         SWAPS,
@@ -178,7 +178,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a measured mix counts where nothing is measured",
-        "hetserve.reconcile.decision",
+        "hetserve.reconcile.plans.decision",
         "_mix_in_force",
         always("spec.metrics is not None"),
         MIXES,

@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Done
 from hetserve.reconcile import Planner, PlanPending, PlanQuestion
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.testing import SimulatedOperator
-from hetserve_operator.testing.planning import PlansAtOnce
+from hetserve_operator.testing.planning import PlansAtOnce, decided
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
 KEY = Key("default", "rm2")
+RATE = 10.0
+"""Queries/s of an instance."""
 
 
 class Overheard(PlansAtOnce):
-    """Planners whose questions are kept: what is asked for, and whether it is needed. away: they answer nothing."""
+    """Planners whose questions are kept: what is asked for, and whether it is needed. away: they answer nothing.
+
+    Nothing is simulated: each instance holds RATE.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(lambda problem: decided(replace(problem, planner="ilp")))
         self.away = False
         self.questions: list[PlanQuestion] = []
 
     def look(self, key: Key, step: Callable[[Planner], T]) -> T:
         def planner(question: PlanQuestion) -> Done | PlanPending:
             self.questions.append(question)
-            return PlanPending() if self.away else self._answer(question)
+            if self.away:
+                return PlanPending()
+            if question.kind == "Capacity":
+                return Capacity(QPS(RATE * sum(n for _, n in question.counts or ())), tried=True)
+            return self._answer(question)
 
         del key
         return step(planner)
@@ -52,7 +63,7 @@ def steady(qps: float) -> Callable[[Key, datetime], Demand]:
 
 
 async def at_30_queries(planner: str) -> tuple[SimulatedOperator, Overheard]:
-    """A service of some T4, each of which holds 10 queries/s."""
+    """A service of some T4."""
     plans = Overheard()
     sim = SimulatedOperator(plans=plans)
     each = {"intercept": "99.9999ms", "slope": "0.0001ms"}

@@ -12,7 +12,7 @@ from hetserve.demand.observed import Freshness
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Facts, Pending, ScalingReason, decide
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.scaling import facts, measured, scaled_problem, steady
 
 HELD = 75.0
