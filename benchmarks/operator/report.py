@@ -49,7 +49,7 @@ instances of every service hold, and what fewer would: an operator that starts k
 
 5. **Loop.** `/healthz` of the operator is asked 50 times a second: its event loop answers, or is busy for so long.
 6. **Prometheus.** What it was asked in five polls, by its own metrics: with one window for all services; with three;
-   and with one, but nine of ten services without `metrics`.
+   and with one, but nine of ten services without `metrics` (their loads are exported all the same).
 7. **Load.** The load of five services doubles, one after the other. Measured is the time from that moment until a
    Deployment has more instances. The rate's window (1m), the scrape and the poll (15 s each) and the window of scaling
    up (30 s) are in it.

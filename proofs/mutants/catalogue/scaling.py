@@ -145,6 +145,14 @@ SCALING: Final = (
         "test_until_it_is_known_what_fewer_hold_a_load_that_needs_more_asks_for_a_look",
     ),
     Mutant(
+        "scaling: room that comes free wakes every service that follows its load",
+        "hetserve.reconcile.interest",
+        "interest_of",
+        Replace("decision.ideal or carries", "decision.ideal"),
+        "tests/unit/reconcile/test_interest.py",
+        "test_no_room_counts_while_what_follows_a_load_carries_it",
+    ),
+    Mutant(
         "scaling: what the instances hold waits behind what fewer hold",
         "hetserve.scaling.plans.problems",
         "can_wait",
