@@ -132,7 +132,7 @@ bench-placement: setup tools ## Measure placement on a real scheduler and write 
 	PYTHONPATH=e2e $(BIN)/python -m benchmarks.placement $(FLAGS)
 
 .PHONY: bench-operator
-bench-operator: setup tools ## Measure the operator with 1,000 services and write docs/results/operator.md (FLAGS=--quick: a tenth)
+bench-operator: setup tools ## Measure the operator with 1,000 services and write docs/results/operator.md (FLAGS=scaled: those that follow their load; --quick: a tenth)
 	PYTHONPATH=e2e $(BIN)/python -m benchmarks.operator $(FLAGS)
 
 .PHONY: bench-http

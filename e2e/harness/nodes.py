@@ -34,7 +34,8 @@ class Gpus:
 class NodeGroup:
     """`count` equal nodes `{name}-1`, `{name}-2`, ..., padded.
 
-    `cpu`, `memory`: quantities. `labels`: further ones. `gpu_annotation`: JSON list of GPUs.
+    `cpu`, `memory`: quantities. `labels`: further ones. `gpu_annotation`: JSON list of GPUs. `pods`: that a node
+    takes.
     """
 
     name: str
@@ -45,6 +46,7 @@ class NodeGroup:
     gpus: Gpus | None = None
     labels: tuple[tuple[str, str], ...] = ()
     gpu_annotation: str = ""
+    pods: int = 110
 
     def node_names(self) -> tuple[str, ...]:
         width = len(str(self.count))
@@ -57,7 +59,7 @@ class NodeGroup:
         annotations = {"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"}
         if self.gpu_annotation:
             annotations[ANNOTATION_NODE_GPUS] = self.gpu_annotation
-        resources = {"cpu": self.cpu, "memory": self.memory, "pods": "110", "ephemeral-storage": "100Gi"}
+        resources = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
         return {
             "apiVersion": "v1",
             "kind": "Node",

@@ -7,6 +7,7 @@ whatever the load follows the mix of batch sizes instead.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hetserve.demand.observed import Freshness
@@ -23,6 +24,7 @@ from hetserve.scaling.look import Look, look_at
 from hetserve.scaling.mix import follow_mix
 from hetserve.scaling.plans.capacity import capacity
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.quiet import NO_LOAD
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:
@@ -52,7 +54,8 @@ def _followed(look: Look, ask: Ask) -> Decision:
         return look.hold(ScalingReason.METRICS_NOT_FRESH, f"{summary(look.counts)} stay: {why}")
     holds = capacity(facts.problem, look.counts, ask)
     if isinstance(holds, Pending):
-        return look.waits(f"what {summary(look.counts)} hold")
+        # Whatever the load, nothing is decided before: the answer brings the next look.
+        return look.waits(f"what {summary(look.counts)} hold", quiet=look.quiet(NO_LOAD, math.inf))
     if isinstance(holds, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"what {summary(look.counts)} hold is not known: {holds.why}")
     return _follow(look.with_capacity(holds), holds.how, ask)
@@ -75,6 +78,6 @@ def _follow(look: Look, how: str, ask: Ask) -> Decision:
     )
     kept = at_minimum(look, ask)
     if isinstance(kept, Pending):
-        return look.waits("what one instance fewer holds")
+        return look.waits("what one instance fewer holds", quiet=quiet_loads(look, ask))
     held = look.hold(ScalingReason.LOAD_CARRIED, words, *(() if kept is None else (kept,)))
     return replace(held, quiet=quiet_loads(look, ask))

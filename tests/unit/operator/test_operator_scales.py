@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from hetserve.base.units import QPS
-from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.demand.observed import Freshness
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
+from measured_demand import fresh, steady, unknown
 
 Json = dict[str, Any]
-Measured = Callable[[Key, datetime], Demand]
 RATE = 10
 """Queries/s of an instance; at 80 % it is planned for 8."""
 EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
@@ -43,25 +41,6 @@ def scene(**overrides: Any) -> list[Json]:
             },
         ),
     ]
-
-
-def fresh(rate: Callable[[float], float]) -> Measured:
-    """Demand as measured every 5 s for the last ten minutes. rate: queries/s at a time [Unix seconds]."""
-
-    def demand(_key: Key, moment: datetime) -> Demand:
-        now = moment.timestamp()
-        times = [now - 5 * i for i in reversed(range(120))]
-        return Demand(Freshness.FRESH, "", now, tuple(RateSample(t, QPS(rate(t))) for t in times))
-
-    return demand
-
-
-def steady(qps: float) -> Measured:
-    return fresh(lambda _: qps)
-
-
-def unknown(freshness: Freshness, why: str) -> Measured:
-    return lambda _key, moment: Demand(freshness, why, moment.timestamp())
 
 
 def instances(sim: SimulatedOperator) -> int:
@@ -136,7 +115,7 @@ async def test_what_a_service_asks_is_urgent_if_its_load_exceeds_what_it_holds(
     await sim.look(Key("default", "rm2"))
     ticket = book.take(Lane.QUICK)
     assert ticket is not None
-    assert (ticket.question.short, ticket.question.needed) == (short, False)
+    assert ticket.question.short is short
 
 
 async def test_ten_percent_of_noise_writes_nothing(sim: SimulatedOperator) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +17,7 @@ from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook, Ticket
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
+from measured_demand import Measured, fresh
 
 Json = dict[str, Any]
 EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
@@ -68,19 +68,11 @@ def scene(scaling: Json | None = None, **spec: Any) -> list[Json]:
     ]
 
 
-def swinging(qps: float, by: float = 0.1) -> Callable[[Key, datetime], Demand]:
+def swinging(qps: float, by: float = 0.1) -> Measured:
     """Demand as measured every 5 s for the last ten minutes, with noise."""
     draw = random.Random(7)  # noqa: S311  no secret
     noise = [draw.uniform(-by, by) for _ in range(1009)]
-
-    def demand(_key: Key, moment: datetime) -> Demand:
-        now = moment.timestamp()
-        times = [now - 5 * i for i in reversed(range(120))]
-        return Demand(
-            Freshness.FRESH, "", now, tuple(RateSample(t, QPS(qps * (1 + noise[int(t) % 1009]))) for t in times)
-        )
-
-    return demand
+    return fresh(lambda at: qps * (1 + noise[int(at) % 1009]))
 
 
 def old(_key: Key, moment: datetime) -> Demand:

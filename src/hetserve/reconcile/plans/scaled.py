@@ -28,6 +28,8 @@ from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
 from hetserve.scaling.actions.growth import is_short
 from hetserve.scaling.later import turns_in
+from hetserve.scaling.plans.counts import in_order
+from hetserve.scaling.plans.problems import can_wait
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
@@ -150,13 +152,15 @@ def _since(pod: PodFact) -> float | None:
 
 
 def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
-    """The planner, as the policy asks it."""
+    """The planner, as the policy asks it. The counts in force may be too few until it answers."""
     first = facts.in_force is None
+    held = None if facts.in_force is None else in_order(facts.in_force.counts, case.problem)
     untried = first and not case.runs
 
     def ask(work: Work) -> scaling.Answer:
         quick = untried and work.kind == "Decision"
-        question = PlanQuestion(work.problem, case.declared, first, True, work.counts, quick, work.kind)
+        needed = first or (held is not None and not can_wait(work, held))
+        question = PlanQuestion(work.problem, case.declared, needed, True, work.counts, quick, work.kind)
         answer = planner(question)
         if isinstance(answer, PlanPending) and _is_short(case, facts):
             answer = planner(replace(question, short=True))
