@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -202,6 +203,23 @@ async def test_a_step_that_must_wait_is_taken_though_nothing_happens() -> None:
     sim.clock += wait
     await sim.converge()
     assert instances(sim) == 6
+
+
+@pytest.mark.parametrize("time", ["2999-01-01T00:00:00Z", "never"])
+async def test_a_forged_decision_holds_nothing_up_and_is_named(time: str) -> None:
+    policies = {"policies": [{"type": "Instances", "value": 100, "period": "1h"}]}
+    sim = await serving(scaling={"scaleDown": {**policies, "selectPolicy": "Min"}})
+    forged = {"action": "ScaleUp", "reason": "SLOMissed", "from": "12xt4", "to": "13xt4", "load": "0"}
+    forge = {**forged, "time": time, "hourlyCost": "1", "message": "forged"}
+    sim.edit(SERVICE, lambda raw: raw["status"].update(lastDecisions=[forge]))
+
+    def completed(key: Key, moment: datetime) -> Demand:
+        return replace(swinging(10, 0.0)(key, moment), lower_bound=True)
+
+    sim.demand = completed
+    await sim.converge()
+    assert instances(sim) < 4
+    assert "status.lastDecisions[1] does not count: time" in sim.condition("ScalingActive")["message"]
 
 
 async def test_a_paused_service_keeps_more_than_its_new_limit() -> None:

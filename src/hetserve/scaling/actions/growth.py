@@ -12,12 +12,15 @@ from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.look import Look, launch_time
+from hetserve.scaling.facts import Facts
+from hetserve.scaling.look import Look, launch_time, look_at
+from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
 from hetserve.scaling.plans.found import FoundPlan, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import growing_problem
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.scarcity import newly_scarce
 from hetserve.scaling.seen import MOST_GROWTH
 from hetserve.scaling.steps import fewer_added, room
 
@@ -28,6 +31,15 @@ class Shortage:
 
     reason: ScalingReason
     words: str
+
+
+def is_short(facts: Facts, holds: QPS) -> bool:
+    """Whether what is in force is too little: for its load, or as an instance finds no place.
+
+    holds: queries/s that it holds by its record, since no planner has been asked yet.
+    """
+    look = look_at(facts).with_capacity(Holds(holds, "by its record"))
+    return newly_scarce(facts, look.counts) is not None or _cause(look) is not None
 
 
 def scale_up(look: Look, ask: Ask) -> Decision | None:
