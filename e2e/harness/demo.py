@@ -2,6 +2,7 @@
 
 python -m harness.demo up       start (or repair) it, apply the samples, show them; it keeps running
 python -m harness.demo status   show them again
+python -m harness.demo load     play a day of load on it in minutes: live view, picture, figures
 python -m harness.demo down     stop exactly what was started, remove its state
 python -m harness.demo stop|start|kill|freeze|thaw COMPONENT
 """
@@ -25,13 +26,14 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from harness import faults, prometheus, tools
+from harness import beside, faults, tools
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.controlplane import PARTS
 from harness.faults import Action, Condition
 from harness.gobuild import ToolError
 from harness.kube import Manifest, Manifests, read_manifests
+from harness.load.options import DESCRIPTION, Wanted, add_options, wanted
 from harness.nodes import DEMO
 from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
 from harness.pins import CONTROL_PLANE, PROMETHEUS
@@ -75,7 +77,7 @@ def up(state: Path, *, with_prometheus: bool = False, launch_scale: float | None
         cluster.add_nodes(*DEMO)
         progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in DEMO)}")
         if with_prometheus:
-            cluster.start_component(prometheus.NAME)
+            cluster.start_component(beside.PROMETHEUS)
             progress.say(f"Prometheus answers on port {cluster.ports.prometheus}")
         _hetserve(cluster, progress)
         _launch_times(cluster, launch_scale)
@@ -86,6 +88,23 @@ def up(state: Path, *, with_prometheus: bool = False, launch_scale: float | None
     finally:
         cluster.kube.close()
     return 0
+
+
+def load(state: Path, wanted: Wanted) -> int:
+    """Plays a load trace on the demo, which it starts or repairs, without the samples. Returns the exit code."""
+    from harness.load.play import play  # with planners and matplotlib, which no other command needs
+
+    progress = DemoProgress()
+    with _one_at_a_time(state):
+        toolset = tools.provide((*CONTROL_PLANE, PROMETHEUS), out=sys.stdout)
+        cluster = _control_plane(state, toolset, progress)
+        with closing(cluster.kube):
+            _kubectl_beside(cluster)
+            cluster.start_component(beside.PROMETHEUS)
+            _hetserve(cluster, progress)
+    # From here on its components may be stopped, killed and frozen.
+    with _one_at_a_time(state, "plays a load on"), _attached(state) as cluster:
+        return play(cluster, wanted, progress.say)
 
 
 def _control_plane(state: Path, toolset: tools.Toolset, progress: DemoProgress) -> Cluster:
@@ -223,7 +242,7 @@ def show(cluster: Cluster) -> None:
     console.print(Text(f"               {hetserve} {play}"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
     console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
-    if cluster.running(prometheus.NAME):
+    if cluster.running(beside.PROMETHEUS):
         console.print(Text(f"Prometheus:    http://127.0.0.1:{cluster.ports.prometheus}"))
     console.print(Text(f"Logs:          {state}/logs"))
     console.print(Text("Stop it:       make demo-down", style="bold"))
@@ -252,7 +271,7 @@ def status(state: Path) -> int:
 def act(state: Path, action: Action, name: str) -> int:
     """Stops, starts, kills, freezes or thaws a component. Raises DemoError."""
     with _attached(state) as cluster:
-        if (action, name) == (Action.START, prometheus.NAME):
+        if (action, name) == (Action.START, beside.PROMETHEUS):
             cluster.tools = tools.provide((*CONTROL_PLANE, PROMETHEUS), out=sys.stdout)
         print(faults.act(cluster, action, name))
     return 0
@@ -279,15 +298,15 @@ def down(state: Path) -> int:
 
 
 @contextmanager
-def _one_at_a_time(state: Path) -> Iterator[None]:
-    """Lock against concurrent calls."""
-    digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
+def _one_at_a_time(state: Path, does: str = "starts or stops") -> Iterator[None]:
+    """Lock against concurrent calls that do the same."""
+    digest = hashlib.sha256(f"{does} {state}".encode()).hexdigest()[:12]
     lock = Path(tempfile.gettempdir()) / f"hetserve-demo-{os.getuid()}-{digest}.lock"
     with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DemoError(f"another call starts or stops the demo in {state} right now") from None
+            raise DemoError(f"another call {does} the demo in {state} right now") from None
         yield
 
 
@@ -304,6 +323,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SCALE",
         help="pods are Ready after SCALE times the launchTime of their type (1: as declared); else at once",
     )
+    plays = commands.add_parser("load", help="play a day of load on it in minutes", description=DESCRIPTION)
+    add_options(plays)
     commands.add_parser("status", help="show them again")
     commands.add_parser("down", help="stop exactly what was started, remove its state")
     for action in Action:
@@ -320,6 +341,15 @@ def _scale(text: str) -> float:
     if not 0 <= scale < math.inf:
         raise argparse.ArgumentTypeError(f"{text}: must be a number of 0 or more")
     return scale
+
+
+def _wanted(given: argparse.Namespace) -> Wanted:
+    """What is to be played. Raises SystemExit(2)."""
+    try:
+        return wanted(given)
+    except ValueError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def _run(state: Path, given: argparse.Namespace) -> int:
@@ -339,6 +369,8 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     state = Path(os.environ.get("HETSERVE_DEMO_DIR", ROOT / ".demo")).resolve()
     try:
+        if given.command == "load":
+            return load(state, _wanted(given))
         with _one_at_a_time(state):
             return _run(state, given)
     except (ToolError, AssertionError, RuntimeError, OSError) as error:

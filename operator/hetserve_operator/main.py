@@ -17,7 +17,7 @@ import click
 import kopf
 
 from hetserve.demand.observed import Demand
-from hetserve.reconcile.observed import ServiceOutline
+from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import Prometheus
@@ -122,29 +122,15 @@ class Operator:
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()
         now: Callable[[], datetime] = _now
-        sharing = settings.sharing
-        self.extender = ExtenderLease(api, sharing.extender_namespace, sharing.extender_lease, self._add_all)
+        self.extender = self._extender_lease(api)
         self.demand = self._demand_book()
-        self.observer = Observer(
-            api,
-            self.cache,
-            settings.planning,
-            now,
-            lambda: self.extender.books_compute,
-            demand=self.demand.demand,
-        )
+        self.observer = self._observer(api, now)
         self.ways = (Prometheus(settings.metrics.prometheus), Prometheus(settings.metrics.prometheus))
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
         self.book = PlanBook(self.clock, self.queue.add)
-        self.planners = PlanningPool(
-            self.book,
-            self.metrics,
-            processes=settings.planner_processes,
-            deadline=settings.planner_deadline,
-            start=start_planning,
-        )
+        self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
         self.writer = Writer(api, socket.gethostname(), now)
@@ -168,6 +154,7 @@ class Operator:
         await probes.start(listener)
         # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
+        tasks.append(asyncio.create_task(self._take_signals_back()))
         tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
         try:
             # kopf discovers kinds once, so start it after the CRDs exist.
@@ -181,7 +168,7 @@ class Operator:
                     clusterwide=True,
                     # Its own would ask for the name of a user that an image does not have.
                     identity=cast("Any", socket.gethostname()),
-                    stop_flag=self.stop,  # kopf takes the signals over a turn of the loop later
+                    stop_flag=self.stop,
                     ready_flag=self.watching,
                 )
         finally:
@@ -192,6 +179,11 @@ class Operator:
             for way in self.ways:
                 way.close()
             await probes.stop(PROBES_DRAIN_WITHIN)
+
+    async def _take_signals_back(self) -> None:
+        """Signals are ours again once kopf watches: where it hears one, it awaits the flag it was given for 5 s."""
+        await self.watching.wait()
+        process.stop_on_signals(self.stop)
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list, plan and work, without kopf's watches."""
@@ -237,6 +229,29 @@ class Operator:
         options = self.settings.leader_election
         candidate = options.candidate(os.environ.get(POD_NAME))
         return Elector(lease_api, options.namespace, options.lease_name, candidate, clock)
+
+    def _extender_lease(self, api: ApiServer) -> ExtenderLease:
+        options = self.settings.sharing
+        return ExtenderLease(api, options.extender_namespace, options.extender_lease, self._add_all)
+
+    def _observer(self, api: ApiServer, now: Callable[[], datetime]) -> Observer:
+        return Observer(
+            api,
+            self.cache,
+            self.settings.planning,
+            now,
+            lambda: self.extender.books_compute,
+            demand=self.demand.demand,
+        )
+
+    def _planning_pool(self, start: Callable[[], Awaitable[Planning]]) -> PlanningPool:
+        return PlanningPool(
+            self.book,
+            self.metrics,
+            processes=self.settings.planner_processes,
+            deadline=self.settings.planner_deadline,
+            start=start,
+        )
 
     def _demand_book(self) -> DemandBook:
         options = self.settings.metrics

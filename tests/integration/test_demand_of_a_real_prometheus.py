@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -32,16 +34,14 @@ from hetserve_operator.demand.prometheus import Prometheus
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.settings import PrometheusOptions
 from hetserve_operator.workqueue import Key
+from measured_demand import WANTED
 
 QPS: Final = 100.0
 WITHIN: Final = 40.0
 PLACE: Final = ("shop", "ads", "rm2")
 ADS, OWN, BAD, SEVERAL = (Key("shop", name) for name in ("ads", "own", "bad", "several"))
-WANTED: Final = Wanted(
-    "shop",
-    "ads",
-    slo=Seconds(0.35),
-    percentile=0.99,
+QUICK: Final = replace(
+    WANTED,
     window=Seconds(6.0),
     stale_after=Seconds(8.0),
     up_window=Seconds(4.0),
@@ -87,7 +87,7 @@ def exporter(port: int) -> Iterator[None]:
 
 
 @contextmanager
-def running_prometheus(program: str, folder: Path, port: int, exporter_port: int) -> Iterator[None]:
+def running_prometheus(program: str, folder: Path, port: int, exporter_port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Prometheus without data of earlier runs."""
     jobs = [{"job_name": "twin", "honor_labels": True, "static_configs": [{"targets": [f"127.0.0.1:{exporter_port}"]}]}]
     (folder / "prometheus.yml").write_text(
@@ -107,8 +107,9 @@ def running_prometheus(program: str, folder: Path, port: int, exporter_port: int
             stderr=subprocess.STDOUT,
         )
         try:
-            yield
+            yield process
         finally:
+            process.send_signal(signal.SIGCONT)
             process.terminate()
             process.wait()
 
@@ -118,8 +119,8 @@ class Measuring:
 
     def __init__(self, url: str) -> None:
         clock = asyncio.get_running_loop().time
-        self.wanted = {ADS: WANTED} | {
-            key: Wanted(**{name: getattr(WANTED, name) for name in WANTED.__slots__} | {"name": key.name, "own": own})
+        self.wanted = {ADS: QUICK} | {
+            key: Wanted(**{name: getattr(QUICK, name) for name in QUICK.__slots__} | {"name": key.name, "own": own})
             for key, own in QUERIES.items()
         }
         self.book = DemandBook(clock, lambda _key: None, configured=True, allow_queries=True, show=self._see)
@@ -184,7 +185,7 @@ def known(demand: Demand) -> bool:
     return highest(demand, Seconds(12.0)) is not None and bool(demand.attained)
 
 
-async def test_the_load_is_what_arrives_through_the_end_of_exporter_and_prometheus(
+async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and_prometheus_end(
     toolset: Toolset, tmp_path: Path
 ) -> None:
     port, exporter_port = free_port(), free_port()
@@ -192,7 +193,7 @@ async def test_the_load_is_what_arrives_through_the_end_of_exporter_and_promethe
     async with measuring(f"http://127.0.0.1:{port}") as at_work:
         unreachable = await at_work.until(lambda demand: demand.trouble is Trouble.UNREACHABLE)
         assert "Cannot connect" in unreachable.why
-        with prometheus():
+        with prometheus() as process:
             with exporter(exporter_port):
                 demand = await at_work.until(known)
                 assert lowest(demand, Seconds(4.0)) == pytest.approx(QPS, rel=0.1)
@@ -204,6 +205,13 @@ async def test_the_load_is_what_arrives_through_the_end_of_exporter_and_promethe
                 assert (await at_work.until(is_fresh, OWN)).lower_bound
                 assert "parse error" in (await at_work.until(is_refused, BAD)).why
                 assert "2 series" in (await at_work.until(is_refused, SEVERAL)).why
+                process.send_signal(signal.SIGSTOP)
+                hung = await at_work.until(lambda demand: demand.freshness is Freshness.STALE)
+                assert hung.trouble is Trouble.UNREACHABLE
+                assert hung.why.endswith("Prometheus: no answer within 2 s")
+                assert hung.samples
+                process.send_signal(signal.SIGCONT)
+                await at_work.until(is_fresh)
             await at_work.until(lambda demand: demand.freshness is Freshness.STALE)
         stale = await at_work.until(lambda demand: demand.trouble is Trouble.UNREACHABLE)
         assert stale.samples

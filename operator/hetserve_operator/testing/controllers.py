@@ -103,7 +103,7 @@ class Controllers:
             place = self._place(pod)
             if place is None:
                 words = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-                conditions = [{**words, "message": "same model on every GPU"}]
+                conditions = [{**words, "message": "0/1 nodes are available: 1 same model on every GPU."}]
                 if pod["status"].get("conditions") == conditions:
                     continue
                 pod["status"]["conditions"] = conditions

@@ -11,6 +11,7 @@ GROWING: Final = "tests/unit/scaling/test_growing.py"
 SHRINKING: Final = "tests/unit/scaling/test_shrinking.py"
 LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
 SWAPS: Final = "tests/unit/scaling/test_mixes_and_swaps.py"
+QUIET: Final = "tests/unit/scaling/test_quiet_loads.py"
 MIXES: Final = "tests/unit/operator/test_operator_follows_the_mix.py"
 TRACES: Final = "tests/unit/scaling/replay/test_following_traces.py"
 
@@ -41,7 +42,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: what is planned and not bound yet is room for more",
-        "hetserve.scaling.problems",
+        "hetserve.scaling.plans.problems",
         "_less_planned",
         Replace("max(free[i] - amount * count, 0)", "free[i]"),
         LIMITS,
@@ -49,7 +50,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a scale-up swaps",
-        "hetserve.scaling.problems",
+        "hetserve.scaling.plans.problems",
         "_at_least",
         Replace("max(option.min_instances, min(count, option.most))", "option.min_instances"),
         GROWING,
@@ -65,7 +66,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: the load of all instances is not asked of one fewer",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "_spare",
         Replace("needed <= found.qps", "True"),
         SHRINKING,
@@ -73,7 +74,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: nothing is kept in hand before removing",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "_spare",
         Replace("load * (1 + rules.tolerance) / rules.saturation", "load / rules.saturation"),
         TRACES,
@@ -97,7 +98,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a pause keeps a budget from being obeyed",
-        "hetserve.scaling.limits",
+        "hetserve.scaling.actions.limits",
         "_may",
         never("broken.reason is ScalingReason.BUDGET_CUT"),
         LIMITS,
@@ -128,8 +129,40 @@ SCALING: Final = (
         "test_a_load_within_the_quiet_ones_is_found",
     ),
     Mutant(
+        "scaling: every load asks for a look while it is worked out what the instances hold",
+        "hetserve.scaling.policy",
+        "_followed",
+        Replace("look.quiet(NO_LOAD, math.inf)", "None"),
+        QUIET,
+        "test_until_it_is_known_what_the_instances_hold_no_load_asks_for_a_look",
+    ),
+    Mutant(
+        "scaling: a load that needs more is quiet while it is worked out what fewer hold",
+        "hetserve.scaling.actions.shrinking",
+        "_until_answered",
+        Replace("look.facts.rules.trigger * holds", "float('inf')"),
+        QUIET,
+        "test_until_it_is_known_what_fewer_hold_a_load_that_needs_more_asks_for_a_look",
+    ),
+    Mutant(
+        "scaling: room that comes free wakes every service that follows its load",
+        "hetserve.reconcile.interest",
+        "interest_of",
+        Replace("decision.ideal or carries", "decision.ideal"),
+        "tests/unit/reconcile/test_interest.py",
+        "test_no_room_counts_while_what_follows_a_load_carries_it",
+    ),
+    Mutant(
+        "scaling: what the instances hold waits behind what fewer hold",
+        "hetserve.scaling.plans.problems",
+        "can_wait",
+        Replace("not is_same(work.counts, counts)", "True"),
+        "tests/unit/operator/test_operator_needs_answers.py",
+        "test_what_the_instances_hold_is_needed_and_what_fewer_hold_is_not",
+    ),
+    Mutant(
         "scaling: counts that missed the SLO are gone back to",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "was_missed",
         Replace("load * reserve > change.load", "False"),
         SHRINKING,
@@ -137,7 +170,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a swap need not pay",
-        "hetserve.scaling.replacement",
+        "hetserve.scaling.actions.replacement",
         "Swap.pays",
         always("self.saving * horizon / _HOUR > self.launch + self.overlap"),
         SWAPS,
@@ -153,7 +186,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a measured mix counts where nothing is measured",
-        "hetserve.reconcile.decision",
+        "hetserve.reconcile.plans.decision",
         "_mix_in_force",
         always("spec.metrics is not None"),
         MIXES,
@@ -166,6 +199,70 @@ SCALING: Final = (
         Replace("demand.freshness is not Freshness.FRESH or demand.mix is None", "demand.mix is None"),
         MIXES,
         "test_a_mix_that_is_not_fresh_changes_nothing",
+    ),
+    Mutant(
+        "scaling: a plan for another mix does not explain itself",
+        "hetserve.reconcile.plans.mixed",
+        "choose_mixed",
+        Replace("replace(recorded_as(case, record), explained=explained)", "recorded_as(case, record)"),
+        MIXES,
+        "test_a_plan_for_another_mix_explains_itself_and_replays",
+    ),
+    Mutant(
+        "scaling: a load that is not carried waits behind first plans",
+        "hetserve_operator.plans.book",
+        "_rank",
+        never("question.short"),
+        "tests/unit/operator/test_plan_book.py",
+        "test_a_service_whose_load_exceeds_what_it_holds_goes_before_first_plans_and_checks",
+    ),
+    Mutant(
+        "scaling: loads that rise hold up first plans for ever",
+        "hetserve_operator.plans.book",
+        "PlanBook._next",
+        Replace("self._taken[lane] % FAIR == 0", "False"),
+        "tests/unit/operator/test_plan_book.py",
+        "test_neither_a_check_nor_a_first_plan_waits_for_ever_behind_loads_that_rise",
+    ),
+    Mutant(
+        "scaling: advice is given anew at each look",
+        "hetserve.reconcile.plans.advice",
+        "stored_advice",
+        always("not isinstance(told, Mapping)"),
+        "tests/unit/operator/test_operator_scales.py",
+        "test_advice_swings_with_the_load_no_more_than_a_plan_does",
+    ),
+    Mutant(
+        "scaling: loads at which the minimum ceases to limit are quiet",
+        "hetserve.scaling.quiet",
+        "Quiet.covers",
+        Replace("self.above < high <= self.until", "self.above < high"),
+        "tests/unit/scaling/test_shrinking.py",
+        "test_loads_at_which_the_minimum_begins_or_ceases_to_limit_are_not_quiet",
+    ),
+    Mutant(
+        "scaling: time at a gate makes a type scarce",
+        "hetserve.reconcile.plans.scaled",
+        "_since",
+        never("pod.refused_since is not None"),
+        "tests/unit/reconcile/test_what_waiting_pods_say.py",
+        "test_a_pod_that_was_gated_waits_from_when_the_scheduler_first_looked_for_a_place",
+    ),
+    Mutant(
+        "scaling: an instance that waits for another model makes its type scarce",
+        "hetserve.placement.decision.reading",
+        "waits_for_other_model",
+        never("_SAME_MODEL.search(message) is not None"),
+        "tests/unit/placement/test_refusals_read_back.py",
+        "test_of_every_kind_of_refusal_only_another_model_is_none_of_the_type",
+    ),
+    Mutant(
+        "scaling: a decision of the far future counts",
+        "hetserve.reconcile.plans.changes",
+        "_change",
+        never("at > now + CLOCKS_DIFFER"),
+        "tests/unit/operator/test_operator_scales_with_little.py",
+        "test_a_forged_decision_holds_nothing_up_and_is_named",
     ),
     Mutant(
         "scaling: a plan for another mix is an answer",

@@ -1,9 +1,9 @@
-"""How a MinCost service follows its measured load: facts, history and clock in, an explained decision out."""
+"""How a service follows what is measured of it: facts, history and clock in, an explained decision out."""
 
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause
+from hetserve.scaling.plans.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.policy import decide
-from hetserve.scaling.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.rules import Direction, ScalingRules, StepLimit, scaling_rules
 
 __all__ = [

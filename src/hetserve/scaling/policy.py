@@ -1,35 +1,41 @@
 """Decides how a service follows its load: which counts are in force from now on, and why.
 
 In this order: limits that are not kept, metrics that cannot be acted on, too few instances, too many, a mix that pays.
-Nothing is remembered between decisions: history is in the samples and in the recorded changes.
+Nothing is remembered between decisions: history is in the samples and in the recorded changes. What uses its budget
+whatever the load follows the mix of batch sizes instead.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hetserve.demand.observed import Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
-from hetserve.scaling.capacity import capacity
+from hetserve.scaling.actions.first import first_plan
+from hetserve.scaling.actions.growth import scale_up
+from hetserve.scaling.actions.limits import mend
+from hetserve.scaling.actions.replacement import replace_where_it_pays
+from hetserve.scaling.actions.shrinking import at_minimum, quiet_loads, scale_down
 from hetserve.scaling.decision import Decision, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.first import first_plan
-from hetserve.scaling.growth import scale_up
-from hetserve.scaling.limits import mend
 from hetserve.scaling.look import Look, look_at
-from hetserve.scaling.questions import Ask, Pending, Unanswered
-from hetserve.scaling.replacement import replace_where_it_pays
-from hetserve.scaling.shrinking import quiet_loads, scale_down
+from hetserve.scaling.mix import follow_mix
+from hetserve.scaling.plans.capacity import capacity
+from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.quiet import NO_LOAD
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:
-    """The decision for a MinCost service. ask: planners, which may answer later; then nothing changes until they do.
+    """The decision for a service. ask: planners, which may answer later; then nothing changes until they do.
 
     Pure: equal facts and answers give equal decisions.
     """
     if facts.in_force is None:
         return first_plan(facts, ask)
+    if facts.problem.objective == "MaxThroughput":
+        return follow_mix(facts, ask)
     look = look_at(facts)
     mended = mend(look, ask)
     if mended is not None and (mended.changes or mended.pending):
@@ -48,7 +54,8 @@ def _followed(look: Look, ask: Ask) -> Decision:
         return look.hold(ScalingReason.METRICS_NOT_FRESH, f"{summary(look.counts)} stay: {why}")
     holds = capacity(facts.problem, look.counts, ask)
     if isinstance(holds, Pending):
-        return look.waits(f"what {summary(look.counts)} hold")
+        # Whatever the load, nothing is decided before: the answer brings the next look.
+        return look.waits(f"what {summary(look.counts)} hold", quiet=look.quiet(NO_LOAD, math.inf))
     if isinstance(holds, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"what {summary(look.counts)} hold is not known: {holds.why}")
     return _follow(look.with_capacity(holds), holds.how, ask)
@@ -69,4 +76,8 @@ def _follow(look: Look, how: str, ask: Ask) -> Decision:
         f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(look.counts)} hold "
         f"{qps_text(seen.capacity or 0)} {how}, of which {share_text(rules.saturation)} are used"
     )
-    return replace(look.hold(ScalingReason.LOAD_CARRIED, words), quiet=quiet_loads(look, ask))
+    kept = at_minimum(look, ask)
+    if isinstance(kept, Pending):
+        return look.waits("what one instance fewer holds", quiet=quiet_loads(look, ask))
+    held = look.hold(ScalingReason.LOAD_CARRIED, words, *(() if kept is None else (kept,)))
+    return replace(held, quiet=quiet_loads(look, ask))

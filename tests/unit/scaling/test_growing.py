@@ -8,9 +8,10 @@ from typing import Literal
 import pytest
 
 from hetserve.base.units import QPS, Seconds
-from hetserve.demand.observed import Demand
+from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Change, Direction, Facts, Pause, ScalingReason, ScalingRules, decide
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.actions.growth import is_short
+from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import LAUNCH, NOW, at_most, facts, limited, measured, scaled_problem, steady
 
@@ -196,3 +197,14 @@ def test_a_window_of_no_length_acts_on_the_newest_sample() -> None:
     at_once = ScalingRules(up=Direction(Seconds(0.0)), look_ahead=False)
 
     assert decide(facts(measured([20.0] * 30 + [60.0]), {"t4": 2}, rules=at_once), Answers()).action is Action.SCALE_UP
+
+
+def test_what_is_too_little_is_known_without_a_planner() -> None:
+    holds = QPS(50.0)
+
+    assert is_short(facts(steady(44.1), {"t4": 2}), holds)
+    assert not is_short(facts(steady(43.9), {"t4": 2}), holds)
+    assert is_short(facts(measured([43.0 - 3.0 * i for i in range(12, 0, -1)] + [43.0]), {"t4": 2}), holds)
+    assert is_short(facts(steady(30.0, attained=[0.5] * 20), {"t4": 2}), holds)
+    assert is_short(facts(steady(20.0), {"t4": 2}, waiting={"t4": Seconds(LAUNCH + 1)}, bound={"t4": 1}), holds)
+    assert not is_short(facts(Demand(Freshness.MISSING), {"t4": 2}), holds)

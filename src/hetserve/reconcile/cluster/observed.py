@@ -1,0 +1,307 @@
+"""Raw objects reduced to the facts that decisions read. An object that cannot be read is reported, never skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from hetserve.api import names
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.manifest_errors import field_errors
+from hetserve.base.units import MiB, MilliCPU, Percent, Seconds
+from hetserve.demand.wanted import Wanted, wanted_of
+from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.metadata import OwnerReference, RawObject
+from hetserve.objects.node import Node, Taint
+from hetserve.objects.pod import Pod, PodOutline
+from hetserve.objects.resources import WHOLE_COMPUTE
+from hetserve.placement.decision.reading import waits_for_other_model
+from hetserve.placement.ledger.inventory import Gpu, parse_node
+from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
+
+Parsed = TypeVar("Parsed", bound=BaseModel)
+_MOST_ERRORS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A stored InstanceType or ModelProfile that breaks a rule. error: one line that names the field."""
+
+    kind: str
+    name: str
+    namespace: str
+    error: str
+    labels: Mapping[str, str]
+    model: str | None = None
+    instance_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOutline:
+    """What decides which objects concern a service: its model, and how it names instance types.
+
+    type_names, type_labels: names or labels of the types that it may use. Both None: each type with a profile of it.
+    wanted: what is to be measured of its load; None: nothing.
+    """
+
+    namespace: str
+    name: str
+    model: str | None
+    type_names: frozenset[str] | None = None
+    type_labels: Mapping[str, str] | None = None
+    wanted: Wanted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFact:
+    """A node as planning sees it: what it is, whether new pods may go there, what it has."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    usable: bool
+    cpu: MilliCPU
+    memory: MiB
+    gpus: tuple[Gpu, ...] = ()
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFact:
+    """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
+
+    other_model: by these it waits only for a GPU without its model: others would find room. refused_since: Unix seconds
+    of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
+    gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
+    gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
+    takes of its node is not known then. launch_time: from its node to Ready; None: not seen.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    created: str = ""
+    service: str | None = None
+    instance_type: str | None = None
+    model: str | None = None
+    template_hash: str | None = None
+    node: str | None = None
+    gpu: str | None = None
+    cpu: MilliCPU = MilliCPU(0)
+    memory: MiB = MiB(0)
+    gpu_memory: MiB = MiB(0)
+    gpu_compute: Percent = Percent(0)
+    whole_gpu: bool = False
+    ready: bool = False
+    terminating: bool = False
+    gated: bool = False
+    waiting: str | None = None
+    other_model: bool = False
+    refused_since: float | None = None
+    gpus_unknown: bool = False
+    unread: str | None = None
+    owner: OwnerReference | None = None
+    launch_time: Seconds | None = None
+
+    @property
+    def booked_compute(self) -> Percent:
+        """Percent of compute that counts on each of its GPUs: all of a whole one, 0 if it declares none."""
+        return WHOLE_COMPUTE if self.whole_gpu else self.gpu_compute
+
+    @property
+    def is_undeclared(self) -> bool:
+        """Whether it asks for a part of a GPU and declares no compute."""
+        return self.gpu_memory > 0 and not self.gpu_compute
+
+
+def pod_fact(raw: RawObject) -> PodFact | None:
+    """Facts of a pod; None for a finished pod, which holds nothing any more. Raises nothing.
+
+    Of a bound pod that cannot be read, the fact says only that it is there.
+    """
+    try:
+        pod = Pod(raw)
+        return None if pod.finished else _pod_fact(pod, raw)
+    except InvalidObjectError as error:
+        return _unread_fact(raw, str(error))
+    except Exception as error:  # whatever one object raises must not hide the others
+        return _unread_fact(raw, f"{type(error).__name__}: {error}")
+
+
+def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
+    labels, node = pod.labels, pod.node
+    gpus, unread = _gpus(raw)
+    refusal = _refusal(pod) if node is None else None
+    return PodFact(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        created=str(pod.metadata.get("creationTimestamp") or ""),
+        service=labels.get(names.LABEL_SERVICE),
+        instance_type=labels.get(names.LABEL_INSTANCE_TYPE),
+        model=labels.get(names.LABEL_MODEL),
+        template_hash=labels.get("pod-template-hash"),
+        node=node,
+        gpu=None if gpus is None or not gpus.request.needs_gpu else ",".join(gpus.gpus) or None,
+        cpu=pod.cpu_requested,
+        memory=pod.memory_requested,
+        gpu_memory=MiB(0) if gpus is None else gpus.request.memory_mib,
+        gpu_compute=Percent(0) if gpus is None else gpus.request.compute or Percent(0),
+        whole_gpu=gpus is not None and gpus.request.whole,
+        ready=pod.condition("Ready").get("status") == "True",
+        terminating=pod.terminating,
+        gated=bool(pod.gates),
+        waiting=refusal,
+        other_model=refusal is not None and waits_for_other_model(refusal),
+        refused_since=None if refusal is None else _refused_since(pod),
+        gpus_unknown=node is not None if gpus is None else gpus.gpus_unknown,
+        unread=unread,
+        owner=pod.controller,
+        launch_time=_launch_time(pod, raw),
+    )
+
+
+def _launch_time(pod: Pod, raw: RawObject) -> Seconds | None:
+    """Seconds from its node to Ready; None for a pod that is not Ready, or became Ready more than once."""
+    scheduled, ready = pod.condition("PodScheduled"), pod.condition("Ready")
+    if (scheduled.get("status"), ready.get("status")) != ("True", "True"):
+        return None
+    with suppress(Exception):  # an odd time or status says nothing, and hides nothing else
+        if any(one.get("restartCount") for one in raw["status"].get("containerStatuses") or ()):
+            return None
+        begin, end = (datetime.fromisoformat(str(c["lastTransitionTime"])) for c in (scheduled, ready))
+        seconds = (end - begin).total_seconds()
+        return Seconds(seconds) if seconds >= 0 else None
+    return None
+
+
+def _refusal(pod: Pod) -> str | None:
+    """Why the scheduler cannot place a pod, in its words."""
+    scheduled = pod.condition("PodScheduled")
+    if scheduled.get("reason") != "Unschedulable":
+        return None
+    return str(scheduled.get("message") or "Unschedulable")
+
+
+def _refused_since(pod: Pod) -> float | None:
+    """Since when the scheduler has refused a pod [Unix seconds]; None: its status does not say.
+
+    The condition is False at a gate too, so its time is that of the first refusal only if nobody has edited the pod
+    since it was made: Kubernetes counts edits from 1.33 on. Of an edited one the time is that at which the scheduler
+    last changed its words: no earlier than the first refusal after the gate was lifted.
+    """
+    with suppress(Exception):  # an odd time says nothing
+        told, edited = pod.condition("PodScheduled").get("lastTransitionTime"), pod.metadata.get("generation", 1) > 1
+        at = (_last_written(pod.metadata, "PodScheduled") if edited else None) or told
+        return None if at is None else datetime.fromisoformat(str(at)).timestamp()
+    return None
+
+
+def _last_written(metadata: Mapping[str, Any], condition: str) -> object | None:
+    """When a condition of the status was last written, by the record of who manages its fields."""
+    key = f'k:{{"type":"{condition}"}}'
+    entries = [one for one in metadata.get("managedFields") or () if one.get("subresource") == "status"]
+    owners = [one for one in entries if key in one["fieldsV1"].get("f:status", {}).get("f:conditions", {})]
+    return max((str(one["time"]) for one in owners), default=None)
+
+
+def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:
+    """(the pod as placement reads it, or None; why it cannot). One that names no GPU has none, however odd it is."""
+    try:
+        return parse_pod(raw), None
+    except ValueError as error:
+        bound = unread_pod(raw)
+        return (None, str(error)) if bound is None or bound.holds else (bound, None)
+
+
+def _unread_fact(raw: RawObject, why: str) -> PodFact | None:
+    """That a bound pod is there; None for one on no node: it takes nothing."""
+    pod = PodOutline(raw)
+    if not pod.node or pod.finished:
+        return None
+    fact = PodFact(pod.uid, pod.namespace, pod.name, node=pod.node, gpus_unknown=True, unread=why)
+    with suppress(Exception):  # its labels or its owner may be what cannot be read
+        return replace(fact, instance_type=pod.labels.get(names.LABEL_INSTANCE_TYPE), owner=Pod(raw).controller)
+    return fact
+
+
+def node_fact(raw: RawObject) -> NodeFact:
+    """Facts of a node; a node that is cordoned or not Ready takes no new instances.
+
+    Raises ValueError, naming the field, for a node that cannot be read.
+    """
+    node, inventory = Node(raw), parse_node(raw)
+    return NodeFact(
+        name=node.name,
+        labels=dict(node.labels),
+        taints=node.taints,
+        usable=node.ready and not node.cordoned and not node.terminating,
+        cpu=node.cpu,
+        memory=node.memory,
+        gpus=inventory.gpus,
+        uid=inventory.uid,
+    )
+
+
+def read_service(raw: RawObject) -> InferenceService | str:
+    """The service without its status, or one line that says which field breaks which rule."""
+    return _read(InferenceService, raw)
+
+
+def read_input(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
+    """An object from which services are planned, without its status; Broken if it breaks a rule of its kind."""
+    found = _read(kind, raw)
+    return _broken(kind.__name__, raw, found) if isinstance(found, str) else found
+
+
+def service_outline(raw: RawObject) -> ServiceOutline:
+    """Outline of a service. Parts that cannot be read are absent: the service cannot be planned, whatever they say."""
+    meta, spec = raw["metadata"], _mapping(raw.get("spec"))
+    model = _mapping(spec.get("model")).get("name")
+    ref = _mapping(spec.get("instanceTypes"))
+    type_names, labels = ref.get("names"), _mapping(ref.get("selector")).get("matchLabels")
+    return ServiceOutline(
+        str(meta["namespace"]),
+        str(meta["name"]),
+        model if isinstance(model, str) else None,
+        frozenset(map(str, type_names)) if isinstance(type_names, list) else None,
+        {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else None,
+        _wanted(raw) if spec.get("metrics") is not None else None,
+    )
+
+
+def _wanted(raw: RawObject) -> Wanted | None:
+    """What a valid service wants measured; none of an invalid one is acted upon."""
+    service = read_service(raw)
+    return None if isinstance(service, str) else wanted_of(service, str(raw["metadata"]["namespace"]))
+
+
+def _broken(kind: str, raw: RawObject, error: str) -> Broken:
+    meta, spec = raw["metadata"], _mapping(raw.get("spec"))
+    model, on = spec.get("model"), spec.get("instanceType")
+    return Broken(
+        kind,
+        str(meta["name"]),
+        str(meta.get("namespace", "")),
+        error,
+        dict(_mapping(meta.get("labels"))),
+        model if isinstance(model, str) else None,
+        on if isinstance(on, str) else None,
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _read(kind: type[Parsed], raw: RawObject) -> Parsed | str:
+    try:
+        return kind.model_validate({key: value for key, value in raw.items() if key != "status"})
+    except ValidationError as error:
+        return "; ".join(islice(field_errors(error), _MOST_ERRORS))

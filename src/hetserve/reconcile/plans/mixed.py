@@ -1,0 +1,77 @@
+"""Decides which plan is in force for a service that declares its load: for another mix if that is what is measured.
+
+A recorded plan names the measured mix that it was made for, beside the digest of what is declared. From then on that
+mix stands for the declared one, as long as the load is measured: neither digits nor a restart undo the change, and the
+other checks of the plan go on under it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hetserve.demand.observed import Demand
+from hetserve.planning.plan import Counts
+from hetserve.planning.registry import has_judge
+from hetserve.reconcile.plans.advice import held_advice, stored_advice
+from hetserve.reconcile.plans.case import Case, is_right, pending, record_of, recorded_as
+from hetserve.reconcile.plans.changes import entry_of
+from hetserve.reconcile.plans.choosing import choose
+from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
+from hetserve.reconcile.plans.plan_record import MOST_SIZES, PlanRecord, with_mix
+from hetserve.reconcile.plans.planner import Planner, fits
+from hetserve.reconcile.plans.scaled import decided_for
+from hetserve.reconcile.world import World
+from hetserve.scaling import Facts, InForce, ScalingRules
+from hetserve.scaling.mix import coarse, has_moved
+
+
+def choose_mixed(case: Case, world: World, planner: Planner) -> PlanDecision:
+    """The plan in force; of MaxThroughput one for the mix as measured, if it holds more by enough under that.
+
+    Only planners that try what they claim are asked: the bounds of others do not compare.
+    """
+    standing, demand = _standing(case), world.demand
+    if standing is None or demand is None or (demand.mix is not None and len(demand.mix.batches) > MOST_SIZES):
+        return _labelled(case, choose(case, planner))
+    advice = stored_advice(case, world.service or {})
+    held = standing.counts if advice is None else advice.counts
+    decided, on_record = decided_for(case, _facts(case, world, demand, held), planner)
+    if decided.pending:
+        return pending(case, standing)
+    if decided.plan is None:
+        if advice is not None and has_moved(case.problem, demand):
+            return held_advice(case, advice, decided.words)
+        return _labelled(case, choose(case, planner))
+    assert demand.mix is not None  # noqa: S101  the plan is for it
+    plan = replace(decided.plan, verdict=f"{decided.words}; {decided.plan.verdict or decided.plan.message}")
+    record = with_mix(record_of(case, plan), coarse(demand.mix))
+    explained = Explained(entry_of(decided, standing, record, world.now), on_record)
+    return replace(recorded_as(case, record), explained=explained)
+
+
+def _facts(case: Case, world: World, demand: Demand, held: Counts) -> Facts:
+    """What the mix is followed by: neither a load nor what runs counts."""
+    return Facts(world.now.timestamp(), ScalingRules(), demand, case.problem, case.declared, InForce(held))
+
+
+def _standing(case: Case) -> PlanRecord | None:
+    """The recorded plan, if it may be left for one of another mix: it is of the same inputs and fits the cluster."""
+    record, spec = case.recorded, case.service.spec
+    if record is None or record.inputs != case.digest or spec.objective != "MaxThroughput" or spec.metrics is None:
+        return None
+    booked = case.books_compute or not any(offer.shares for offer in case.offers.usable)
+    return (
+        record
+        if booked and has_judge(case.problem) and is_right(record, case) and fits(record.counts, case.problem)
+        else None
+    )
+
+
+def _labelled(case: Case, decision: PlanDecision) -> PlanDecision:
+    """With the mix that it was planned for in its record."""
+    if decision.record is None or not decision.follow:
+        return decision
+    record = with_mix(decision.record, case.measured_mix)
+    if record.raw == decision.record.raw:
+        return decision
+    return replace(decision, record=record, fresh=case.recorded is None or record.raw != case.recorded.raw)

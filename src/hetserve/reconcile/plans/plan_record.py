@@ -1,0 +1,202 @@
+"""The recorded plan in status.plan, which survives restarts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
+from hetserve.demand.mix import BatchMix
+from hetserve.planning.plan import Counts, Plan, Trial
+from hetserve.planning.problem import Problem
+from hetserve.profiles.sharing import WHOLE
+
+Json = dict[str, Any]
+_LONG, _SHORT = 4096, 2048
+MOST_LOAD: Final = 1e9
+"""Queries/s, as of spec.load.expectedQPS."""
+MOST_SIZES: Final = 1000
+"""Batch sizes of a mix that a record can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGpus:
+    """How instances of a plan have their GPUs. booked: percent of compute by type; exclusive: types with whole GPUs.
+
+    A type in neither declares no compute: a CPU type, one priced by the instance, or a plan of before it was booked.
+    """
+
+    booked: Mapping[str, Percent] = field(default_factory=dict)
+    exclusive: frozenset[str] = frozenset()
+
+    def entry(self, name: str, count: int) -> Json:
+        """An entry of status.plan.counts."""
+        entry: Json = {"instanceType": name, "count": count}
+        if name in self.exclusive:
+            return {**entry, "sharing": "Exclusive"}
+        return {**entry, "sharing": "Shared", "gpuCompute": self.booked[name]} if name in self.booked else entry
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried, gpus: as recorded.
+
+    load: queries/s of measured load that it was made for; None: of declared load. mix: the same of batch sizes.
+    """
+
+    raw: Json
+    counts: Counts
+    inputs: str
+    qps: str
+    verdict: str
+    cost: MicroDollarsPerHour
+    tried: bool | None = None
+    gpus: RecordedGpus = field(default_factory=RecordedGpus)
+    load: QPS | None = None
+    mix: BatchMix | None = None
+
+    @property
+    def nonzero(self) -> dict[str, int]:
+        return {name: n for name, n in self.counts if n > 0}
+
+    @property
+    def described(self) -> str:
+        """One line for people: counts, price, figure, planner, and the runner-up."""
+        raw = self.raw
+        line = f"{raw['summary']} at {raw['hourlyCost']} $/h for {raw['qps']} q/s ({raw['planner']})"
+        line = f"{line}; not tried in simulation" if self.tried is False else line
+        return line if not raw.get("runnerUp") else f"{line}; runner-up: {raw['runnerUp']}"
+
+
+def summary(counts: Counts) -> str:
+    """Counts as people read them: ``1xg4dn.xlarge+13xr5n.large``."""
+    return "+".join(f"{n}x{name}" for name, n in counts if n > 0) or "none"
+
+
+def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
+    """Record of a feasible plan; inputs: digest of the problem. gpus: how its instances have them."""
+    verdict = (plan.verdict or plan.message)[:_LONG]
+    raw: Json = {
+        "counts": [gpus.entry(name, n) for name, n in plan.counts if n > 0],
+        "summary": summary(plan.counts)[:_SHORT],
+        "hourlyCost": format_money(plan.cost),
+        "qps": f"{(plan.qps or 0.0) if plan.held_qps is None else plan.held_qps:.1f}",
+        "planner": plan.planner,
+        "verdict": verdict,
+        "inputs": inputs,
+        **_tried(plan.tried),
+    }
+    if plan.runner_up is not None:
+        rival = plan.runner_up
+        text = f"{summary(rival.counts)} at {format_money(rival.cost)} $/h for {rival.qps:.1f} q/s"
+        raw["runnerUp"] = f"{text}: {plan.why_not_runner_up}"[:_SHORT] if plan.why_not_runner_up else text[:_SHORT]
+    counts = tuple((name, n) for name, n in plan.counts if n > 0)
+    return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried, gpus)
+
+
+def handmade_record(
+    counts: Counts,
+    cost: MicroDollarsPerHour,
+    inputs: str,
+    gpus: RecordedGpus,
+    *,
+    qps: float,
+    planner: str,
+    verdict: str,
+) -> PlanRecord:
+    """Record of counts that no planner proposed as they are: what limits leave of a plan. Arguments as above.
+
+    qps: queries/s that they hold at least.
+    """
+    held = tuple((name, n) for name, n in counts if n > 0)
+    raw: Json = {
+        "counts": [gpus.entry(name, n) for name, n in held],
+        "summary": summary(held)[:_SHORT],
+        "hourlyCost": format_money(cost),
+        "qps": f"{qps:.1f}",
+        "planner": planner,
+        "verdict": verdict[:_LONG],
+        "inputs": inputs,
+        "tried": False,
+    }
+    return PlanRecord(raw, held, inputs, raw["qps"], raw["verdict"], cost, False, gpus)
+
+
+def with_load(record: PlanRecord, load: QPS | None) -> PlanRecord:
+    """The record of a plan for a measured load [queries/s]."""
+    raw = {key: value for key, value in record.raw.items() if key != "load"}
+    return replace(record, raw=raw if load is None else {**raw, "load": f"{load:.6g}"}, load=load)
+
+
+def with_mix(record: PlanRecord, mix: BatchMix | None) -> PlanRecord:
+    """The record of a plan for a measured mix of at most `MOST_SIZES` batch sizes."""
+    raw = {key: value for key, value in record.raw.items() if key != "mix"}
+    if mix is None:
+        return replace(record, raw=raw, mix=None)
+    if record.mix == mix:
+        return record
+    sizes = zip(mix.batches, mix.shares, strict=True)
+    return replace(record, raw={**raw, "mix": [{"batch": b, "share": f"{share:.6g}"} for b, share in sizes]}, mix=mix)
+
+
+def kept_record(
+    record: PlanRecord, trial: Trial, problem: Problem, inputs: str, cost: MicroDollarsPerHour, *, gpus: RecordedGpus
+) -> PlanRecord:
+    """Record of counts that a trial has judged for a problem and that are kept; inputs, gpus: as of `plan_record`."""
+    rate, what = (trial.held, "holds") if problem.objective == "MaxThroughput" else (problem.load, "carries")
+    tried = (trial.held, trial.holds) != (None, None)
+    qps = f"{rate:.1f}" if tried and rate is not None else record.qps
+    verdict = f"{what} {qps} q/s in simulation" if tried else "more instances than a simulation can try"
+    verdict += "; kept, as no other plan is better by enough to move instances"
+    unchanged = {key: record.raw[key] for key in ("summary", "planner")}
+    raw: Json = {
+        "counts": [gpus.entry(name, n) for name, n in record.counts],
+        **unchanged,
+        "hourlyCost": format_money(cost),
+        "qps": qps,
+        "verdict": verdict,
+        "inputs": inputs,
+        **_tried(tried),
+    }
+    return PlanRecord(raw, record.counts, inputs, qps, verdict, cost, tried, gpus)
+
+
+def _tried(tried: bool | None) -> Json:
+    return {} if tried is None else {"tried": tried}
+
+
+def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
+    """Plan in the status of a raw service; None if there is none or it is invalid."""
+    status = service.get("status")
+    raw = status.get("plan") if isinstance(status, Mapping) else None
+    if not isinstance(raw, Mapping):
+        return None
+    try:
+        counts = tuple((str(entry["instanceType"]), int(entry["count"])) for entry in raw["counts"])
+        texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
+        cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
+        gpus = _read_gpus(raw["counts"])
+        load = None if raw.get("load") is None else QPS(float(raw["load"]))
+        mix = (
+            None if not raw.get("mix") else BatchMix.of((int(one["batch"]), float(one["share"])) for one in raw["mix"])
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    if load is not None and not 0 <= load <= MOST_LOAD:
+        return None
+    if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
+        return None
+    tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
+    verdict = str(raw.get("verdict") or "")
+    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus, load, mix)
+
+
+def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:
+    """Raises ValueError for a booking outside of 1 to 100."""
+    booked = {str(e["instanceType"]): int(e["gpuCompute"]) for e in counts if e.get("gpuCompute") is not None}
+    if any(not 0 < compute <= WHOLE for compute in booked.values()):
+        raise ValueError(f"gpuCompute: {booked} must be 1 to 100")
+    exclusive = frozenset(str(e["instanceType"]) for e in counts if e.get("sharing") == "Exclusive")
+    return RecordedGpus({name: Percent(compute) for name, compute in booked.items()}, exclusive)

@@ -1,0 +1,312 @@
+"""Decides which plan is in force for a service that follows its measured load: the policy of `hetserve.scaling`.
+
+The recorded plan carries the load that it was made for beside the digest of what is declared, so that no digit of the
+load makes another plan. What the policy reads besides is in the world: samples, pods, and the recorded decisions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from hetserve import scaling
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Demand, Freshness
+from hetserve.planning.work import Work
+from hetserve.reconcile.cluster.observed import PodFact
+from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
+from hetserve.reconcile.plans.case import Case, handmade_of, is_right, record_of, recorded_as, unbooked, unplanned
+from hetserve.reconcile.plans.changes import entry_of, history_of
+from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_record import PlanRecord, with_load
+from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.reconcile.world import World
+from hetserve.scaling import Action, Decision, ScalingReason
+from hetserve.scaling.actions.growth import is_short
+from hetserve.scaling.later import turns_in
+from hetserve.scaling.plans.counts import in_order
+from hetserve.scaling.plans.problems import can_wait
+from hetserve.scaling.record.record import DecisionRecord, decided_on_record
+
+_NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
+_LIMITS: Final = {
+    ScalingReason.STEP_POLICY: Reason.STEP_POLICY_LIMITS,
+    ScalingReason.AT_MINIMUM: Reason.MIN_INSTANCES_REACHED,
+    ScalingReason.AT_MAXIMUM: Reason.MAX_INSTANCES_REACHED,
+    ScalingReason.BEYOND_REACH: Reason.LOAD_BEYOND_REACH,
+    ScalingReason.BEYOND_BUDGET: Reason.BUDGET_LIMITS,
+    ScalingReason.BUDGET_CUT: Reason.BUDGET_LIMITS,
+    ScalingReason.TYPE_SCARCE: Reason.TYPE_SCARCE,
+}
+_BY_BUDGET: Final = (ScalingReason.BEYOND_BUDGET, ScalingReason.BUDGET_CUT)
+_NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, ScalingReason.PAUSED)
+
+
+def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
+    """The decision of the policy, as a plan in force. Calls the planner as `decide` of `hetserve.scaling` asks."""
+    in_force = _in_force(case)
+    if not case.books_compute and any(offer.shares for offer in case.offers.usable):
+        return unbooked(case, in_force)
+    advice = stored_advice(case, world.service or {})
+    history = history_of(world.service or {}, world.now.timestamp())
+    facts = facts_of(case, world, in_force_by(in_force, advice), history.changes)
+    decided, on_record = decided_for(case, facts, planner)
+    following = _following(case, world, facts, decided, history.ignored)
+    if advice is not None:
+        following = replace(following, capacity=None)  # of what is advised, not of what runs
+    if decided.counts is None:
+        none = _without_plan(case, decided)
+        planned = _steady(none.planned, case, world, ConditionType.PLANNED)
+        return replace(none, planned=planned, following=following)
+    if decided.changes:
+        record = with_load(_record(case, decided), decided.load)
+        explained = Explained(entry_of(decided, case.recorded, record, world.now), on_record)
+        made = replace(recorded_as(case, record), explained=explained)
+    else:
+        made = _held(case, in_force, advice, decided)
+    planned, feasible = _planned(decided, made), _feasible(case, decided, made)
+    if not made.fresh:
+        if _is_still_short(case, decided):
+            feasible = case.stored[ConditionType.FEASIBLE] or feasible
+            # It ends as soon as it is not true. Advice has no words of its own to keep.
+            limited = following.limited if case.service.spec.mode == "Advise" else None
+            following = replace(following, quiet=None, limited=limited)
+        planned = _steady(planned, case, world, ConditionType.PLANNED)
+        feasible = _steady(feasible, case, world, ConditionType.FEASIBLE)
+    return replace(made, planned=planned, feasible=feasible, following=following)
+
+
+def decided_for(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
+    """The policy's decision, and its record; advice, which is given anew at each look, has none."""
+    ask = asking(case, planner, facts)
+    if case.service.spec.mode == "Advise":
+        return scaling.decide(facts, ask), None
+    meta = case.service.metadata
+    return decided_on_record(meta.name, meta.namespace or "default", facts, ask)
+
+
+def _in_force(case: Case) -> PlanRecord | None:
+    """The recorded plan, unless somebody edited it."""
+    recorded = case.recorded
+    edited = recorded is not None and recorded.inputs == case.digest and not is_right(recorded, case)
+    return None if edited else recorded
+
+
+def in_force_by(recorded: PlanRecord | None, advice: Advice | None) -> scaling.InForce | None:
+    """What the policy takes for the plan in force: the advice that stands, else the recorded plan."""
+    stands = recorded if advice is None else advice
+    return None if stands is None else scaling.InForce(stands.counts, stands.load)
+
+
+def facts_of(
+    case: Case, world: World, in_force: scaling.InForce | None, changes: tuple[scaling.Change, ...]
+) -> scaling.Facts:
+    """What the policy decides by."""
+    spec, load = case.service.spec, case.service.spec.load
+    assert spec.scaling is not None  # noqa: S101  the caller has checked
+    return scaling.Facts(
+        now=world.now.timestamp(),
+        rules=scaling.scaling_rules(spec.scaling),
+        demand=world.demand or _NOT_MEASURED,
+        problem=case.problem,
+        declared=case.declared,
+        in_force=in_force,
+        expected=None if load is None or load.expected_qps is None else QPS(load.expected_qps),
+        pause=scaling.Pause(spec.pause),
+        keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
+        changes=changes,
+        ready=_counted(world, lambda pod: pod.ready),
+        bound=_counted(world, lambda pod: pod.node is not None),
+        waiting=waiting_times(world),
+    )
+
+
+def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
+    live = (pod for pod in world.pods if pod.instance_type is not None and not pod.terminating)
+    return Counter(str(pod.instance_type) for pod in live if counts(pod))
+
+
+def waiting_times(world: World) -> Mapping[str, Seconds]:
+    """Seconds for which the scheduler has found no place for the instance of each type that has waited longest.
+
+    A pod's time at a gate does not count: nobody has looked for a place for it.
+    """
+    found: defaultdict[str, Seconds] = defaultdict(lambda: Seconds(0.0))
+    for pod in world.pods:
+        waits = pod.node is None and pod.waiting is not None and not (pod.gated or pod.terminating)
+        since = _since(pod)
+        if waits and pod.instance_type is not None and since is not None and not pod.other_model:
+            found[pod.instance_type] = max(found[pod.instance_type], Seconds(world.now.timestamp() - since))
+    return dict(found)
+
+
+def _since(pod: PodFact) -> float | None:
+    """When a place was first looked for; the creation, if nothing says so [Unix seconds]. None: not known."""
+    if pod.refused_since is not None:
+        return pod.refused_since
+    return datetime.fromisoformat(pod.created).timestamp() if pod.created else None
+
+
+def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
+    """The planner, as the policy asks it. The counts in force may be too few until it answers."""
+    first = facts.in_force is None
+    held = None if facts.in_force is None else in_order(facts.in_force.counts, case.problem)
+    untried = first and not case.runs
+
+    def ask(work: Work) -> scaling.Answer:
+        quick = untried and work.kind == "Decision"
+        needed = first or (held is not None and not can_wait(work, held))
+        question = PlanQuestion(work.problem, case.declared, needed, True, work.counts, quick, work.kind)
+        answer = planner(question)
+        if isinstance(answer, PlanPending) and _is_short(case, facts):
+            answer = planner(replace(question, short=True))
+        if isinstance(answer, PlanPending):
+            return scaling.Pending()
+        if isinstance(answer, PlannerTimedOut):
+            return scaling.Unanswered(f"planner {answer.planner} was stopped after {answer.after:g} s")
+        return answer
+
+    return ask
+
+
+def _is_short(case: Case, facts: scaling.Facts) -> bool:
+    """Whether a plan that follows the load holds too little of it, and more may be added."""
+    record, spec = case.recorded, case.service.spec
+    may = spec.scaling is not None and spec.mode == "Apply" and facts.pause.adds
+    return may and record is not None and facts.in_force is not None and is_short(facts, QPS(float(record.qps)))
+
+
+def _without_plan(case: Case, decided: Decision) -> PlanDecision:
+    """No plan is in force, and none is made now."""
+    if decided.pending:
+        waits = PlanDecision(*(Finding("Unknown", Reason.NOT_PLANNED, ""),) * 3, case.recorded, waits=True)
+        return replace(waits, service=case.service)
+    reason = Reason.PLANNER_FAILED if decided.reason is ScalingReason.PLANNER_FAILED else Reason.LOAD_UNKNOWN
+    if decided.reason is ScalingReason.PAUSED:
+        reason = Reason.NOT_PLANNED
+    return unplanned(reason, decided.words, case.recorded, case.service, case.offers)
+
+
+def _record(case: Case, decided: Decision) -> PlanRecord:
+    """Of what is in force from now on: the planner's plan, or as much of it as limits allow."""
+    plan, counts = decided.plan, decided.counts or ()
+    if plan is not None and {n: c for n, c in plan.counts if c} == {n: c for n, c in counts if c}:
+        return record_of(case, plan)
+    return handmade_of(case, counts, decided.words, plan, _least_held(decided))
+
+
+def _least_held(decided: Decision) -> float:
+    """Queries/s that counts hold at least which no planner tried: more than what held so much, or enough for a load."""
+    if decided.action is Action.SCALE_UP:
+        return decided.measured.capacity or 0.0
+    return decided.load or 0.0 if decided.action is Action.SCALE_DOWN else 0.0
+
+
+def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
+    """What is in force, recorded anew where what is declared has changed."""
+    if in_force.inputs == case.digest:
+        return in_force
+    known = {option.name for option in case.declared.types}
+    counts = tuple((name, n) for name, n in in_force.counts if name in known)
+    if len(counts) < len(in_force.counts):
+        return in_force
+    kept = handmade_of(case, counts, in_force.verdict, None, float(in_force.qps))
+    return with_load(replace(kept, raw={**kept.raw, "planner": in_force.raw["planner"]}), in_force.load)
+
+
+def _held(case: Case, in_force: PlanRecord | None, advice: Advice | None, decided: Decision) -> PlanDecision:
+    """What is in force; it is not followed while it has a type that can no longer be used: what runs stays."""
+    if advice is not None:
+        return held_advice(case, advice, decided.words)
+    assert in_force is not None  # noqa: S101  the policy holds only what is in force
+    record = _kept(case, in_force)
+    made = recorded_as(case, record)
+    return replace(made, follow=made.follow and record.nonzero.keys() <= made.offers.keys())
+
+
+def _planned(decided: Decision, made: PlanDecision) -> Finding:
+    if decided.reason is not ScalingReason.PLANNER_FAILED:
+        return made.planned
+    return Finding("True", Reason.PLANNER_FAILED, f"{made.planned.message}; {decided.words}")
+
+
+def _steady(finding: Finding, case: Case, world: World, kind: ConditionType) -> Finding:
+    """The finding in its stored words if only digits can differ: same spec, same reason."""
+    stored, raw = case.stored[kind], world.service or {}
+    if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
+        return finding
+    if finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
+        return finding
+    same = read_status(raw).get("observedGeneration") == raw["metadata"].get("generation")
+    return stored if same else finding
+
+
+def _feasible(case: Case, decided: Decision, made: PlanDecision) -> Finding:
+    """Whether what the load needs is within reach; until a planner answers, what was said before."""
+    stored = case.stored[ConditionType.FEASIBLE]
+    if decided.pending and stored is not None and stored.reason != Reason.NOT_PLANNED:
+        return stored
+    if decided.held is None and not any(limit.reason is ScalingReason.BUDGET_CUT for limit in decided.limits):
+        return made.feasible
+    by_budget = any(limit.reason in _BY_BUDGET for limit in decided.limits)
+    return Finding("False", Reason.BUDGET_TOO_LOW if by_budget else Reason.CAPACITY_TOO_LOW, decided.words)
+
+
+def _is_still_short(case: Case, decided: Decision) -> bool:
+    """Whether a load that was beyond reach may be so still: it is not known, or swings about what can be held."""
+    stored = case.stored[ConditionType.FEASIBLE]
+    if stored is None or stored.status != "False":
+        return False
+    if decided.changes or decided.held is not None or decided.reason is ScalingReason.PLANNER_FAILED:
+        return False
+    if decided.reason is ScalingReason.METRICS_NOT_FRESH:
+        return True
+    scaling_spec, seen = case.service.spec.scaling, decided.measured
+    if scaling_spec is None or seen.highest is None or seen.capacity is None:
+        return False
+    return seen.highest > scaling.scaling_rules(scaling_spec).trigger * seen.capacity
+
+
+def _following(
+    case: Case, world: World, facts: scaling.Facts, decided: Decision, ignored: tuple[str, ...]
+) -> Following:
+    """ignored: decisions in the status that do not count."""
+    demand = world.demand or _NOT_MEASURED
+    fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
+    active = _active(case, demand, decided)
+    return Following(
+        replace(active, message="; ".join((active.message, *ignored[:1]))) if ignored else active,
+        None if decided.pending else _limited(decided),
+        load=demand.latest.qps if fresh and demand.latest is not None else None,
+        capacity=decided.measured.capacity,
+        quiet=decided.quiet,
+        growing=decided.growing,
+        turns_in=None if decided.pending else turns_in(facts),
+    )
+
+
+def _active(case: Case, demand: Demand, decided: Decision) -> Finding:
+    spec = case.service.spec
+    if spec.mode == "Advise":
+        return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing is changed")
+    if spec.pause == "All":
+        return Finding("False", Reason.PAUSED, "spec.pause is All: no instance is added or removed for the load")
+    if demand.freshness is not Freshness.FRESH:
+        return Finding("False", Reason.WAITING_FOR_METRICS, f"the load is {demand.freshness}: nothing shrinks")
+    if decided.counts is None:
+        return Finding("Unknown", Reason.NOT_PLANNED, decided.words if decided.reason in _NOTHING else "")
+    if spec.pause != "None":
+        what = "added" if spec.pause == "ScaleUp" else "removed"
+        return Finding("True", Reason.PAUSED, f"spec.pause is {spec.pause}: no instance is {what} for the load")
+    return Finding("True", Reason.SCALING, "the number of instances follows the measured load")
+
+
+def _limited(decided: Decision) -> Finding:
+    for limit in decided.limits:
+        if limit.reason in _LIMITS:
+            return Finding("True", _LIMITS[limit.reason], limit.words)
+    return Finding("False", Reason.NOT_LIMITED, "the instances are as the load asks for")
