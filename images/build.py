@@ -4,8 +4,8 @@
     BASE      an image with Python 3.11 and pip; `debian`: made from Debian packages; default: that of the Containerfile
     REGISTRY  prefix of the tags; default: localhost
 
-An image is REGISTRY/hetserve/COMPONENT:VERSION. What requirements.lock names is fetched on this machine: the build needs
-no network.
+An image is REGISTRY/hetserve/COMPONENT:VERSION. What requirements.lock names is fetched on this machine: the build
+needs no network.
 """
 
 from __future__ import annotations
