@@ -9,6 +9,7 @@ from __future__ import annotations
 import compileall
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ WHEELS: Final = Path("/dist")
 
 _WITHOUT_TESTS: Final = ("numba", "numpy", "scipy")
 _CLIENTS: Final = ("kubernetes/client", "kubernetes/aio/client")
+_ADDRESS: Final = re.compile(rb"(<function [\w.]+ at 0x)([0-9a-f]+)")
 _SOLVERS: Final = {"x86_64": "i64", "aarch64": "arm64"}
 """Folder of PuLP's own CBC by machine."""
 
@@ -110,6 +112,13 @@ def _compile_kernels(environment: Path) -> None:
     folder.mkdir()
     own = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONHASHSEED": "0"}
     subprocess.run([environment / "bin" / "python", ROOT / "images" / "kernels.py"], check=True, env=own)
+    for file in folder.rglob("*.nbc"):
+        file.write_bytes(without_addresses(file.read_bytes()))
+
+
+def without_addresses(kernel: bytes) -> bytes:
+    """A cached kernel without the addresses of functions in its notes, which differ from run to run; as long as before."""
+    return _ADDRESS.sub(lambda found: found[1] + b"0" * len(found[2]), kernel)
 
 
 def settle(environment: Path, epoch: int) -> None:
