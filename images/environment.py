@@ -117,7 +117,7 @@ def _compile_kernels(environment: Path) -> None:
 
 
 def without_addresses(kernel: bytes) -> bytes:
-    """A cached kernel without the addresses of functions in its notes, which differ from run to run; as long as before."""
+    """A cached kernel without the addresses of functions in its notes, which differ in each run; as long as before."""
     return _ADDRESS.sub(lambda found: found[1] + b"0" * len(found[2]), kernel)
 
 
