@@ -60,7 +60,7 @@ def rivals() -> Autoscalers:
     return Autoscalers(PROBLEM, arrivals_of(trace_of(rates), 1), 2)
 
 
-@pytest.mark.parametrize("allowed", [0.12, 0.2, 0.5])
+@pytest.mark.parametrize("allowed", [0.2, 0.3])
 def test_the_best_autoscaler_is_the_cheapest_of_those_that_are_seldom_enough_late(
     rivals: Autoscalers, allowed: float
 ) -> None:
@@ -73,11 +73,11 @@ def test_the_best_autoscaler_is_the_cheapest_of_those_that_are_seldom_enough_lat
 def test_targets_go_up_for_as_long_as_queries_stay_in_time(rivals: Autoscalers) -> None:
     """The rate of one instance without a pause is 25 queries/s: no list ends at 95 % of it."""
     assert rivals.cheapest(0.5)["target"] > 0.95 * 25.0
-    assert rivals.cheapest(0.12)["target"] < rivals.cheapest(0.5)["target"]
+    assert rivals.cheapest(0.2)["target"] < rivals.cheapest(0.5)["target"]
 
 
 def test_where_no_autoscaler_is_seldom_enough_late_there_is_none(rivals: Autoscalers) -> None:
-    assert rivals.cheapest(0.0) == {}
+    assert rivals.cheapest(0.1) == {}
 
 
 def test_loads_that_nothing_was_chosen_by_are_the_same_each_time_and_differ_by_launch_time() -> None:
