@@ -15,7 +15,7 @@ from benchmarks.scaling.worth import beside, compared, dearer_than, service
 
 from hetserve.base.units import Seconds
 from hetserve.scaling import ScalingRules
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 
 TITLE: Final = "Worth: loads that nothing was chosen by"
 LAUNCHES: Final = (Seconds(30.0), Seconds(120.0), Seconds(300.0))

@@ -19,7 +19,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.trace import LoadTrace
 from hetserve.planning import Problem, build_problem
 from hetserve.scaling import ScalingRules
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Setting, arrivals_of, follow, serve
 from hetserve.testing.data import REPOSITORY
 

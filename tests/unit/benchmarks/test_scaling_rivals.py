@@ -12,7 +12,7 @@ from benchmarks.scaling.unseen import LAUNCHES, loads
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import ScalingRules
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Fleet, arrivals_of
 from hetserve.testing.scaling import LAUNCH, scaled_problem, steady
 
