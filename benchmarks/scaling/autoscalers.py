@@ -6,7 +6,6 @@ downwards: a list that ends at 95 % would hide cheaper settings. Targets above 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +23,9 @@ from hetserve.scaling.replay.following import run
 FIRST: Final = 0.95
 UPWARDS: Final = (1.0, 1.05, 1.1, 1.15, 1.2, 1.25)
 DOWNWARDS: Final = (0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+_HOPELESS: Final = 3.0
+"""Times the allowed share of late queries: large ones wait first, so fewer are late than rates alone say."""
+_MINUTE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +44,53 @@ class Autoscalers:
         self._fleets: dict[Setting, Fleet] = {}
         self._late: dict[Setting, float] = {}
         usable = [o for o in problem.types if serves_whole_mix(o, problem, problem.slo.percentile)]
-        self._types = sorted((option.name for option in usable), key=lambda name: (self._dollars_of(name), name))
+        self._types = sorted((option.name for option in usable), key=lambda name: (self._dollars_at_first(name), name))
 
     def cheapest(self, allowed: float) -> Json:
         """{type, target, dollars, late} with at most the share `allowed` of queries late; empty: there is none."""
         best: Setting | None = None
         for name in self._types:
-            for setting in self._loosest(name, allowed):
-                if best is not None and self._dollars(setting) >= self._dollars(best):
-                    break  # a lower target costs more
-                if self._late_share(setting) <= allowed:
-                    best = setting
-                    break
+            best = self._better(name, allowed, best)
         return {} if best is None else self._as_json(best)
 
-    def _loosest(self, name: str, allowed: float) -> Iterator[Setting]:
-        """Settings of a type, the highest target that may do first."""
-        first = Setting(name, FIRST)
-        if self._late_share(first) > allowed:
-            yield from (Setting(name, share) for share in DOWNWARDS)
-            return
-        kept = [first]
-        for share in UPWARDS:
-            if self._late_share(Setting(name, share)) > allowed:
+    def _better(self, name: str, allowed: float, best: Setting | None) -> Setting | None:
+        """The cheapest of a type, or `best` if that is no dearer."""
+        found = best
+        for share in (FIRST, *UPWARDS):
+            setting = Setting(name, share)
+            if self._is_dearer(setting, best):
+                continue  # a higher target costs less
+            if not self._keeps(setting, allowed):
                 break
-            kept.append(Setting(name, share))
-        yield from reversed(kept)
+            found = setting
+        if found is not best:
+            return found
+        for share in DOWNWARDS:
+            setting = Setting(name, share)
+            if self._is_dearer(setting, best):
+                return best
+            if self._keeps(setting, allowed):
+                return setting
+        return best
 
-    def _dollars_of(self, name: str) -> float:
+    def _is_dearer(self, setting: Setting, best: Setting | None) -> bool:
+        return best is not None and self._dollars(setting) >= self._dollars(best)
+
+    def _keeps(self, setting: Setting, allowed: float) -> bool:
+        """Whether few enough are late. What is overloaded by far is not played: its queues would be endless."""
+        return self._beyond_rates(setting) <= _HOPELESS * allowed and self._late_share(setting) <= allowed
+
+    def _beyond_rates(self, setting: Setting) -> float:
+        """Share of the queries that arrive in minutes beyond what the instances that serve then can do on average."""
+        ends = np.arange(self._arrived.begin, self._arrived.end + _MINUTE, _MINUTE)
+        arrived = np.histogram(self._arrived.times, ends)[0]
+        seconds = np.zeros(len(arrived))
+        for span in self._fleet(setting).spans:
+            seconds += np.maximum(np.minimum(span.left, ends[1:]) - np.maximum(span.ready, ends[:-1]), 0.0)
+        rate = targets(self._problem, setting.type, np.ones(1))[0]
+        return float(np.maximum(arrived - rate * seconds, 0.0).sum() / max(arrived.sum(), 1))
+
+    def _dollars_at_first(self, name: str) -> float:
         return self._dollars(Setting(name, FIRST))
 
     def _target(self, setting: Setting) -> QPS:
