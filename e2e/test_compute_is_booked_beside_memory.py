@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from harness.cluster import Cluster
+from harness.commands import hetserve
 from harness.kube import Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.sandbox import GPU_MIB, Sandbox
@@ -19,16 +17,12 @@ from hetserve.api import names
 from hetserve.placement.check import violations
 
 NOTHING_FITS = 3
-HETSERVE = Path(sys.executable).parent / "hetserve"
 
 
 def why(cluster: Cluster, namespace: str, pod: str) -> Any:
     """What the real command says of a pod that fits nowhere now."""
-    command = [str(HETSERVE), "why", pod, "-n", namespace, "-o", "json"]
-    command += ["--kubeconfig", str(cluster.folder.kubeconfig)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == NOTHING_FITS, done.stdout + done.stderr
-    return json.loads(done.stdout)
+    account = cluster.folder.kubeconfig
+    return json.loads(hetserve("why", pod, "-n", namespace, "-o", "json", account=account, code=NOTHING_FITS))
 
 
 def reasons(answer: Any) -> list[tuple[str, str]]:

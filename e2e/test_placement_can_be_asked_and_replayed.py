@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from harness.cluster import Cluster
+from harness.commands import hetserve
 from harness.components import write_account
 from harness.sandbox import GPU_MIB, Sandbox
 from harness.waiting import Unmet, wait_until
 
-HETSERVE = Path(sys.executable).parent / "hetserve"
 LOGGED = {"extender": {"placementLog": "16Mi"}}
-
-
-def hetserve(*arguments: str, code: int = 0, account: Path | None = None) -> str:
-    """Output of the real command; both outputs where it fails."""
-    command = [str(HETSERVE), *arguments, *(("--kubeconfig", str(account)) if account else ())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout if code == 0 else done.stdout + done.stderr
 
 
 def asked(cluster: Cluster, *arguments: str, code: int = 0) -> Any:

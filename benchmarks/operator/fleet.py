@@ -17,12 +17,14 @@ FOREIGN_NAMESPACE: Final = "foreign"
 LABEL_BATCH: Final = "bench/batch"
 """Label of the services that are created together, and of the pods that come and go."""
 CHURN: Final = "churn"
-GPU_MEMORY: Final = "3Gi"
+GPU_GIB: Final = 3
 """Of an instance."""
 COMPUTE_SHARE: Final = "0.12"
 """Of an instance: ten book a GPU, so that memory is what runs out first."""
 BATCHES: Final = (10, 50, 100, 200, 400, 800)
 SLO: Final = "250ms"
+WINDOW: Final = "1m"
+"""Of measured rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class Hardware:
     intercept: float
     slope: float
     gpu_mib: int = 0
+
+    @property
+    def price(self) -> float:
+        """Of an instance, $/h."""
+        return float(self.hourly) * (GPU_GIB if self.gpu_mib else 1)
 
 
 HARDWARE: Final = (
@@ -71,10 +78,11 @@ QUICK: Final = Size(namespaces=5, models=50, services=100, nodes=100, pods=1000,
 
 
 class Fleet:
-    """Manifests of one size; the same seed makes the same."""
+    """Manifests of one size; the same seed makes the same. scaled: every service is MinCost and follows its load."""
 
-    def __init__(self, size: Size, seed: int = 1) -> None:
+    def __init__(self, size: Size, seed: int = 1, *, scaled: bool = False) -> None:
         self.size = size
+        self.scaled = scaled
         self._rng = random.Random(seed)  # noqa: S311
         self._foreign = 0
 
@@ -111,7 +119,7 @@ class Fleet:
 
     @cached_property
     def services(self) -> list[Json]:
-        """Every second one of each objective; no two have the same budget or load."""
+        """No two have the same budget or load; unless they are scaled, every second one has each objective."""
         return [self._service(f"service-{number:04d}", number) for number in range(self.size.services)]
 
     def burst(self, turn: int) -> list[Json]:
@@ -122,6 +130,8 @@ class Fleet:
 
     def edit(self, service: Json) -> Json:
         """Merge patch that gives a service another budget or another load, and so another problem."""
+        if self.scaled:
+            return {"spec": {"budget": {"hourly": self._ample()}}}
         if service["spec"]["objective"] == "MaxThroughput":
             return {"spec": {"budget": {"hourly": self._budget()}}}
         return {"spec": {"load": {"expectedQPS": self._load()}}}
@@ -150,6 +160,10 @@ class Fleet:
     def _budget(self) -> str:
         return f"{self._rng.uniform(1.2, 2.4):.6f}"
 
+    def _ample(self) -> str:
+        """A budget [$/h] that holds nothing back."""
+        return f"{self._rng.uniform(20.0, 30.0):.6f}"
+
     def _load(self) -> float:
         return round(self._rng.uniform(15.0, 90.0), 6)
 
@@ -162,7 +176,15 @@ class Fleet:
             "spec.model.name": _model(model),
             "spec.slo.latency": SLO,
         }
-        if number % 2:
+        if self.scaled:
+            spec |= {
+                "spec.objective": "MinCost",
+                "spec.budget.hourly": self._ample(),
+                "spec.load": {"expectedQPS": self._load(), "batchSizes": mix},
+                "spec.metrics": {"source": "Hetserve", "window": WINDOW},
+                "spec.scaling": {},
+            }
+        elif number % 2:
             spec |= {
                 "spec.objective": "MinCost",
                 "spec.budget": builders.REMOVED,
@@ -228,5 +250,9 @@ def _profile(kind: Hardware, model: int, namespace: str, factor: float) -> Json:
         "spec.source": "made up",
     }
     if kind.gpu_mib:
-        spec |= {"spec.gpuMemory": GPU_MEMORY, "spec.computeShare": COMPUTE_SHARE, "spec.sharingMode": "TimeSlicing"}
+        spec |= {
+            "spec.gpuMemory": f"{GPU_GIB}Gi",
+            "spec.computeShare": COMPUTE_SHARE,
+            "spec.sharingMode": "TimeSlicing",
+        }
     return builders.model_profile(f"{_model(model)}-{kind.name}", spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -35,8 +35,8 @@ class Stopwatch:
         print(f"  {name}: {self.seconds[name]:.1f} s", flush=True)
 
 
-async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree) -> Json:
-    """Makes the installation; the operator of `tree` plans it and is stopped again.
+async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree, values: Sequence[str] = ()) -> Json:
+    """Makes the installation; the operator of `tree`, with these values of its chart, plans it and is stopped again.
 
     Returns the seconds of each step and the numbers of objects.
     """
@@ -55,7 +55,7 @@ async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree) -> Json
     with watch.step("planned, created, bound, ready"):
         for name in SCHEDULING:
             cluster.start_component(name)
-        with operator_of(cluster, tree):
+        with operator_of(cluster, tree, values):
             await until(lambda: not_ready(bulk), LIMIT, "the services to be ready", pause=5.0)
     with watch.step("the rest of the pods"):
         missing = size.pods - len(await bulk.list(PODS))

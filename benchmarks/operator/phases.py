@@ -20,6 +20,7 @@ from benchmarks.placement.cluster.load import Processors
 from harness.cluster import Cluster
 from harness.controlplane import component_log
 
+MINUTE: Final = 60.0
 POLL: Final = 0.5
 START_LIMIT: Final = 900.0
 QUIET: Final = 5.0
@@ -74,7 +75,10 @@ async def rest(operator: OperatorProcess, cluster: Cluster, seconds: float) -> J
         "plannerMiB": usage.children_rss,
         "machineBusy": machine.busy(),
         "looks": after.looks - before.looks,
+        "looksPerMinute": MINUTE * (after.looks - before.looks) / took,
+        "lookSeconds": (after.look_seconds - before.look_seconds) / max(after.looks - before.looks, 1),
         "plans": after.plans - before.plans,
+        "decisions": after.decisions - before.decisions,
         "requestsPerSecond": len(requests) / took,
         "requests": by_kind(requests),
         "writes": after.writes_since(before),

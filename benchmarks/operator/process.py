@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +71,7 @@ class OperatorProcess:
 
     def __init__(self, cluster: Cluster, record: ProcessRecord, log: Path) -> None:
         self.began = time.perf_counter()
-        self._url = f"http://{components.HOST}:{cluster.ports.operator_probe}"
+        self.url = f"http://{components.HOST}:{cluster.ports.operator_probe}"
         self._http = httpx.Client(timeout=10.0, trust_env=False)
         self._record = record
         self._log = log
@@ -85,7 +85,7 @@ class OperatorProcess:
         """Whether it says that it is ready."""
         self.check()
         try:
-            return self._http.get(f"{self._url}/readyz").status_code == 200
+            return self._http.get(f"{self.url}/readyz").status_code == 200
         except httpx.TransportError:
             return False
 
@@ -93,7 +93,7 @@ class OperatorProcess:
         """Its metrics; empty ones while nobody answers."""
         self.check()
         try:
-            return Scrape.of(self._http.get(f"{self._url}/metrics").text)
+            return Scrape.of(self._http.get(f"{self.url}/metrics").text)
         except httpx.TransportError:
             return Scrape()
 
@@ -118,11 +118,11 @@ class OperatorProcess:
 
 
 @contextmanager
-def operator_of(cluster: Cluster, tree: Tree) -> Iterator[OperatorProcess]:
-    """The operator of a tree during the block, with the settings of the tree's own chart."""
+def operator_of(cluster: Cluster, tree: Tree, values: Sequence[str] = ()) -> Iterator[OperatorProcess]:
+    """The operator of a tree during the block, with the settings of the tree's own chart. values: NAME=VALUE."""
     settings = cluster.folder.path / "settings" / f"{OPERATOR}-{tree.name}.yaml"
     settings.parent.mkdir(exist_ok=True)
-    settings.write_text(_settings(cluster, tree), encoding="utf-8")
+    settings.write_text(_settings(cluster, tree, values), encoding="utf-8")
     account = str(cluster.folder.account(OPERATOR))
     command = [str(tree.program), "--config", str(settings), "--kubeconfig", account, "--host", components.HOST]
     log = cluster.folder.log(f"{OPERATOR}-{tree.name}")
@@ -136,11 +136,13 @@ def operator_of(cluster: Cluster, tree: Tree) -> Iterator[OperatorProcess]:
         process.stop()
 
 
-def _settings(cluster: Cluster, tree: Tree) -> str:
+def _settings(cluster: Cluster, tree: Tree, values: Sequence[str]) -> str:
     """The settings that the chart of the tree would install. Raises RuntimeError with helm's message."""
     chart = tree.path / "charts" / "hetserve"
     command = [cluster.tools["helm"], "template", components.RELEASE, str(chart)]
-    command += ["--namespace", SYSTEM_NAMESPACE, "--set", f"operator.probePort={cluster.ports.operator_probe}"]
+    command += ["--namespace", SYSTEM_NAMESPACE]
+    for value in (f"operator.probePort={cluster.ports.operator_probe}", *values):
+        command += ["--set", value]
     env = controlplane.environment(cluster.folder)
     done = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
     if done.returncode:

@@ -11,14 +11,20 @@ from typing import Any, Final
 from benchmarks.reporting import Json, Kept, table, verdict
 
 KEPT: Final = Kept("operator")
-SIZES: Final = ("full", "quick")
+SIZES: Final = {
+    "full": ("Full size", "declared"),
+    "quick": ("Quick size", "declared --quick"),
+    "scaled": ("Services that follow their loads", "scaled"),
+    "scaled-quick": ("Services that follow their loads, quick size", "scaled --quick"),
+}
+"""Title, and flags that measure it alone."""
 
 _HEAD: Final = """# The operator, measured
 
-`make bench-operator` measures the full size and `make bench-operator FLAGS=--quick` a tenth of it; both write this
-page. The control plane is real: etcd, kube-apiserver, kube-controller-manager, our scheduler and extender. KWOK plays
-nodes and kubelets. Everything runs on the one machine that is named under each table; if others use that machine at
-rest too, times are longer than the operator's own.
+`make bench-operator` measures the full sizes and `make bench-operator FLAGS=--quick` a tenth of them; both write this
+page. `FLAGS=declared` or `FLAGS=scaled` is one of the two parts. The control plane is real: etcd, kube-apiserver,
+kube-controller-manager, our scheduler and extender. KWOK plays nodes and kubelets. Everything runs on the one machine
+that is named under each table; if others use that machine at rest too, times are longer than the operator's own.
 
 Half of the services ask for the most throughput under a budget, half for the least cost under a load; each has four
 instance types, and no two have the same budget or load. A tenth of them may use a type that has no nodes: their plan is
@@ -34,6 +40,21 @@ Ready, every pod bound. Then each operator runs on it in turn:
    Measured is the time from the edit until the status covers it, which is the first write: the operator records a plan
    before it follows it.
 4. **Burst.** Services are created at once, and deleted afterwards.
+
+The services that follow their loads are all MinCost, with `metrics` and `scaling` as they are by default and a budget
+that holds nothing back. A real Prometheus scrapes an exporter of the contract each 15 s: for every service a rate that
+is drawn anew in each minute, up to 10 % more or less than the declared one, so that a rest is a rest under noise. They
+are edited in their budgets. The rest begins once Prometheus knows all windows and planners have worked out what the
+instances of every service hold, and what fewer would: an operator that starts knows nothing of it. More is measured:
+
+5. **Loop.** `/healthz` of the operator is asked 50 times a second: its event loop answers, or is busy for so long.
+6. **Prometheus.** What it was asked in five polls, by its own metrics: with one window for all services; with three;
+   and with one, but nine of ten services without `metrics` (their loads are exported all the same).
+7. **Load.** The load of five services doubles, one after the other. Measured is the time from that moment until a
+   Deployment has more instances. The rate's window (1m), the scrape and the poll (15 s each) and the window of scaling
+   up (30 s) are in it.
+8. **Cut.** Prometheus is frozen: it accepts connections and answers nothing. Then five services have their budget cut
+   below what they cost, one after the other. Measured is the time until their Deployments cost no more.
 """
 
 Rounds = Sequence[Json]
@@ -62,7 +83,7 @@ class Row:
 
     @property
     def goal(self) -> str:
-        return "" if self.below is None else f"< {self.below:g} {self.unit}"
+        return "" if self.below is None else f"< {self.below:g} {self.unit}".strip()
 
 
 ROWS: Final = (
@@ -88,6 +109,42 @@ ROWS: Final = (
     Row("burst: resident memory", lambda one: one["burst"]["mib"], "MiB"),
 )
 
+SCALED_ROWS: Final = (
+    Row("start: until planners have nothing to do", lambda one: one["settled"]["planned"], "s"),
+    Row("start: questions to planners", lambda one: one["settled"]["answers"], ""),
+    Row("rest: looks under noise", lambda one: one["rest"]["looksPerMinute"], "/min"),
+    Row("rest: time of a look", lambda one: 1000 * one["rest"]["lookSeconds"], "ms"),
+    Row("rest: changes of a plan", lambda one: one["rest"]["decisions"], ""),
+    Row("loop: median answer", lambda one: 1000 * one["stalls"]["median"], "ms"),
+    Row("loop: 99th percentile", lambda one: 1000 * one["stalls"]["p99"], "ms"),
+    Row("loop: longest answer", lambda one: 1000 * one["stalls"]["longest"], "ms"),
+    Row("Prometheus: requests", lambda one: one["requests"]["perMinute"], "/min"),
+    Row("Prometheus: requests of five polls", lambda one: one["requests"]["queries"], ""),
+    Row(
+        "Prometheus: the same beside a tenth of the services, 1 is as many",
+        lambda one: one["requests"]["queries"] / one["tenth"]["queries"],
+        "",
+        1.01,
+    ),
+    Row("Prometheus: requests of five polls, three windows", lambda one: one["windows"]["queries"], ""),
+    Row("Prometheus: bytes", lambda one: one["requests"]["mebibytesPerMinute"], "MiB/min"),
+    Row("Prometheus: bytes, three windows", lambda one: one["windows"]["mebibytesPerMinute"], "MiB/min"),
+    Row("Prometheus: bytes, a tenth of the services", lambda one: one["tenth"]["mebibytesPerMinute"], "MiB/min"),
+    Row("Prometheus: time of a poll", lambda one: one["requests"]["pollSeconds"], "s"),
+    Row("Prometheus: time of a poll, three windows", lambda one: one["windows"]["pollSeconds"], "s"),
+    Row("load: until a Deployment grows, median", lambda one: middle_of(one["doubled"]["seconds"]), "s"),
+    Row("load: until a Deployment grows, worst", lambda one: worst_of(one["doubled"]["seconds"]), "s"),
+    Row("cut: until it is obeyed, median", lambda one: middle_of(one["cut"]["seconds"]), "s"),
+    Row("cut: until it is obeyed, worst", lambda one: worst_of(one["cut"]["seconds"]), "s", 120.0),
+)
+
+
+def command(size: str) -> str:
+    """Measures a size."""
+    flags = SIZES[size][1]
+    quoted = f'"{flags}"' if " " in flags else flags
+    return f"make bench-operator FLAGS={quoted}"
+
 
 def middle_of(seconds: Sequence[float | None]) -> float | None:
     """Median, where None is longer than every number; None if it is one of those."""
@@ -110,14 +167,14 @@ def describe(size: str, data: Json) -> str:
     cases: Mapping[str, Json] = data["cases"]
     objects = data["setUp"]["objects"]
     lines = [
-        f"## {size.capitalize()} size\n",
+        f"## {SIZES[size][0]}\n",
         f"{objects['services']:,} services, {objects['profiles']:,} profiles, {objects['nodes']:,} nodes, "
         f"{objects['pods']:,} pods ({objects['foreignPods']:,} of other owners); "
         f"{data['burst']:,} services in the burst.\n",
     ]
-    full = size == "full"
+    full, shown = "quick" not in size, ROWS + (SCALED_ROWS if size.startswith("scaled") else ())
     head = ["figure", "goal" if full else "goal of the full size", *cases]
-    rows = [[row.words, row.goal, *(row.cell(case["rounds"], judged=full) for case in cases.values())] for row in ROWS]
+    rows = [[row.words, row.goal, *(row.cell(case["rounds"], judged=full) for case in cases.values())] for row in shown]
     lines.append(table(head, rows))
     for name, case in cases.items():
         written = _kinds(case["rounds"][-1]["burst"]["audited"], data["burst"])
@@ -143,7 +200,7 @@ def write_report() -> Path:
     for size in SIZES:
         found = KEPT.load(size)
         if found is None:
-            texts.append(f"## {size.capitalize()} size\n\nNot measured yet.\n")
+            texts.append(f"## {SIZES[size][0]}\n\nNot measured yet: `{command(size)}`.\n")
         else:
             about, data = found
             texts += [describe(size, data), f"*`{about['command']}`; {about['machine']}.*\n"]

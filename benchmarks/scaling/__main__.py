@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast
 
 from benchmarks.reporting import Json, Kept, machine
 
-PARTS: Final = ("worth", "unseen", "noise", "speed", "twin")
+PARTS: Final = ("worth", "unseen", "noise", "speed", "demand", "twin")
 KEPT: Final = Kept("scaling")
 _HEAD: Final = """# Scaling measured
 

@@ -1,4 +1,4 @@
-"""Processor time of one poll of many services: `python -m benchmarks.scaling.demand [--services 1000] [--samples 60]`.
+"""Processor time of one poll of Prometheus for 1,000 services.
 
 Prometheus's answers are made as it writes them, JSON and all; measured is what the operator does with them on its event
 loop: to parse, to take apart by service, to decide on freshness, and to find whom to wake. The longest turn is how
@@ -7,8 +7,8 @@ long anything else on the loop waits.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import gc
 import random
 import statistics
 import time
@@ -33,6 +33,10 @@ from hetserve_operator.settings import PrometheusOptions
 from hetserve_operator.workqueue import Key
 from hetserve_shell.tasks import garbage
 
+TITLE: Final = "A poll of Prometheus"
+SERVICES: Final = 1000
+SAMPLES: Final = (23, 60)
+"""Per service and rate, 15 s apart: of default windows, and of a quarter of an hour."""
 NOW: Final = 1_763_900_003.2
 ROUNDS: Final = 5
 
@@ -41,7 +45,7 @@ class Canned:
     """In place of HTTP: answers every query for all services with bytes that it has made before."""
 
     def __init__(self, services: int, rng: random.Random) -> None:
-        self.places: list[Json] = [{"namespace": "bench", "service": f"service-{k:05d}"} for k in range(services)]
+        self.places: list[Json] = [{"namespace": "bench", "service": _name(k)} for k in range(services)]
         self.rng = rng
         self.bodies: dict[bytes, bytes] = {}
 
@@ -99,73 +103,113 @@ def _body(kind: str, result: list[Json]) -> bytes:
     return orjson.dumps({"status": "success", "data": {"resultType": kind, "result": result}})
 
 
-async def measure(services: int, samples: int) -> dict[str, float]:
-    """Medians of `ROUNDS` polls [s]: processor time of all, and of the longest turn of the loop; bytes of answers."""
-    wanted = {
-        Key("bench", f"service-{k:05d}"): Wanted(
-            "bench",
-            f"service-{k:05d}",
-            slo=Seconds(0.35),
-            percentile=0.99,
-            window=Seconds(60.0),
-            stale_after=Seconds(120.0),
-            up_window=Seconds(30.0),
-            down_window=Seconds(15.0 * samples - 45.0),
-            scales=True,
-        )
-        for k in range(services)
-    }
-    canned = Canned(services, random.Random(1))  # noqa: S311  (seeded loads)
-    clock = 0.0
-    book = DemandBook(lambda: clock, lambda _key: None, configured=True)
-    turns: list[float] = []
+class Poll:
+    """Polls of services whose loads have so many samples each."""
 
-    async def watch() -> None:
+    def __init__(self, services: int, samples: int) -> None:
+        self.samples = samples
+        self.wanted = {Key("bench", name): _wanted(name, samples) for name in map(_name, range(services))}
+        self.canned = Canned(services, random.Random(1))  # noqa: S311  (seeded loads)
+        self.clock = 0.0
+        self.turns: list[float] = []
+        self.book = DemandBook(lambda: self.clock, lambda _key: None, configured=True)
+        options = PrometheusOptions(url="http://prometheus.invalid")
+        asked = Prometheus(options, connect=lambda _options: self.canned, sleep=_pause)
+        self.poller = DemandPoller(
+            self.book,
+            asked,
+            asked,
+            lambda: self.wanted,
+            OperatorMetrics(),
+            interval=15.0,
+            clock=lambda: self.clock,
+            sleep=_pause,
+        )
+
+    async def measure(self) -> Json:
+        """Medians of `ROUNDS` polls [s]: processor time of all, and of the longest turn; bytes of answers."""
+        await self.poller.poll()  # makes the answers
+        watching = asyncio.create_task(self._watch())
+        totals, longest = [], []
+        for _ in range(ROUNDS):
+            self.turns.clear()
+            self.clock += MIX_INTERVAL  # every fifth poll in truth
+            begun = time.thread_time()
+            await self.poller.poll()
+            totals.append(time.thread_time() - begun)
+            longest.append(max(self.turns))
+        watching.cancel()
+        self._check()
+        size = sum(map(len, self.canned.bodies.values()))
+        return {"total": statistics.median(totals), "turn": statistics.median(longest), "bytes": size}
+
+    async def _watch(self) -> None:
         """Processor time of each turn of the loop."""
         while True:
             begun = time.thread_time()
             await asyncio.sleep(0)
-            turns.append(time.thread_time() - begun)
+            self.turns.append(time.thread_time() - begun)
 
-    async def pause(_seconds: float) -> None:
-        await asyncio.sleep(0)
+    def _check(self) -> None:
+        """Raises RuntimeError unless the load of every service was read."""
+        for key, one in self.wanted.items():
+            demand = self.book.demand(key, one)
+            read = (
+                demand is not None and demand.freshness is Freshness.FRESH and len(demand.samples) >= self.samples - 4
+            )
+            if demand is None or not read or not highest(demand, one.down_window):
+                raise RuntimeError(f"the load of {key} was not read: {demand}")
 
-    options = PrometheusOptions(url="http://prometheus.invalid")
-    asked = Prometheus(options, connect=lambda _options: canned, sleep=pause)
-    poller = DemandPoller(
-        book, asked, asked, lambda: wanted, OperatorMetrics(), interval=15.0, clock=lambda: clock, sleep=pause
+
+def _name(number: int) -> str:
+    return f"service-{number:05d}"
+
+
+def _wanted(name: str, samples: int) -> Wanted:
+    return Wanted(
+        "bench",
+        name,
+        slo=Seconds(0.35),
+        percentile=0.99,
+        window=Seconds(60.0),
+        stale_after=Seconds(120.0),
+        up_window=Seconds(30.0),
+        down_window=Seconds(15.0 * samples - 45.0),
+        scales=True,
     )
-    await poller.poll()  # makes the answers
-    watching = asyncio.create_task(watch())
-    totals, longest = [], []
-    for _ in range(ROUNDS):
-        turns.clear()
-        clock += MIX_INTERVAL  # every fourth poll in truth
-        begun = time.thread_time()
-        await poller.poll()
-        totals.append(time.thread_time() - begun)
-        longest.append(max(turns))
-    watching.cancel()
-    demands = [book.demand(key, one) for key, one in wanted.items()]
-    assert all(d is not None and d.freshness is Freshness.FRESH and len(d.samples) >= samples - 4 for d in demands)
-    assert all(d is not None and highest(d, wanted[key].down_window) for key, d in zip(wanted, demands, strict=True))
-    size = sum(map(len, canned.bodies.values()))
-    return {"total": statistics.median(totals), "turn": statistics.median(longest), "bytes": float(size)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--services", type=int, default=1000)
-    parser.add_argument("--samples", type=int, default=60, help="per service and rate, 15 s apart")
-    options = parser.parse_args()
+async def _pause(_seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+def measure(quick: bool) -> Json:
+    services = SERVICES // 10 if quick else SERVICES
+    before = gc.get_threshold()
     garbage.relax()  # as the operator does
-    rows = []
-    for services, samples in ((options.services, 23), (options.services, options.samples)):
-        found = asyncio.run(measure(services, samples))
-        ms = [f"{found[name] * 1000:.0f} ms" for name in ("total", "turn")]
-        rows.append((f"{services}", f"{samples}", f"{found['bytes'] / 1e6:.1f} MB", *ms))
-    print(table(("services", "samples", "answers", "processor time", "longest turn"), rows))
+    try:
+        rows = [asyncio.run(Poll(services, samples).measure()) | {"samples": samples} for samples in SAMPLES]
+    finally:
+        gc.set_threshold(*before)
+    return {"services": services, "rows": rows}
 
 
-if __name__ == "__main__":
-    main()
+def describe(data: Json) -> str:
+    rows = [
+        (
+            f"{row['samples']}",
+            f"{row['bytes'] / 1e6:.1f} MB",
+            f"{1000 * row['total']:.0f} ms",
+            f"{1000 * row['turn']:.0f} ms",
+        )
+        for row in data["rows"]
+    ]
+    head = ("samples of each rate", "answers", "processor time", "longest turn of the loop")
+    return "\n".join(
+        [
+            f"What the operator does every 15 s with Prometheus's answers for {data['services']:,} services, which are "
+            "made before, JSON and\nall ([decision 0045](../decisions/0045-prometheus-is-asked-by-our-own-client.md)). "
+            "23 samples are those of default windows.\n",
+            table(head, rows),
+        ]
+    )

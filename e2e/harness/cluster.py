@@ -72,9 +72,11 @@ class Cluster(ClusterViews):
 
     @classmethod
     @contextmanager
-    def started(cls, path: Path, *, owner: ProcessRecord | None = None) -> Iterator[Cluster]:
+    def started(
+        cls, path: Path, *, owner: ProcessRecord | None = None, toolset: tools.Toolset | None = None
+    ) -> Iterator[Cluster]:
         """A control plane during the block."""
-        cluster = cls.start(path, owner=owner)
+        cluster = cls.start(path, owner=owner, toolset=toolset)
         try:
             yield cluster
         finally:

@@ -14,8 +14,20 @@ import pytest
 
 SCENARIOS: Final = "e2e/"
 INTEGRATION: Final = "tests/integration/"
-OWN_CLUSTER: Final = frozenset({"e2e/test_demo.py"})
-"""Scenarios with a cluster of their own."""
+OWN_CLUSTER: Final = frozenset(
+    f"e2e/test_{name}.py"
+    for name in (
+        "a_kept_connection_follows_the_leader",
+        "a_storm_over_commits_nothing",
+        "demo",
+        "failover",
+        "gates_are_lifted_on_uninstall",
+        "least_privilege",
+        "operator_failover",
+        "the_service_follows_the_leader",
+    )
+)
+"""Scenarios with clusters of their own alone: they need not wait for those that share one, the longest scope."""
 MANY_CORES: Final = 8
 
 
@@ -23,7 +35,7 @@ def scope_of(nodeid: str, cores: int) -> str:
     """The tests of a scope run on one worker.
 
     tests/integration shares a bare control plane, scenarios one with hetserve, or two from 8 cores on; any other test
-    is a scope.
+    is a scope. xdist begins with the scopes of most tests, so that both of these begin at once.
     """
     path = nodeid.partition("::")[0]
     if path.startswith(INTEGRATION) or path in OWN_CLUSTER:

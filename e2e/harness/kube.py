@@ -61,7 +61,7 @@ class Kube:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
-        server, context, headers = _identity(kubeconfig)
+        server, context, headers = identity(kubeconfig)
         self._http = httpx.Client(base_url=server, verify=context, headers=headers, timeout=30.0, trust_env=False)
         self._resources: dict[str, ApiResource] = {}
 
@@ -248,7 +248,7 @@ def _error(response: httpx.Response) -> ApiError:
     return ApiError(response.status_code, status.get("reason", ""), status.get("message", response.text))
 
 
-def _identity(kubeconfig: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
+def identity(kubeconfig: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
     """Server, TLS context and headers of a kubeconfig."""
     config = yaml.safe_load(kubeconfig.read_text())
     named = {

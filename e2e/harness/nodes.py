@@ -34,7 +34,8 @@ class Gpus:
 class NodeGroup:
     """`count` equal nodes `{name}-1`, `{name}-2`, ..., padded.
 
-    `cpu`, `memory`: quantities. `labels`: further ones. `gpu_annotation`: JSON list of GPUs.
+    `cpu`, `memory`: quantities. `labels`: further ones. `gpu_annotation`: JSON list of GPUs. `pods`: that a node
+    takes.
     """
 
     name: str
@@ -45,6 +46,7 @@ class NodeGroup:
     gpus: Gpus | None = None
     labels: tuple[tuple[str, str], ...] = ()
     gpu_annotation: str = ""
+    pods: int = 110
 
     def node_names(self) -> tuple[str, ...]:
         width = len(str(self.count))
@@ -57,7 +59,7 @@ class NodeGroup:
         annotations = {"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"}
         if self.gpu_annotation:
             annotations[ANNOTATION_NODE_GPUS] = self.gpu_annotation
-        resources = {"cpu": self.cpu, "memory": self.memory, "pods": "110", "ephemeral-storage": "100Gi"}
+        resources = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
         return {
             "apiVersion": "v1",
             "kind": "Node",
@@ -127,6 +129,16 @@ DEMO: Final = (
     KAIROS,
 )
 """What the samples need where GPUs hold what the plans promise: more T4s than HetSev's testbed has."""
+
+DAY: Final = FakeCluster(
+    "day",
+    (
+        NodeGroup("day-g4dn-xlarge", "day-g4dn.xlarge", 4, cpu="4", memory="16Gi", gpus=Gpus("Tesla-T4", 15360)),
+        NodeGroup("day-c5n-2xlarge", "day-c5n.2xlarge", 6, cpu="8", memory="21Gi"),
+        NodeGroup("day-r5n-large", "day-r5n.large", 12, cpu="2", memory="16Gi"),
+    ),
+)
+"""What the service of `make demo-load` has for itself, so that it does not meet the samples."""
 
 
 def manifests_of(clusters: Iterable[FakeCluster]) -> list[dict[str, Any]]:

@@ -62,11 +62,13 @@ class Sandbox:
         """Cluster-wide name."""
         return f"{name}-{self.namespace}"[:63].rstrip("-.")
 
-    def nodes(self, name: str, count: int, gpus: int = 0, *, cpu: str = "16", mib: int = GPU_MIB) -> NodeGroup:
-        """`count` nodes of the scoped type `name`, each with `gpus` GPUs of `mib` MiB."""
+    def nodes(
+        self, name: str, count: int, gpus: int = 0, *, cpu: str = "16", mib: int = GPU_MIB, pods: int = 110
+    ) -> NodeGroup:
+        """`count` nodes of the scoped type `name`, each with `gpus` GPUs of `mib` MiB, for `pods` pods."""
         kind = self.scoped(name)
         of = Gpus(self.product(name), mib, gpus) if gpus else None
-        group = NodeGroup(kind[:50].rstrip("-."), kind, count, cpu=cpu, memory="64Gi", gpus=of)
+        group = NodeGroup(kind[:50].rstrip("-."), kind, count, cpu=cpu, memory="64Gi", gpus=of, pods=pods)
         self._groups.append(group)
         self.cluster.add_nodes(group)
         return group

@@ -168,6 +168,7 @@ class Operator:
         await probes.start(listener)
         # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
         tasks = self.start()
+        tasks.append(asyncio.create_task(self._take_signals_back()))
         tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
         try:
             # kopf discovers kinds once, so start it after the CRDs exist.
@@ -179,7 +180,7 @@ class Operator:
                     settings=kopf_settings(),
                     standalone=True,
                     clusterwide=True,
-                    stop_flag=self.stop,  # kopf takes the signals over a turn of the loop later
+                    stop_flag=self.stop,
                     ready_flag=self.watching,
                 )
         finally:
@@ -190,6 +191,11 @@ class Operator:
             for way in self.ways:
                 way.close()
             await probes.stop(PROBES_DRAIN_WITHIN)
+
+    async def _take_signals_back(self) -> None:
+        """Signals are ours again once kopf watches: where it hears one, it awaits the flag it was given for 5 s."""
+        await self.watching.wait()
+        process.stop_on_signals(self.stop)
 
     def start(self) -> list[asyncio.Task[object]]:
         """Starts the tasks that list, plan and work, without kopf's watches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import subprocess
 import time
@@ -87,7 +88,7 @@ def exporter(port: int) -> Iterator[None]:
 
 
 @contextmanager
-def running_prometheus(program: str, folder: Path, port: int, exporter_port: int) -> Iterator[None]:
+def running_prometheus(program: str, folder: Path, port: int, exporter_port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Prometheus without data of earlier runs."""
     jobs = [{"job_name": "twin", "honor_labels": True, "static_configs": [{"targets": [f"127.0.0.1:{exporter_port}"]}]}]
     (folder / "prometheus.yml").write_text(
@@ -107,8 +108,9 @@ def running_prometheus(program: str, folder: Path, port: int, exporter_port: int
             stderr=subprocess.STDOUT,
         )
         try:
-            yield
+            yield process
         finally:
+            process.send_signal(signal.SIGCONT)
             process.terminate()
             process.wait()
 
@@ -184,7 +186,7 @@ def known(demand: Demand) -> bool:
     return highest(demand, Seconds(12.0)) is not None and bool(demand.attained)
 
 
-async def test_the_load_is_what_arrives_through_the_end_of_exporter_and_prometheus(
+async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and_prometheus_end(
     toolset: Toolset, tmp_path: Path
 ) -> None:
     port, exporter_port = free_port(), free_port()
@@ -192,7 +194,7 @@ async def test_the_load_is_what_arrives_through_the_end_of_exporter_and_promethe
     async with measuring(f"http://127.0.0.1:{port}") as at_work:
         unreachable = await at_work.until(lambda demand: demand.trouble is Trouble.UNREACHABLE)
         assert "Cannot connect" in unreachable.why
-        with prometheus():
+        with prometheus() as process:
             with exporter(exporter_port):
                 demand = await at_work.until(known)
                 assert lowest(demand, Seconds(4.0)) == pytest.approx(QPS, rel=0.1)
@@ -204,6 +206,13 @@ async def test_the_load_is_what_arrives_through_the_end_of_exporter_and_promethe
                 assert (await at_work.until(is_fresh, OWN)).lower_bound
                 assert "parse error" in (await at_work.until(is_refused, BAD)).why
                 assert "2 series" in (await at_work.until(is_refused, SEVERAL)).why
+                process.send_signal(signal.SIGSTOP)
+                hung = await at_work.until(lambda demand: demand.freshness is Freshness.STALE)
+                assert hung.trouble is Trouble.UNREACHABLE
+                assert hung.why.endswith("Prometheus: no answer within 2 s")
+                assert hung.samples
+                process.send_signal(signal.SIGCONT)
+                await at_work.until(is_fresh)
             await at_work.until(lambda demand: demand.freshness is Freshness.STALE)
         stale = await at_work.until(lambda demand: demand.trouble is Trouble.UNREACHABLE)
         assert stale.samples

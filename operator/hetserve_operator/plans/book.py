@@ -183,7 +183,7 @@ class PlanBook:
         self._pages.pop(key, None)
 
     def take(self, lane: Lane) -> Ticket | None:
-        """The next ticket of a lane: for untried plans first, then of services without a plan, then by age.
+        """The next ticket of a lane: for untried plans first, then of services that need the answer, then by age.
 
         A ticket whose problem was planned or timed out for another service meanwhile is settled instead.
         """

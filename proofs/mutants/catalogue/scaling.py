@@ -11,6 +11,7 @@ GROWING: Final = "tests/unit/scaling/test_growing.py"
 SHRINKING: Final = "tests/unit/scaling/test_shrinking.py"
 LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
 SWAPS: Final = "tests/unit/scaling/test_mixes_and_swaps.py"
+QUIET: Final = "tests/unit/scaling/test_quiet_loads.py"
 MIXES: Final = "tests/unit/operator/test_operator_follows_the_mix.py"
 TRACES: Final = "tests/unit/scaling/replay/test_following_traces.py"
 
@@ -126,6 +127,38 @@ SCALING: Final = (
         Replace("high > self.above", "True"),
         "tests/properties/test_scaling_laws.py",
         "test_a_load_within_the_quiet_ones_is_found",
+    ),
+    Mutant(
+        "scaling: every load asks for a look while it is worked out what the instances hold",
+        "hetserve.scaling.policy",
+        "_followed",
+        Replace("look.quiet(NO_LOAD, math.inf)", "None"),
+        QUIET,
+        "test_until_it_is_known_what_the_instances_hold_no_load_asks_for_a_look",
+    ),
+    Mutant(
+        "scaling: a load that needs more is quiet while it is worked out what fewer hold",
+        "hetserve.scaling.actions.shrinking",
+        "_until_answered",
+        Replace("look.facts.rules.trigger * holds", "float('inf')"),
+        QUIET,
+        "test_until_it_is_known_what_fewer_hold_a_load_that_needs_more_asks_for_a_look",
+    ),
+    Mutant(
+        "scaling: room that comes free wakes every service that follows its load",
+        "hetserve.reconcile.interest",
+        "interest_of",
+        Replace("decision.ideal or carries", "decision.ideal"),
+        "tests/unit/reconcile/test_interest.py",
+        "test_no_room_counts_while_what_follows_a_load_carries_it",
+    ),
+    Mutant(
+        "scaling: what the instances hold waits behind what fewer hold",
+        "hetserve.scaling.plans.problems",
+        "can_wait",
+        Replace("not is_same(work.counts, counts)", "True"),
+        "tests/unit/operator/test_operator_needs_answers.py",
+        "test_what_the_instances_hold_is_needed_and_what_fewer_hold_is_not",
     ),
     Mutant(
         "scaling: counts that missed the SLO are gone back to",

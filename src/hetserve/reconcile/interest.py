@@ -19,11 +19,13 @@ WAITS: Final = Interest(frozenset())
 def interest_of(decision: PlanDecision, world: World) -> Interest:
     """Interest of a service after a decision.
 
-    Room counts for nothing while the recorded plan is the ideal one and its instances are all on nodes: it fits then,
-    whatever the rest of the cluster holds. A service that cannot be planned reads all types, since its message names
-    them.
+    Room counts for nothing while the recorded plan is the ideal one, or carries the load that it follows, and its
+    instances are all on nodes: it fits then, whatever the rest of the cluster holds. A service that cannot be planned
+    reads all types, since its message names them.
     """
-    room = frozenset() if decision.ideal and _all_bound(decision, world) else frozenset(decision.offers)
+    carries = decision.following is not None and decision.following.quiet is not None
+    content = (decision.ideal or carries) and _all_bound(decision, world)
+    room = frozenset() if content else frozenset(decision.offers)
     growing = decision.following is not None and decision.following.growing
     if decision.planned.status != "True":
         return Interest(room, growing=growing)

@@ -13,6 +13,7 @@ from hetserve.scaling.decision import Action, Decision, Limit, Measured, Scaling
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import covers, in_order, total
+from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.scarcity import caps, scarce_types
 from hetserve.scaling.seen import over, rise
 
@@ -74,10 +75,17 @@ class Look:
             measured=self.measured,
         )
 
-    def waits(self, what: str, *, growing: bool = False) -> Decision:
-        """Nothing changes until a planner answers. growing: it is asked for more instances."""
+    def waits(self, what: str, *, growing: bool = False, quiet: Quiet | None = None) -> Decision:
+        """Nothing changes until a planner answers. growing: it is asked for more instances; quiet: as of `Decision`."""
         waits = self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
-        return replace(waits, growing=growing)
+        return replace(waits, growing=growing, quiet=quiet)
+
+    def quiet(self, above: float, most: float) -> Quiet:
+        """Loads above one [queries/s] and up to another, that of the trend too."""
+        facts, rules = self.facts, self.facts.rules
+        launch = launch_time(facts, self.counts) if rules.look_ahead else Seconds(0.0)
+        share = facts.problem.slo.percentile / 100
+        return Quiet(QPS(above), QPS(most), rules.up.window, rules.down.window, launch, share)
 
 
 def look_at(facts: Facts) -> Look:

@@ -6,6 +6,7 @@ Nothing is remembered between decisions: history is in the samples and in the re
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hetserve.demand.observed import Freshness
@@ -21,6 +22,7 @@ from hetserve.scaling.facts import Facts
 from hetserve.scaling.look import Look, look_at
 from hetserve.scaling.plans.capacity import capacity
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.quiet import NO_LOAD
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:
@@ -48,7 +50,8 @@ def _followed(look: Look, ask: Ask) -> Decision:
         return look.hold(ScalingReason.METRICS_NOT_FRESH, f"{summary(look.counts)} stay: {why}")
     holds = capacity(facts.problem, look.counts, ask)
     if isinstance(holds, Pending):
-        return look.waits(f"what {summary(look.counts)} hold")
+        # Whatever the load, nothing is decided before: the answer brings the next look.
+        return look.waits(f"what {summary(look.counts)} hold", quiet=look.quiet(NO_LOAD, math.inf))
     if isinstance(holds, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"what {summary(look.counts)} hold is not known: {holds.why}")
     return _follow(look.with_capacity(holds), holds.how, ask)

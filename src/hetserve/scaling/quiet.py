@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import attained_below, highest, lowest
 from hetserve.scaling.seen import over, rise
 
+NO_LOAD: Final = -1.0
+"""Queries/s that every load is above."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Of a service whose instances all serve and carry its load.
+    """Of a service whose instances all serve and carry its load, or that waits for an answer which no load changes.
 
     above: queries/s; at a largest load of `down` seconds that is not above it, fewer instances may do. most: queries/s;
     a load of `up` seconds, or what its trend leads to in `launch` seconds, that is higher needs more. share: of queries

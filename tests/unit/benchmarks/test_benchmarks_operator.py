@@ -11,7 +11,7 @@ from benchmarks.operator import report
 from benchmarks.operator.audit import OPERATOR, audit_lines, by_kind, requests_of_operator
 from benchmarks.operator.fleet import FULL, HARDWARE, QUICK, SOLD_OUT, Fleet
 from benchmarks.operator.process import Tree
-from benchmarks.operator.report import describe, keep, middle_of, worst_of, write_report
+from benchmarks.operator.report import command, describe, keep, middle_of, worst_of, write_report
 from benchmarks.operator.scrape import Scrape
 from benchmarks.reporting import Kept
 
@@ -32,6 +32,17 @@ hetserve_operator_writes_total{kind="WriteStatus",result="ok"} 5.0
 hetserve_operator_queue_length 2.0
 # TYPE hetserve_operator_reconcile_seconds histogram
 hetserve_operator_reconcile_seconds_count 11.0
+hetserve_operator_reconcile_seconds_sum 0.75
+# TYPE hetserve_scaling_decisions_total counter
+hetserve_scaling_decisions_total{action="ScaleUp",reason="LoadAboveCapacity"} 2.0
+hetserve_scaling_decisions_total{action="ScaleDown",reason="LoadFitsOnLess"} 1.0
+# TYPE hetserve_operator_demand_poll_seconds histogram
+hetserve_operator_demand_poll_seconds_count{source="Hetserve"} 4.0
+hetserve_operator_demand_poll_seconds_sum{source="Hetserve"} 1.5
+# TYPE hetserve_operator_planning_queue_length gauge
+hetserve_operator_planning_queue_length 6.0
+# TYPE hetserve_operator_planning_seconds histogram
+hetserve_operator_planning_seconds_count{outcome="planned"} 9.0
 # TYPE hetserve_service_ready gauge
 hetserve_service_ready{namespace="a",service="x"} 0.0
 hetserve_service_ready{namespace="b",service="x"} 1.0
@@ -127,6 +138,8 @@ def test_a_scrape_counts_services_that_were_looked_at_and_writes_that_were_done(
     seen = Scrape.of(METRICS)
     assert (seen.services, seen.looks, seen.plans, seen.queue) == (2, 11, 10, 2)
     assert seen.writes == {"Create": 4, "WriteStatus": 5}
+    assert (seen.decisions, seen.polls, seen.planning, seen.answers) == (3, 4, 6, 9)
+    assert (seen.look_seconds, seen.poll_seconds) == (0.75, 1.5)
     assert seen.writes_since(Scrape(writes={"Create": 4, "WriteStatus": 3})) == {"WriteStatus": 2}
 
 
@@ -181,6 +194,38 @@ def test_the_table_has_a_column_for_each_operator_and_says_which_goals_are_misse
     assert "create deployments 2." in page
 
 
+def scaled_round(**phases: Any) -> dict[str, Any]:
+    one = round_of()
+    one["rest"] |= {"looksPerMinute": 40.0, "lookSeconds": 0.02, "decisions": 0}
+    asked = {"queries": 26, "perMinute": 20.8, "mebibytesPerMinute": 16.0, "pollSeconds": 0.6}
+    return one | {
+        "settled": {"planned": 300.0, "answers": 3000},
+        "stalls": {"median": 0.002, "p99": 0.01, "longest": 0.08},
+        "requests": asked,
+        "windows": asked | {"queries": 66},
+        "tenth": asked,
+        "doubled": {"seconds": [70.0, 75.0, None]},
+        "cut": {"seconds": [1.0, 121.0, 2.0]},
+        **phases,
+    }
+
+
+def test_the_table_of_services_that_follow_their_loads_says_what_grows_with_them() -> None:
+    page = describe("scaled", data_of(now=scaled_round()))
+    rows = {line.split(" | ")[0].strip("| "): line for line in page.splitlines() if line.startswith("|")}
+    assert rows["Prometheus: the same beside a tenth of the services, 1 is as many"].endswith("| < 1.01 | 1, held |")
+    assert rows["Prometheus: requests of five polls, three windows"].endswith("| 66 |")
+    assert rows["load: until a Deployment grows, worst"].endswith("| not within the limit |")
+    assert rows["cut: until it is obeyed, worst"].endswith("| < 120 s | 121 s, **missed** |")
+    fewer = scaled_round(tenth={"queries": 20, "perMinute": 16.0, "mebibytesPerMinute": 1.6, "pollSeconds": 0.1})
+    assert "| 1.3, **missed** |" in describe("scaled", data_of(now=fewer))
+
+
+def test_a_size_is_measured_alone_by_the_command_beside_it() -> None:
+    assert command("full") == "make bench-operator FLAGS=declared"
+    assert command("scaled-quick") == 'make bench-operator FLAGS="scaled --quick"'
+
+
 def test_a_goal_is_missed_if_the_limit_came_first() -> None:
     one = round_of()
     one["start"] = {"lookedAt": None, "quiet": None}
@@ -195,7 +240,7 @@ def test_what_was_measured_before_under_another_name_stays(tmp_path: Path, monke
     keep("quick", about, data_of(now=round_of(cores=0.1)))
     page = write_report().read_text(encoding="utf-8")
     assert "| < 0.2 cores | 0.5 cores | 0.1 cores |" in page
-    assert "Not measured yet." in page
+    assert "Not measured yet: `make bench-operator FLAGS=scaled`." in page
 
 
 def test_an_operator_is_named_by_the_folder_of_a_tree_that_is_set_up(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
-from harness.distribution import scope_of
+from harness.components import ROOT
+from harness.distribution import OWN_CLUSTER, SCENARIOS, scope_of
 
 
 @pytest.mark.parametrize(
@@ -25,3 +29,15 @@ def test_many_cores_run_the_scenarios_on_two_clusters_and_never_split_a_file() -
     scopes = {scope_of(f"e2e/test_{number}.py::test_{case}", 16) for number in range(20) for case in "ab"}
     assert len(scopes) == 2
     assert scope_of("e2e/test_1.py::test_a", 16) == scope_of("e2e/test_1.py::test_b", 16)
+
+
+def clusters_of(path: Path) -> set[str]:
+    """Fixtures of clusters that the tests of a file take; of test_demo, which starts its own, none."""
+    tests = [one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)]
+    arguments = {argument.arg for one in tests if one.name.startswith("test_") for argument in one.args.args}
+    return arguments & {"cluster", "bare_cluster", "own_cluster"}
+
+
+def test_scenarios_wait_for_the_shared_cluster_only_where_they_use_it() -> None:
+    files = {f"{SCENARIOS}{path.name}": clusters_of(path) for path in (ROOT / SCENARIOS).glob("test_*.py")}
+    assert {name for name, clusters in files.items() if clusters <= {"own_cluster"}} == OWN_CLUSTER

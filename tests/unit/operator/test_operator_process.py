@@ -86,6 +86,31 @@ async def test_a_signal_that_comes_just_before_kopf_takes_the_signals_over_is_no
             asyncio.get_running_loop().remove_signal_handler(number)
 
 
+async def test_once_kopf_watches_a_signal_ends_it_by_the_flag_that_it_was_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def watch(*, stop_flag: asyncio.Event, ready_flag: asyncio.Event, **_: Any) -> None:
+        """As kopf: where it hears the signal itself, it waits 5 s for its waiter of the flag, and the Lease with it."""
+        heard, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, heard.set)
+        ready_flag.set()
+        await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop_flag.wait()
+        assert not heard.is_set()
+
+    monkeypatch.setattr(kopf, "operator", watch)
+    operator = Operator(
+        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
+    )
+    try:
+        async with asyncio.timeout(10.0):
+            await operator.run()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
 @pytest.mark.parametrize("task", ["worker", "resync"])
 def test_a_task_that_fails_begins_again_and_is_counted(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One worker: nobody else would take its place."""

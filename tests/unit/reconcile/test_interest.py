@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import MicroDollarsPerHour
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.reconcile import Interest, World
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.interest import interest_of
-from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord
+from hetserve.scaling.quiet import Quiet
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")
 RECORD = PlanRecord({}, (("gpu", 2),), "digest", "1", "", MicroDollarsPerHour(1))
@@ -55,6 +56,20 @@ CASES: dict[str, Callable[[], PlanDecision]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_room_counts_while_another_plan_may_come(case: str) -> None:
     assert interest(CASES[case]()).room == BOTH
+
+
+QUIET = Quiet(QPS(10), QPS(50), Seconds(30), Seconds(300), Seconds(60), 0.99)
+FOLLOWS = replace(DECISION, ideal=False, following=Following(PLANNED, None, quiet=QUIET))
+
+
+def test_no_room_counts_while_what_follows_a_load_carries_it() -> None:
+    assert interest(FOLLOWS).room == frozenset(), "each pod that comes or goes wakes all services that scale"
+    assert interest(FOLLOWS).quiet == QUIET
+    assert interest(FOLLOWS, pods(1, 1)).room == BOTH
+
+
+def test_room_counts_while_a_load_needs_more() -> None:
+    assert interest(replace(FOLLOWS, following=Following(PLANNED, None, growing=True))).room == BOTH
 
 
 def test_a_service_that_cannot_be_planned_waits_for_types_and_for_no_room() -> None:

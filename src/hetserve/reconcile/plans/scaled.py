@@ -28,6 +28,8 @@ from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPendi
 from hetserve.reconcile.world import RawObject, World
 from hetserve.scaling import Action, Decision, ScalingReason
 from hetserve.scaling.later import turns_in
+from hetserve.scaling.plans.counts import in_order
+from hetserve.scaling.plans.problems import can_wait
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
@@ -80,7 +82,8 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
 
 def _decided(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
     """The policy's decision, and its record; advice, which is given anew at each look, has none."""
-    ask = asking(case, planner, first=facts.in_force is None)
+    held = None if facts.in_force is None else in_order(facts.in_force.counts, case.problem)
+    ask = asking(case, planner, first=held is None, held=held)
     if case.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
     meta = case.service.metadata
@@ -166,13 +169,14 @@ def _only_same_model(refusal: str) -> bool:
     return "same model" in refusal and "free" not in refusal
 
 
-def asking(case: Case, planner: Planner, *, first: bool) -> scaling.Ask:
-    """The planner, as the policy asks it."""
+def asking(case: Case, planner: Planner, *, first: bool, held: Counts | None = None) -> scaling.Ask:
+    """The planner, as the policy asks it. held: counts in force, which may be too few until it answers."""
     untried = first and not case.runs
 
     def ask(work: Work) -> scaling.Answer:
         quick = untried and work.kind == "Decision"
-        question = PlanQuestion(work.problem, case.declared, first, True, work.counts, quick, work.kind)
+        needed = first or (held is not None and not can_wait(work, held))
+        question = PlanQuestion(work.problem, case.declared, needed, True, work.counts, quick, work.kind)
         answer = planner(question)
         if isinstance(answer, PlanPending):
             return scaling.Pending()

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hetserve.base.units import QPS, Seconds
+from hetserve.base.units import QPS
 from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.look import Look, launch_time
+from hetserve.scaling.look import Look
 from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import cost_of, covers, total, without
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import shrinking_problem
 from hetserve.scaling.plans.questions import Ask, Pending
-from hetserve.scaling.quiet import Quiet
+from hetserve.scaling.quiet import NO_LOAD, Quiet
 from hetserve.scaling.steps import fewer_removed, room
 
 
@@ -49,7 +49,8 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
         return None
     spare = _spare(look, load, ask)
     if not isinstance(spare, Spare):
-        return look.waits("what one instance fewer holds") if isinstance(spare, Pending) else None
+        waits = isinstance(spare, Pending)
+        return look.waits("what one instance fewer holds", quiet=_until_answered(look)) if waits else None
     words = (
         f"at most {qps_text(load)} throughout {rules.down.window:g} s, below "
         f"{share_text(rules.saturation / (1 + rules.tolerance))} of the {qps_text(spare.qps)} that "
@@ -104,21 +105,31 @@ def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
 
 def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
     """The loads at which what is in force stays; None: not known, or a cheaper mix may pay at any load."""
-    facts, rules, holds = look.facts, look.facts.rules, look.measured.capacity
+    rules, holds = look.facts.rules, look.measured.capacity
     if rules.replaces or not look.is_settled or holds is None:
         return None
     usable = rules.saturation / (1 + rules.tolerance)
     above = usable * holds
     if (shrinking_load(look) or 0.0) <= above and look.instances > rules.least:
-        found = [capacity(facts.problem, counts, ask) for counts in _one_fewer(look)]
+        found = [capacity(look.facts.problem, counts, ask) for counts in _one_fewer(look)]
+        if any(isinstance(one, Pending) for one in found):
+            return _until_answered(look)
         known = [one.qps for one in found if isinstance(one, Holds)]
         if len(known) < len(found):
             return None
         above = usable * max(known, default=0.0)
-    launch = launch_time(facts, look.counts) if rules.look_ahead else Seconds(0.0)
-    share = facts.problem.slo.percentile / 100
-    least = QPS(above if look.instances > rules.least else -1.0)
-    return Quiet(least, QPS(rules.trigger * holds), rules.up.window, rules.down.window, launch, share)
+    return look.quiet(above if look.instances > rules.least else NO_LOAD, rules.trigger * holds)
+
+
+def _until_answered(look: Look) -> Quiet | None:
+    """While it is worked out what fewer instances hold: loads that need no more of them.
+
+    The answer brings the next look, which sees how far the load has fallen by then.
+    """
+    holds = look.measured.capacity
+    if holds is None or not look.is_settled:
+        return None
+    return look.quiet(NO_LOAD, look.facts.rules.trigger * holds)
 
 
 def _one_fewer(look: Look) -> Iterator[Counts]:

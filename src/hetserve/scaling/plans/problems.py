@@ -12,6 +12,8 @@ from dataclasses import replace
 from hetserve.base.units import QPS, MiB, MilliCPU, Percent
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption
+from hetserve.planning.work import Work
+from hetserve.scaling.plans.counts import is_same
 from hetserve.scaling.rules import ScalingRules
 
 
@@ -47,6 +49,14 @@ def shrinking_problem(problem: Problem, rules: ScalingRules, counts: Counts, loa
     free, held = free_problem(problem, rules, counts, load, {}), dict(counts)
     types = tuple(_at_most(option, held.get(option.name, 0)) for option in free.types)
     return replace(free, types=types, pools=())
+
+
+def can_wait(work: Work, counts: Counts) -> bool:
+    """Whether an answer only says how fewer instances would do; others may be missing meanwhile. counts: in force."""
+    if work.counts is not None:
+        return not is_same(work.counts, counts)
+    held = dict(counts)
+    return all(option.most <= held.get(option.name, 0) for option in work.problem.types)
 
 
 def _as_planned(option: TypeOption, count: int) -> TypeOption:
