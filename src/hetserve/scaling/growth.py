@@ -13,7 +13,7 @@ from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.counts import is_same, total
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.found import FoundPlan, plan_or_reach, plan_words
+from hetserve.scaling.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.grid import up_to_grid
 from hetserve.scaling.look import Look, launch_time
 from hetserve.scaling.problems import growing_problem
@@ -43,6 +43,9 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
     found = _more(look, _in_simulation(look, load, cause.reason), ask)
     if isinstance(found, Pending):
         return look.waits(f"{cause.words}; a plan for {qps_text(load)}", growing=True)
+    if isinstance(found, NothingFits):
+        held = look.measured.capacity
+        return look.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
     if isinstance(found, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
     return _step(look, found, load, cause)

@@ -12,6 +12,7 @@ from hetserve.demand.observed import Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.capacity import capacity
+from hetserve.scaling.counts import is_same
 from hetserve.scaling.decision import Decision, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.first import first_plan
@@ -32,12 +33,18 @@ def decide(facts: Facts, ask: Ask) -> Decision:
         return first_plan(facts, ask)
     look = look_at(facts)
     mended = mend(look, ask)
-    if mended is not None and (mended.changes or mended.pending):
+    if mended is not None and (mended.changes or mended.pending or _has_unknown_types(look)):
         return mended
     followed = _followed(look, ask)
     if mended is None or followed.changes or followed.pending:
         return followed
     return mended
+
+
+def _has_unknown_types(look: Look) -> bool:
+    """Whether instances of the plan can no longer be used: what all of it holds is not known."""
+    in_force = look.facts.in_force
+    return in_force is not None and not is_same(in_force.counts, look.counts)
 
 
 def _followed(look: Look, ask: Ask) -> Decision:
