@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from unsafe_line import WAYS, Way
 
 Json = dict[str, Any]
 Act = Callable[[Story], None]
+Chapter = tuple[Act | None, Act | None, Act | None, int]
+"""A load, anything else and a fault, which begin together; and rounds."""
 
 
 def load(qps: float) -> Act:
@@ -137,7 +140,6 @@ SOME = st.lists(KIND, min_size=1, unique=True)
 BUDGETS = st.sampled_from((None, "0.05", "0.2", "0.45", "0.7", "1.1", "2.0"))
 FAULTS = st.builds(broken, st.integers(0, 6), st.sampled_from(WAYS), st.sampled_from((1, 8, 40, 400)))
 ACTS: st.SearchStrategy[Act] = st.one_of(
-    *[st.builds(load, LOADS)] * 16,
     st.builds(noise, st.sampled_from((0.0, 0.05, 0.3))),
     st.builds(metrics, st.sampled_from((*Freshness, None))),
     st.just(emptied),
@@ -162,9 +164,11 @@ ACTS: st.SearchStrategy[Act] = st.one_of(
     st.builds(failing, KIND),
     st.builds(planners, st.sampled_from((0, 2, 30)), st.sampled_from((0, 1))),
     st.just(Story.crash),
-    *[FAULTS] * 4,
 )
-STORIES = st.lists(st.tuples(ACTS, st.sampled_from((0, 2, 5, 10, 20))), min_size=4, max_size=16)
+CHAPTERS = st.tuples(
+    st.none() | st.builds(load, LOADS), st.none() | ACTS, st.none() | FAULTS, st.sampled_from((0, 2, 5, 10, 20))
+)
+STORIES = st.lists(CHAPTERS, min_size=1, max_size=9)
 
 
 def healed(story: Story) -> None:
@@ -182,13 +186,15 @@ def healed(story: Story) -> None:
     declared(pause="None", mode="Apply")(story)
 
 
-async def told(acts: list[tuple[Act, int]]) -> tuple[Story, Judge]:
+async def told(chapters: list[Chapter]) -> tuple[Story, Judge]:
     """The story up to its rest, judged at each step."""
     story = Story()
     judge = Judge(story)
     await story.rest(quiet=60)
-    for act, rounds in acts:
-        act(story)
+    for *acts, rounds in chapters:
+        for act in acts:
+            if act is not None:
+                act(story)
         for _ in range(rounds):
             sound = story.line is None or story.line.way is None
             clean = await story.round() and sound
@@ -200,9 +206,9 @@ async def told(acts: list[tuple[Act, int]]) -> tuple[Story, Judge]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STORIES)
-def test_every_step_keeps_the_laws_and_all_comes_to_rest(acts: list[tuple[Act, int]]) -> None:
+def test_every_step_keeps_the_laws_and_all_comes_to_rest(chapters: list[Chapter]) -> None:
     async def tale() -> None:
-        story, judge = await told(acts)
+        story, judge = await told(chapters)
         judge.rest()
         story.api.writes.clear()
         story.crash()
@@ -211,3 +217,26 @@ def test_every_step_keeps_the_laws_and_all_comes_to_rest(acts: list[tuple[Act, i
         assert story.api.writes == [], "I7: at rest the operator writes nothing, one that has just started neither"
 
     asyncio.run(tale())
+
+
+DAY: list[Chapter] = [
+    (load(70.0), None, None, 9),
+    (load(20.0), budget("0.7", keep=False), None, 16),
+    (None, declared(instanceTypes={"names": ["middle", "large"]}), None, 14),
+]
+"""More load, less of both load and money, and other types."""
+
+
+@pytest.mark.parametrize("way", ["crash before", "crash after", "late of the dead"])
+def test_a_crash_at_every_write_of_a_day_keeps_the_laws(way: Way) -> None:
+    async def tale(at: int) -> int:
+        (first, also, _, rounds), *rest = DAY
+        story, judge = await told([(first, also, broken(at, way, 12), rounds), *rest])
+        judge.rest()
+        assert story.line is not None
+        return story.line.wire.writes
+
+    writes = asyncio.run(tale(1000))
+    assert writes > 15
+    for at in range(writes):
+        asyncio.run(tale(at))
