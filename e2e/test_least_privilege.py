@@ -16,7 +16,7 @@ from harness.kube import Manifest
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
 

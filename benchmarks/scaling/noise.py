@@ -9,7 +9,7 @@ from benchmarks.scaling.days import noise
 from benchmarks.scaling.worth import service
 
 from hetserve.scaling import ScalingRules
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Setting, arrivals_of, follow
 
 TITLE: Final = "Noise: a day of +-10 %"

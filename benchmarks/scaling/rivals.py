@@ -17,9 +17,9 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.rates import throughput
 from hetserve.planning.work import Work
 from hetserve.scaling import Ask, ScalingRules
-from hetserve.scaling.counts import cost_of
-from hetserve.scaling.grid import up_to_grid
-from hetserve.scaling.problems import free_problem
+from hetserve.scaling.plans.counts import cost_of
+from hetserve.scaling.plans.grid import up_to_grid
+from hetserve.scaling.plans.problems import free_problem
 from hetserve.scaling.replay import Fleet
 
 _HOUR: Final = 3600.0

@@ -13,9 +13,9 @@ from benchmarks.scaling.worth import service
 from hetserve.base.units import QPS
 from hetserve.planning import plan
 from hetserve.scaling import InForce, ScalingRules, decide
-from hetserve.scaling.answers import Answers
-from hetserve.scaling.grid import up_to_grid
-from hetserve.scaling.problems import free_problem, growing_problem
+from hetserve.scaling.plans.answers import Answers
+from hetserve.scaling.plans.grid import up_to_grid
+from hetserve.scaling.plans.problems import free_problem, growing_problem
 from hetserve.testing.scaling import facts, steady
 
 TITLE: Final = "Speed of a decision"

@@ -19,7 +19,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.planning import Problem, build_problem
 from hetserve.planning.slo import serves_whole_mix
 from hetserve.scaling import ScalingRules
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Fleet, Setting, arrivals_of, follow, serve
 from hetserve.scaling.replay.arrivals import Arrived
 from hetserve.scaling.replay.following import run

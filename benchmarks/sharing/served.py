@@ -12,8 +12,8 @@ from benchmarks.sharing.ways import BEFORE, NOW, Room, Way
 
 from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.not_planned import NotPlannedError
-from hetserve.cli.capacity.together import PlannedService, PlayedService, together
-from hetserve.cli.capacity.together_places import PlacedInstance
+from hetserve.cli.capacity.together.places import PlacedInstance
+from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
 
 SEEDS: Final = (101, 102, 103)
 """Of the joint simulation; plans are tried with seeds above 20,000."""

@@ -14,8 +14,8 @@ from hetserve.api.manifests import Manifests
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Seconds
 from hetserve.cli.capacity.not_planned import NotPlannedError, planned
-from hetserve.cli.capacity.together import PlannedService
-from hetserve.cli.capacity.together_places import PlacedInstance, WantedInstance
+from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
+from hetserve.cli.capacity.together.play import PlannedService
 from hetserve.placement import NodeEventHandler, Placer, decide
 from hetserve.placement.decision.refusals import Masks
 from hetserve.planning import ClusterFacts, Problem, Unplannable, build_problem, plan

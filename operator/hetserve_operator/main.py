@@ -17,7 +17,7 @@ import click
 import kopf
 
 from hetserve.demand.observed import Demand
-from hetserve.reconcile.observed import ServiceOutline
+from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import Prometheus

@@ -11,7 +11,7 @@ from typing import Final
 
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.reconcile import Rendered, WriteStatus
-from hetserve.reconcile.api_messages import ApiRefusal
+from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve_operator.leader.fence import ServiceFence
 
 RETRY_REFUSED: Final = 30.0

@@ -15,7 +15,7 @@ from hetserve.base.units import MiB, MilliCPU, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.check import violations
-from hetserve.planning.flow.program import CEILING
+from hetserve.planning.flow.programs.program import CEILING
 from hetserve.profiles import LinearProfile, Spread
 from hetserve.testing import flow_brute_force as brute_force
 from hetserve.testing.planning import line, min_cost, option, problem

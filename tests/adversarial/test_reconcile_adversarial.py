@@ -9,8 +9,8 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.deployments.build import deployment_name
+from hetserve.reconcile.rollout.transition import next_counts
 from hetserve.reconcile.staging import Instances, Limits, hourly_cost
-from hetserve.reconcile.transition import next_counts
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 from hetserve_operator.testing import SimulatedOperator, path_of

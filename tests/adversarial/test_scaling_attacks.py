@@ -10,8 +10,8 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.scaling import Action, Change, Facts, InForce, Pending, ScalingReason, ScalingRules, Unanswered, decide
-from hetserve.scaling.answers import Answers
-from hetserve.scaling.counts import cost_of, covers
+from hetserve.scaling.plans.answers import Answers
+from hetserve.scaling.plans.counts import cost_of, covers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import NOW, facts, measured, scaled_problem, steady
 

@@ -14,7 +14,7 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import view_of
-from hetserve.reconcile.observed import PodFact, pod_fact
+from hetserve.reconcile.cluster.observed import PodFact, pod_fact
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_operator.watch.cache import Cache
 from hetserve_shell.kube.store import Store

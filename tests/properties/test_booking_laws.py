@@ -15,8 +15,8 @@ from hetserve.base.units import MicroDollarsPerHour, Percent
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.plan import Plan
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.bookings import as_recorded, is_booked_right, recorded_gpus
-from hetserve.reconcile.plan_record import PlanRecord, plan_record, read_record
+from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
+from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, read_record
 from hetserve.testing.builders import instance_type, model_profile, service
 
 TYPES = ("a", "b")

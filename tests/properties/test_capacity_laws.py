@@ -17,8 +17,8 @@ from hetserve.objects.node import Taint
 from hetserve.placement import Gpu
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.capacity import Capacity
-from hetserve.reconcile.observed import NodeFact, PodFact
+from hetserve.reconcile.cluster.capacity import Capacity
+from hetserve.reconcile.cluster.observed import NodeFact, PodFact
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import cpu_profile, cpu_type
 

@@ -17,7 +17,7 @@ from hetserve.planning.work import Work
 from hetserve.profiles import LatencyProfile, LinearProfile, Spread, TableProfile
 from hetserve.profiles.latency import slowed
 from hetserve.scaling import Facts, InForce, Unanswered
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import decide
 from hetserve.scaling.record.document import document_of, packed, parsed, record_in, unpacked
 from hetserve.scaling.record.reading import ExactReader, MalformedError

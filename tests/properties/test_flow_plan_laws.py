@@ -16,7 +16,7 @@ from hetserve.base.units import QPS
 from hetserve.dispatch import make_policy
 from hetserve.planning import Counts, LatencySlo, Plan, Problem, plan
 from hetserve.planning.check import violations
-from hetserve.planning.flow.program import CEILING
+from hetserve.planning.flow.programs.program import CEILING
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.trial import RateTrial, Trial

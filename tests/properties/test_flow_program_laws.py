@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import LatencySlo, Problem, TypeOption, plan
-from hetserve.planning.flow.classes import ClassTable, class_table
-from hetserve.planning.flow.highs import GAP
-from hetserve.planning.flow.program import (
+from hetserve.planning.flow.programs.classes import ClassTable, class_table
+from hetserve.planning.flow.programs.highs import GAP
+from hetserve.planning.flow.programs.program import (
     CEILING,
     Cut,
     FixedMix,

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hetserve.base.units import MiB, MicroDollarsPerHour, MilliCPU
 from hetserve.demand import BatchMix
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption, plan
-from hetserve.planning.flow import program
-from hetserve.planning.flow.classes import ClassTable, class_table
-from hetserve.planning.flow.dominance import needless
-from hetserve.planning.flow.highs import GAP
-from hetserve.planning.flow.leading import allowed
-from hetserve.planning.flow.program import FluidRates, Margin, Mix, fixed, launch_charge, least_cost, most_load
+from hetserve.planning.flow.programs import program
+from hetserve.planning.flow.programs.classes import ClassTable, class_table
+from hetserve.planning.flow.programs.dominance import needless
+from hetserve.planning.flow.programs.highs import GAP
+from hetserve.planning.flow.programs.program import FluidRates, Margin, Mix, fixed, launch_charge, least_cost, most_load
+from hetserve.planning.flow.search.leading import allowed
 from hetserve.testing.planning import line, problem
 from hetserve.testing.planning_strategies import flow_cost_problems, flow_problems, margins
 

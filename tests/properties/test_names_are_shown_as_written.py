@@ -21,8 +21,8 @@ from hetserve.cli.app import app
 from hetserve.cli.output.terminal import Block, text_of
 from hetserve.placement.pods.requests import GpuSelector
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
-from hetserve.reconcile.status import Seen, build_status
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.status.build import Seen, build_status
 from hetserve.sanitize import sanitize
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.verbs import wire

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from hetserve.api import names
 from hetserve.objects.metadata import OwnerReference as Owner
+from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.deployments.managed_fields import handed_over
 from hetserve.reconcile.deployments.ownership import sort_pods
-from hetserve.reconcile.observed import PodFact
 
 Json = dict[str, Any]
 TYPE = "t4"

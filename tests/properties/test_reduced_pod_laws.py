@@ -13,7 +13,7 @@ from hetserve.objects.pod import PodOutline
 from hetserve.objects.reduced import reduced_pod
 from hetserve.placement.pods.read_ahead import read_ahead
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
-from hetserve.reconcile.observed import pod_fact
+from hetserve.reconcile.cluster.observed import pod_fact
 from hetserve.testing.cluster import gpu_pod
 
 Some = st.SearchStrategy[Any]

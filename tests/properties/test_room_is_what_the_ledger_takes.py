@@ -16,9 +16,9 @@ from hetserve.placement import GpuSelector, Ledger, parse_node, parse_pod
 from hetserve.placement.decision.decide import fits
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.capacity import Capacity
+from hetserve.reconcile.cluster.capacity import Capacity
+from hetserve.reconcile.cluster.observed import node_fact, pod_fact
 from hetserve.reconcile.deployments.build import desired_deployment
-from hetserve.reconcile.observed import node_fact, pod_fact
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import GPU_TYPE, node

@@ -12,9 +12,9 @@ from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.demand.windows import highest
 from hetserve.planning import TypeOption
 from hetserve.scaling import Action, Answer, Decision, Facts, InForce, Pause, Pending, ScalingReason, decide
-from hetserve.scaling.answers import Answers
-from hetserve.scaling.capacity import by_rates
-from hetserve.scaling.counts import cost_of, covers, total
+from hetserve.scaling.plans.answers import Answers
+from hetserve.scaling.plans.capacity import by_rates
+from hetserve.scaling.plans.counts import cost_of, covers, total
 from hetserve.testing.scaling import facts, measured, scaled_problem, steady
 from hetserve.testing.scaling_strategies import demands, following, scaling_rules, service_types, situations
 

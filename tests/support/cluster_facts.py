@@ -11,7 +11,7 @@ from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.planning.tenancy import Tenancy
-from hetserve.reconcile.observed import NodeFact, PodFact
+from hetserve.reconcile.cluster.observed import NodeFact, PodFact
 
 
 def cluster_facts(

@@ -87,9 +87,7 @@ class Line:
         way = None if method == "GET" or (query or {}).get("dryRun") else self._way()
         if way in ("late", "late of the dead"):
             self.wire.late.append(
-                LateWrite(
-                    self.process, method, path, query or {}, body, content_type, self.wire.requests + self.delay
-                )
+                LateWrite(self.process, method, path, query or {}, body, content_type, self.wire.requests + self.delay)
             )
         if way in ("crash before", "late of the dead"):
             raise CrashError

@@ -14,11 +14,11 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Millionths, parse_duration
-from hetserve.demand import BatchMix
+from hetserve.demand import declared_mix
 from hetserve.objects.metadata import RawObject
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule, gpu_demand
-from hetserve.reconcile.observed import Broken, NodeFact, PodFact, node_fact, pod_fact, read_input
+from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, node_fact, pod_fact, read_input
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.store import Store
@@ -101,13 +101,12 @@ class Cluster:
         profiles = {p.spec.instance_type: p for p in sorted(of_model, key=lambda p: str(p.metadata.name), reverse=True)}
         known = {kind: profile for kind, profile in profiles.items() if kind in types}
         shares = frozenset(kind for kind, p in known.items() if self._shares(service, types[kind], p))
-        load = spec.load.batch_sizes if spec.load is not None else []
         return ServiceFacts(
             namespace=namespace,
             name=str(service.metadata.name),
             model=spec.model.name,
             slo=parse_duration(spec.slo.latency),
-            mix=BatchMix.of((entry.batch, entry.weight) for entry in load) if load else BatchMix.single(),
+            mix=declared_mix(service),
             profiles=dict(sorted(profiles.items())),
             shares=shares,
         )

@@ -26,7 +26,7 @@ from hetserve.planning import Problem, plan
 TITLE: Final = "Time and memory"
 LIMITS: Final = {5: 60, 20: 300, 40: 500}
 """Types, and milliseconds of a program."""
-_FLOW: Final = "hetserve.planning.flow"
+_FLOW: Final = "hetserve.planning.flow.programs"
 _SHARE: Final = 0.6
 _GAP: Final = 0.001
 _SPIKE: Final = {5: "60", 20: "140 to 360", 40: "250"}

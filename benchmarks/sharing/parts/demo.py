@@ -19,8 +19,8 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Millionths, format_money, parse_duration, parse_ratio
 from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.not_planned import NotPlannedError
-from hetserve.cli.capacity.together import PlannedService, PlayedService, together
-from hetserve.cli.capacity.together_places import PlacedInstance, RawNode, place
+from hetserve.cli.capacity.together.places import PlacedInstance, RawNode, place
+from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
 from hetserve.profiles.sharing import ONE, compute_share
 
 TITLE: Final = "The demo before and after"

@@ -14,8 +14,8 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.wanted import Wanted
 from hetserve.planning.offers import DEFAULT_NAMESPACE, namespace_of
 from hetserve.profiles.sharing import compute_share
-from hetserve.reconcile.capacity import Capacity, Kind, kind_of
-from hetserve.reconcile.observed import (
+from hetserve.reconcile.cluster.capacity import Capacity, Kind, kind_of
+from hetserve.reconcile.cluster.observed import (
     Broken,
     NodeFact,
     PodFact,
@@ -25,7 +25,7 @@ from hetserve.reconcile.observed import (
     read_input,
     service_outline,
 )
-from hetserve.reconcile.scalers import ScalerFact, scaler_fact
+from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store

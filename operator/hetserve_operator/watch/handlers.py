@@ -16,12 +16,12 @@ from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INSTANCE_TYPE, KINDS, MODEL_PROFILE, CustomResource
 from hetserve.api.model_profile import ModelProfile
-from hetserve.reconcile.capacity import takes_instances
+from hetserve.reconcile.cluster.capacity import takes_instances
+from hetserve.reconcile.cluster.neighbours import disturbed_by
+from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, ServiceOutline
+from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.build import may_be_of
 from hetserve.reconcile.interest import may_use
-from hetserve.reconcile.neighbours import disturbed_by
-from hetserve.reconcile.observed import Broken, NodeFact, PodFact, ServiceOutline
-from hetserve.reconcile.scalers import ScalerFact
 from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, Cache, place_of
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key

@@ -20,9 +20,9 @@ from hetserve.demand.wanted import Wanted
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, World
+from hetserve.reconcile.cluster.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
+from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.ownership import belongs, deployments_to_find, replica_sets_to_find, sort_pods
-from hetserve.reconcile.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
-from hetserve.reconcile.scalers import ScalerFact
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache

@@ -28,7 +28,7 @@ from hetserve.reconcile import (
     failure_status,
     step,
 )
-from hetserve.reconcile.api_messages import ApiRefusal, is_of_the_content, renamed
+from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.deployments.build import manifest_digest
 from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory

@@ -21,7 +21,25 @@ POLLED: Final = "tests/unit/operator/test_demand_poller.py"
 READ: Final = "tests/unit/demand/test_reading.py"
 UNDERSTOOD: Final = "tests/unit/demand/test_answers.py"
 
+NAMED: Final = "tests/unit/demand/test_batch_distributions.py"
+
 DEMAND: Final = (
+    Mutant(
+        "the mean of a log-normal mix is taken for its logarithm's",
+        "hetserve.demand.distributions",
+        "expanded",
+        Replace("math.log(mean) - variance / 2", "math.log(mean)"),
+        NAMED,
+        "test_a_log_normal_mix_has_the_mean_and_the_deviation_that_it_names",
+    ),
+    Mutant(
+        "batches that are merged count as the smallest of them",
+        "hetserve.demand.distributions",
+        "expanded",
+        Replace("(last, last - first + 1.0)", "(first, last - first + 1.0)"),
+        NAMED,
+        "test_a_mix_of_a_million_batches_is_merged_and_never_too_small",
+    ),
     Mutant(
         "stale demand is read as fresh",
         READING,

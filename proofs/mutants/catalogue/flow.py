@@ -7,14 +7,14 @@ from typing import Final
 from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
-_PROGRAM: Final = "hetserve.planning.flow.program"
+_PROGRAM: Final = "hetserve.planning.flow.programs.program"
 _CHECK: Final = "hetserve.planning.check"
 _LAWS: Final = "tests/properties/test_flow_program_laws.py"
 _SEARCH: Final = "tests/properties/test_flow_search_laws.py"
 _BY_HAND: Final = "tests/unit/planning/test_flow_program.py"
 _CHECKED: Final = "tests/unit/planning/test_flow_check.py"
 _PROOF: Final = "tests/unit/planning/test_flow_proof.py"
-_RACE: Final = "hetserve.planning.flow.throughput"
+_RACE: Final = "hetserve.planning.flow.search.throughput"
 _RACED: Final = "tests/unit/planning/test_flow_race.py"
 
 FLOW: Final = (
@@ -28,7 +28,7 @@ FLOW: Final = (
     ),
     Mutant(
         "flow ignores the spread",
-        "hetserve.planning.flow.classes",
+        "hetserve.planning.flow.programs.classes",
         "ClassTable.misses",
         Replace("_beyond(self.latency, limit)", "np.where(self.latency.means > limit, 1.0, 0.0)"),
         _BY_HAND,
@@ -92,7 +92,7 @@ FLOW: Final = (
     ),
     Mutant(
         "flow leaves out a type for one that has reached its limit",
-        "hetserve.planning.flow.dominance",
+        "hetserve.planning.flow.programs.dominance",
         "needless",
         always("$n < $o.most"),
         _SEARCH,
@@ -132,7 +132,7 @@ FLOW: Final = (
     ),
     Mutant(
         "flow says a least cost that nobody proved",
-        "hetserve.planning.flow.cost",
+        "hetserve.planning.flow.search.cost",
         "_cheapest_proved",
         always("proof.holds(ranked[place], load)"),
         _PROOF,
@@ -148,7 +148,7 @@ FLOW: Final = (
     ),
     Mutant(
         "flow proves with the draws by which it chose",
-        "hetserve.planning.flow.proof",
+        "hetserve.planning.flow.search.proof",
         "proving",
         Replace("seed + 10", "seed"),
         _PROOF,
@@ -156,7 +156,7 @@ FLOW: Final = (
     ),
     Mutant(
         "flow prefers types by name",
-        "hetserve.planning.flow.classes",
+        "hetserve.planning.flow.programs.classes",
         "_ordered",
         Replace("sorted(range(len(known)), key=key)", "sorted(range(len(known)), key=lambda i: problem.types[i].name)"),
         "tests/properties/test_flow_plan_laws.py",
@@ -228,7 +228,7 @@ FLOW: Final = (
     ),
     Mutant(
         "flow takes what was refused by far for a runner-up",
-        "hetserve.planning.flow.judge",
+        "hetserve.planning.flow.search.judge",
         "Judge.suggested",
         Replace("len($made.ratios) < 2 and not $made.unstable", "False"),
         _RACED,

@@ -7,14 +7,14 @@ from typing import Final
 from mutants.changes import Replace, always, never
 from mutants.mutant import Mutant
 
-SCALED: Final = "hetserve.reconcile.scaled"
+SCALED: Final = "hetserve.reconcile.plans.scaled"
 LITTLE: Final = "tests/unit/operator/test_operator_scales_with_little.py"
 LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
 
 FOLLOWING: Final = (
     Mutant(
         "following: a record above a lower budget counts as edited",
-        "hetserve.reconcile.case",
+        "hetserve.reconcile.plans.case",
         "is_right",
         Replace("replace(case.declared, budget=None) if follows else case.declared", "case.declared"),
         LITTLE,
@@ -22,7 +22,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "following: what the user keeps above the budget is cut",
-        "hetserve.reconcile.plan_decision",
+        "hetserve.reconcile.plans.plan_decision",
         "PlanDecision.ceiling",
         Replace("max(budget, self.record.cost)", "budget"),
         LITTLE,
@@ -78,7 +78,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "following: leaving a type that is gone is called a scale-up",
-        "hetserve.scaling.limits",
+        "hetserve.scaling.actions.limits",
         "_changed",
         Replace("_action(before, after)", "_action(look.counts, after)"),
         LIMITS,
@@ -86,7 +86,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "following: a type that is gone stays where the others do alone",
-        "hetserve.scaling.limits",
+        "hetserve.scaling.actions.limits",
         "_changed",
         Replace("is_same(after, before)", "is_same(after, look.counts)"),
         LIMITS,
@@ -102,7 +102,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "following: a budget that buys nothing reads as a failing planner",
-        "hetserve.scaling.found",
+        "hetserve.scaling.plans.found",
         "plan_or_reach",
         always("most.reason not in _TOO_MUCH"),
         LITTLE,

@@ -7,7 +7,7 @@ from typing import Final
 from mutants.changes import Replace
 from mutants.mutant import Mutant
 
-TRANSITION: Final = "hetserve.reconcile.transition"
+TRANSITION: Final = "hetserve.reconcile.rollout.transition"
 OPERATOR: Final = "tests/unit/operator/test_operator_moves.py"
 
 MOVES: Final = (
@@ -48,7 +48,7 @@ MOVES: Final = (
     ),
     Mutant(
         "a budget cut takes what carries most first",
-        "hetserve.reconcile.budget_cut",
+        "hetserve.reconcile.rollout.budget_cut",
         "_Cut._least",
         Replace("self._loss(kept, n)", "tuple(-loss for loss in self._loss(kept, n))"),
         "tests/unit/reconcile/test_budget_cut.py",

@@ -14,7 +14,7 @@ CONTROLLER: Final = "hetserve_operator.work.controller"
 OPERATORS: Final = (
     Mutant(
         "two operators: no fence",
-        "hetserve.reconcile.fence",
+        "hetserve.reconcile.deployments.fence",
         "fence_first",
         always("not isinstance(work.request, Change)"),
         LAWS,

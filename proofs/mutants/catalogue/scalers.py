@@ -13,7 +13,7 @@ FACTS: Final = "tests/unit/reconcile/test_scalers.py"
 SCALERS: Final = (
     Mutant(
         "scalers: a condition keeps the words of an earlier scaler",
-        "hetserve.reconcile.scaling_status",
+        "hetserve.reconcile.status.scaling_status",
         "scaling_findings",
         Replace(
             "{**steady, ConditionType.SCALING_ACTIVE: foreign}",
@@ -24,7 +24,7 @@ SCALERS: Final = (
     ),
     Mutant(
         "scalers: one that is allowed by Advise is blamed",
-        "hetserve.reconcile.scaling_status",
+        "hetserve.reconcile.status.scaling_status",
         "scaling_findings",
         Replace("None if decision.advises else foreign_scaler(scalers)", "foreign_scaler(scalers)"),
         NAMED,
@@ -64,7 +64,7 @@ SCALERS: Final = (
     ),
     Mutant(
         "scalers: one of another kind's target counts",
-        "hetserve.reconcile.scalers",
+        "hetserve.reconcile.cluster.scalers",
         "scaler_fact",
         Replace("(group, target['kind']) == ('apps', 'Deployment')", "group == 'apps'"),
         FACTS,

@@ -41,7 +41,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: what is planned and not bound yet is room for more",
-        "hetserve.scaling.problems",
+        "hetserve.scaling.plans.problems",
         "_less_planned",
         Replace("max(free[i] - amount * count, 0)", "free[i]"),
         LIMITS,
@@ -49,7 +49,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a scale-up swaps",
-        "hetserve.scaling.problems",
+        "hetserve.scaling.plans.problems",
         "_at_least",
         Replace("max(option.min_instances, min(count, option.most))", "option.min_instances"),
         GROWING,
@@ -65,7 +65,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: the load of all instances is not asked of one fewer",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "_spare",
         Replace("needed <= found.qps", "True"),
         SHRINKING,
@@ -73,7 +73,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: nothing is kept in hand before removing",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "_spare",
         Replace("load * (1 + rules.tolerance) / rules.saturation", "load / rules.saturation"),
         TRACES,
@@ -97,7 +97,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a pause keeps a budget from being obeyed",
-        "hetserve.scaling.limits",
+        "hetserve.scaling.actions.limits",
         "_may",
         never("broken.reason is ScalingReason.BUDGET_CUT"),
         LIMITS,
@@ -129,7 +129,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: counts that missed the SLO are gone back to",
-        "hetserve.scaling.shrinking",
+        "hetserve.scaling.actions.shrinking",
         "was_missed",
         Replace("load * reserve > change.load", "False"),
         SHRINKING,
@@ -137,7 +137,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a swap need not pay",
-        "hetserve.scaling.replacement",
+        "hetserve.scaling.actions.replacement",
         "Swap.pays",
         always("self.saving * horizon / _HOUR > self.launch + self.overlap"),
         SWAPS,
@@ -153,7 +153,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a measured mix counts where nothing is measured",
-        "hetserve.reconcile.decision",
+        "hetserve.reconcile.plans.decision",
         "_mix_in_force",
         always("spec.metrics is not None"),
         MIXES,

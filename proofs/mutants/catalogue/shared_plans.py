@@ -19,7 +19,7 @@ _WITHOUT_COMPUTE: Final = Replace("$pool.free.all", "$pool.free.all[:3]")
 SHARED_PLANS: Final = (
     Mutant(
         "flow drops the compute row",
-        "hetserve.planning.flow.program",
+        "hetserve.planning.flow.programs.program",
         "_Builder._limit_rows",
         _WITHOUT_COMPUTE,
         _ROW,
@@ -46,7 +46,7 @@ SHARED_PLANS: Final = (
     ),
     Mutant(
         "flow tries neighbours that compute has no room for",
-        "hetserve.planning.flow.leading",
+        "hetserve.planning.flow.search.leading",
         "fits",
         _WITHOUT_COMPUTE,
         _ROW,
@@ -110,7 +110,7 @@ SHARED_PLANS: Final = (
     ),
     Mutant(
         "the joint run plays the slowed times",
-        "hetserve.cli.capacity.together",
+        "hetserve.cli.capacity.together.play",
         "_shared",
         Replace("serving.system_of($one.alone)", "serving.system_of($one.problem)"),
         _TOGETHER,
@@ -118,7 +118,7 @@ SHARED_PLANS: Final = (
     ),
     Mutant(
         "plans are placed together by memory alone",
-        "hetserve.cli.capacity.together_places",
+        "hetserve.cli.capacity.together.places",
         "WantedInstance.request",
         Replace("None if $whole or $gpu is None else $gpu.compute or None", "None"),
         _TOGETHER,

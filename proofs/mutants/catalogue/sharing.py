@@ -10,7 +10,7 @@ from mutants.mutant import Mutant
 SHARES: Final = "tests/unit/operator/test_operator_shares.py"
 ROOM: Final = "tests/properties/test_room_is_what_the_ledger_takes.py"
 LEDGER: Final = "test_room_is_counted_where_the_ledger_takes_an_instance"
-BOOKINGS: Final = "hetserve.reconcile.bookings"
+BOOKINGS: Final = "hetserve.reconcile.plans.bookings"
 
 SHARING: Final = (
     Mutant(
@@ -63,7 +63,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: an upgrade plans everything anew",
-        "hetserve.reconcile.case",
+        "hetserve.reconcile.plans.case",
         "inputs_digest",
         Replace("_ABSENT_BEFORE", "()"),
         SHARES,
@@ -71,7 +71,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: a plan with bookings before the extender books",
-        "hetserve.reconcile.choosing",
+        "hetserve.reconcile.plans.choosing",
         "choose",
         Replace("not case.books_compute", "False"),
         SHARES,
@@ -87,7 +87,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: room ignores compute",
-        "hetserve.reconcile.capacity",
+        "hetserve.reconcile.cluster.capacity",
         "FreeGpu.takes",
         always("self.compute >= instance.compute"),
         ROOM,
@@ -95,7 +95,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: room for an instance that declares beside one that does not",
-        "hetserve.reconcile.capacity",
+        "hetserve.reconcile.cluster.capacity",
         "FreeGpu.takes",
         always("not self.undeclared"),
         ROOM,
@@ -103,7 +103,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: room for an exclusive instance on a busy GPU",
-        "hetserve.reconcile.capacity",
+        "hetserve.reconcile.cluster.capacity",
         "FreeGpu.takes",
         Replace("self.idle", "True"),
         ROOM,
@@ -111,7 +111,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: instances end for larger ones that find no place",
-        "hetserve.reconcile.capacity",
+        "hetserve.reconcile.cluster.capacity",
         "is_outgrown",
         Replace("pod.gpu_compute < offer.demand.gpu_compute", "False"),
         SHARES,
@@ -135,7 +135,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: a whole GPU costs nothing",
-        "hetserve.reconcile.progress",
+        "hetserve.reconcile.rollout.progress",
         "_held",
         Replace("_whole(known) if pod.whole_gpu else pod.gpu_memory", "pod.gpu_memory"),
         SHARES,

@@ -7,8 +7,8 @@ from typing import Final
 from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
-_PROGRAM: Final = "hetserve.planning.flow.program"
-_LEADING: Final = "hetserve.planning.flow.leading"
+_PROGRAM: Final = "hetserve.planning.flow.programs.program"
+_LEADING: Final = "hetserve.planning.flow.search.leading"
 _CHECK: Final = "hetserve.planning.check"
 _REACH: Final = "hetserve.planning.reach"
 _MODEL: Final = "hetserve.planning.mincost.model"
@@ -43,7 +43,7 @@ TOTALS: Final = (
     ),
     Mutant(
         "totals: flow thins out the least total",
-        "hetserve.planning.flow.throughput",
+        "hetserve.planning.flow.search.throughput",
         "_thin",
         Replace("max($types[$i].min_instances, $least - $others)", "$types[$i].min_instances"),
         _REACHED,
@@ -99,7 +99,7 @@ TOTALS: Final = (
     ),
     Mutant(
         "totals: an upgrade plans everything anew",
-        "hetserve.reconcile.case",
+        "hetserve.reconcile.plans.case",
         "inputs_digest",
         Replace("_ABSENT_BEFORE", "[one for one in _ABSENT_BEFORE if 'total' not in one]"),
         "tests/unit/reconcile/test_inputs_digest.py",

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.demand_source import MetricsSpec
-from hetserve.api.model_profile import MAX_BATCH
+from hetserve.api.load import Load
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
 from hetserve.api.scaling import ScalingSpec
 from hetserve.api.scaling_status import MOST_DECISIONS, AdviceStatus, DecisionStatus, DemandStatus, TransitionStatus
@@ -44,32 +44,6 @@ class Budget(ApiModel):
         default="Shrink",
         description="where no plan fits the budget. Shrink: instances are removed until what runs fits, those that "
         "cost the least capacity first. Keep: what runs stays",
-    )
-
-
-class BatchShare(ApiModel):
-    """Share of queries that carry this many items."""
-
-    batch: int = Field(ge=1, le=MAX_BATCH, description="items in the query")
-    weight: float = Field(gt=0, le=1e9, allow_inf_nan=False, description="relative; weights are normalised")
-
-
-class Load(ApiModel):
-    """The load to plan for."""
-
-    expected_qps: float | None = Field(
-        default=None,
-        gt=0,
-        le=1e9,
-        allow_inf_nan=False,
-        alias="expectedQPS",
-        description="queries/s; MinCost needs it, with scaling only until the load is measured",
-    )
-    batch_sizes: Annotated[list[BatchShare], distinct(lambda b: b.batch, "batch")] = Field(
-        default_factory=list,
-        max_length=1000,
-        description="mix of batch sizes; MaxThroughput needs it; absent: single-item queries under MinCost",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
     )
 
 
@@ -135,10 +109,11 @@ class InferenceServiceSpec(ApiModel):
             lambda s: s.objective != "MaxThroughput" or s.budget is not None,
         ),
         Rule(
-            "self.objective != 'MaxThroughput' || (has(self.load) && has(self.load.batchSizes)"
-            " && size(self.load.batchSizes) > 0)",
-            "load.batchSizes is required for MaxThroughput: the plan depends on the mix of batch sizes",
-            lambda s: s.objective != "MaxThroughput" or (s.load is not None and len(s.load.batch_sizes) > 0),
+            "self.objective != 'MaxThroughput' || (has(self.load) && (has(self.load.batchDistribution)"
+            " || (has(self.load.batchSizes) && size(self.load.batchSizes) > 0)))",
+            "load.batchSizes or load.batchDistribution is required for MaxThroughput: the plan depends on the mix of "
+            "batch sizes",
+            lambda s: s.objective != "MaxThroughput" or (s.load is not None and s.load.declares_a_mix),
         ),
         Rule(
             "!has(self.scaling) || self.objective == 'MinCost'",

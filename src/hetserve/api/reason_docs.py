@@ -343,4 +343,4 @@ DOCS: tuple[ReasonDoc, ...] = (
     ),
     *SCALING_DOCS,
 )
-"""The reasons of Stalled are those of its causes; see `hetserve.reconcile.status`."""
+"""The reasons of Stalled are those of its causes; see `hetserve.reconcile.status.build`."""

@@ -85,6 +85,10 @@ _SHARE = Rule(
     "must be above 0 and at most 1, for example 0.57",
     lambda s: 0 < parse_ratio(s) <= 1_000_000,
 )
+_MEAN_BATCH = Rule(
+    "double(self) >= 1.0", "must be at least 1 item, for example 165", lambda s: parse_ratio(s) >= 1_000_000
+)
+_POSITIVE_DECIMAL = Rule("double(self) > 0.0", "must be above 0, for example 16.5", lambda s: parse_ratio(s) > 0)
 _FACTOR = Rule("double(self) >= 1.0", "must be at least 1, for example 1.08", lambda s: parse_ratio(s) >= 1_000_000)
 _TOLERANCE = Rule("double(self) < 1.0", "must be below 1, for example 0.1", lambda s: parse_ratio(s) < 1_000_000)
 Duration = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms")]
@@ -120,6 +124,12 @@ Variation = Annotated[
     _checked(_VARIATION),
 ]
 Share = Annotated[str, _scalar(RATIO_PATTERN, 13, "a decimal share, above 0 and at most 1", _SHARE), _checked(_SHARE)]
+MeanBatch = Annotated[
+    str, _scalar(RATIO_PATTERN, 13, "decimal items, at least 1, for example 165", _MEAN_BATCH), _checked(_MEAN_BATCH)
+]
+PositiveDecimal = Annotated[
+    str, _scalar(RATIO_PATTERN, 13, "a decimal number above 0", _POSITIVE_DECIMAL), _checked(_POSITIVE_DECIMAL)
+]
 Factor = Annotated[str, _scalar(RATIO_PATTERN, 13, "a decimal factor of at least 1", _FACTOR), _checked(_FACTOR)]
 Tolerance = Annotated[
     str, _scalar(RATIO_PATTERN, 13, "a decimal share, from 0 to below 1", _TOLERANCE), _checked(_TOLERANCE)

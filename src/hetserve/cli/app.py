@@ -15,21 +15,21 @@ from hetserve.cli.output import messages
 from hetserve.extras import EXIT_MISSING, install_hint
 
 COMMANDS: Final = {
-    "autoscale": "capacity",
-    "compare": "capacity",
-    "decision": "decisions",
-    "explain": "decisions",
-    "gpus": "placement",
-    "placement": "placement",
-    "plan": "capacity",
-    "profile": "profiles",
-    "queue": "placement",
-    "reference": "profiles",
-    "search": "capacity",
-    "simulate": "capacity",
-    "why": "placement",
+    "autoscale": "capacity.autoscale.command",
+    "compare": "capacity.compare.command",
+    "decision": "decisions.decision",
+    "explain": "decisions.explain",
+    "gpus": "placement.gpus",
+    "placement": "placement.placement",
+    "plan": "capacity.plan.command",
+    "profile": "profiles.profile",
+    "queue": "placement.queue",
+    "reference": "profiles.reference",
+    "search": "capacity.search.command",
+    "simulate": "capacity.simulate.command",
+    "why": "placement.why",
 }
-"""Package of each command; module and function have the command's name."""
+"""Module of each command below `hetserve.cli`; the function has the command's name."""
 
 
 class _Commands(click.Group):
@@ -39,7 +39,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(f"hetserve.cli.{COMMANDS[cmd_name]}.{cmd_name}"), cmd_name)
+        found = getattr(import_module(f"hetserve.cli.{COMMANDS[cmd_name]}"), cmd_name)
         assert isinstance(found, click.Command)  # noqa: S101  a test loads every command
         return found
 

@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import Final
 
 from hetserve.base.files import read_lines
+from hetserve.demand.distributions import bell_shares
 from hetserve.demand.mix import BatchMix, kairos_mixture
 
 MOST_BYTES: Final = 16 << 20
@@ -20,8 +21,6 @@ LARGEST_BATCH: Final = 1000
 _FORMS: Final = "mixture, normal:MEAN,SD, lognormal:MU,SIGMA or the path of a CSV file"
 _BATCH_COLUMNS: Final = ("batch", "batch_bin")
 _WEIGHT_COLUMNS: Final = ("weight", "share", "probability")
-# Not drawn once in a billion queries.
-_NEGLIGIBLE: Final = 1e-12
 
 
 def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
@@ -52,13 +51,7 @@ def _bell(text: str, numbers: str, largest: int, *, logarithmic: bool) -> BatchM
         raise ValueError(f"batches {text!r}: need two numbers, for example {text.partition(':')[0]}:165,16") from None
     if not (math.isfinite(centre) and math.isfinite(width) and width > 0):
         raise ValueError(f"batches {text!r}: the mean must be finite and the deviation a positive number")
-    bell = NormalDist(centre, width)
-
-    def up_to(size: float) -> float:
-        return bell.cdf(math.log(size) if logarithmic else size)
-
-    shares = [(b, up_to(b + 0.5) - up_to(b - 0.5)) for b in range(1, largest + 1)]
-    kept = [(b, share) for b, share in shares if share > _NEGLIGIBLE]
+    kept = bell_shares(NormalDist(centre, width), 1, largest, logarithmic=logarithmic)
     if not kept:
         raise ValueError(f"batches {text!r}: no batch size between 1 and {largest} has any weight")
     return BatchMix.of(kept)

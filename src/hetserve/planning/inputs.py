@@ -10,7 +10,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import QPS, Millionths, Seconds, parse_duration, parse_money
-from hetserve.demand import BatchMix
+from hetserve.demand import declared_mix
 from hetserve.planning.offers import Offer, Unplannable, alone, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
 from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN, SharingRule
@@ -86,7 +86,7 @@ def build_problem(
         service=service.metadata.name,
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
-        mix=mix_of(service),
+        mix=declared_mix(service),
         types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), sharing) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
@@ -109,14 +109,6 @@ def _no_load(*, measured: bool) -> str:
         unknown + "spec.scaling follows the load that is measured, and none has been yet; to plan before, set "
         "spec.load.expectedQPS (queries/s), or give `hetserve plan` --load"
     )
-
-
-def mix_of(service: InferenceService) -> BatchMix:
-    """The batch sizes that a service is planned for."""
-    load = service.spec.load
-    if load is None or not load.batch_sizes:
-        return BatchMix.single()
-    return BatchMix.of((entry.batch, entry.weight) for entry in load.batch_sizes)
 
 
 def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:

@@ -1,7 +1,7 @@
 """Computes the next request from what is declared and what exists: pure, one request per step."""
 
 from hetserve.reconcile.events import Announcement, announcements
-from hetserve.reconcile.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
+from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.staging import Costs
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (

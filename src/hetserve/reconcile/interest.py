@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Final
 
 from hetserve.api.instance_type import InstanceType
+from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
 from hetserve.reconcile.deployments.ownership import type_of
-from hetserve.reconcile.observed import Broken, ServiceOutline
-from hetserve.reconcile.plan_decision import PlanDecision
+from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.world import Interest, World
 
 NO_INTEREST: Final = Interest(frozenset(), frozenset())

@@ -8,24 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hetserve.api.conditions import Reason
-from hetserve.reconcile.budget_cut import within_limits
-from hetserve.reconcile.carrying import ServiceRate
-from hetserve.reconcile.decision import decide
+from hetserve.reconcile.cluster.neighbours import CrowdedGpu, crowded_gpus
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, owner_reference
 from hetserve.reconcile.deployments.diff import NextWrite, Target, next_cut, next_write
+from hetserve.reconcile.deployments.fence import fence_first
 from hetserve.reconcile.deployments.ownership import is_deleting
 from hetserve.reconcile.deployments.template import TemplateError
-from hetserve.reconcile.fence import fence_first
 from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
-from hetserve.reconcile.making_room import in_the_way
-from hetserve.reconcile.neighbours import CrowdedGpu, crowded_gpus
-from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
-from hetserve.reconcile.plan_record import read_record
-from hetserve.reconcile.planner import Planner
-from hetserve.reconcile.progress import creation_failures, holdings, limits_of, type_states
+from hetserve.reconcile.plans.decision import decide
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_record import read_record
+from hetserve.reconcile.plans.planner import Planner
+from hetserve.reconcile.rollout.budget_cut import within_limits
+from hetserve.reconcile.rollout.carrying import ServiceRate
+from hetserve.reconcile.rollout.making_room import in_the_way
+from hetserve.reconcile.rollout.progress import creation_failures, holdings, limits_of, type_states
+from hetserve.reconcile.rollout.transition import Stage, next_counts
 from hetserve.reconcile.staging import Counts, Holdings, Limits, costs, exceeds
-from hetserve.reconcile.status import Seen, build_status, status_changed
-from hetserve.reconcile.transition import Stage, next_counts
+from hetserve.reconcile.status.build import Seen, build_status, status_changed
 from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteDecisions, WriteStatus
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.planning.offers import namespace_of
-from hetserve.reconcile.observed import Broken
+from hetserve.reconcile.cluster.observed import Broken
 from hetserve.reconcile.world import World
 
 

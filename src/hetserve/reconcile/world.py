@@ -15,11 +15,11 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile.api_messages import ApiRefusal
-from hetserve.reconcile.capacity import Capacity, Kind
+from hetserve.reconcile.cluster.api_messages import ApiRefusal
+from hetserve.reconcile.cluster.capacity import Capacity, Kind
+from hetserve.reconcile.cluster.observed import Broken, PodFact
+from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.events import Announcement
-from hetserve.reconcile.observed import Broken, PodFact
-from hetserve.reconcile.scalers import ScalerFact
 from hetserve.reconcile.staging import Costs
 from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.record.record import DecisionRecord

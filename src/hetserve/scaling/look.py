@@ -9,10 +9,10 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import highest, lowest
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
-from hetserve.scaling.capacity import Holds
-from hetserve.scaling.counts import covers, in_order, total
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Facts
+from hetserve.scaling.plans.capacity import Holds
+from hetserve.scaling.plans.counts import covers, in_order, total
 from hetserve.scaling.scarcity import caps, scarce_types
 from hetserve.scaling.seen import over, rise
 

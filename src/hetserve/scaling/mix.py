@@ -16,11 +16,11 @@ from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work
-from hetserve.scaling.capacity import capacity
-from hetserve.scaling.counts import in_order, is_same
 from hetserve.scaling.decision import Action, Decision, ScalingReason
-from hetserve.scaling.found import plan_words
-from hetserve.scaling.questions import Ask, Pending, Unanswered
+from hetserve.scaling.plans.capacity import capacity
+from hetserve.scaling.plans.counts import in_order, is_same
+from hetserve.scaling.plans.found import plan_words
+from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 
 WINDOW: Final = Seconds(600.0)
 """Time over which the mix is measured."""

@@ -11,17 +11,17 @@ from dataclasses import replace
 from hetserve.demand.observed import Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
-from hetserve.scaling.capacity import capacity
-from hetserve.scaling.counts import is_same
+from hetserve.scaling.actions.first import first_plan
+from hetserve.scaling.actions.growth import scale_up
+from hetserve.scaling.actions.limits import mend
+from hetserve.scaling.actions.replacement import replace_where_it_pays
+from hetserve.scaling.actions.shrinking import quiet_loads, scale_down
 from hetserve.scaling.decision import Decision, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.first import first_plan
-from hetserve.scaling.growth import scale_up
-from hetserve.scaling.limits import mend
 from hetserve.scaling.look import Look, look_at
-from hetserve.scaling.questions import Ask, Pending, Unanswered
-from hetserve.scaling.replacement import replace_where_it_pays
-from hetserve.scaling.shrinking import quiet_loads, scale_down
+from hetserve.scaling.plans.capacity import capacity
+from hetserve.scaling.plans.counts import is_same
+from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array, identity, kron
 
 from hetserve.planning import Problem, TypeOption
-from hetserve.planning.flow.program import Margin
+from hetserve.planning.flow.programs.program import Margin
 from hetserve.profiles import Spread
 
 Floats = NDArray[np.float64]

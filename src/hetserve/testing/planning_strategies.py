@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Percent, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
-from hetserve.planning.flow.program import Margin
+from hetserve.planning.flow.programs.program import Margin
 from hetserve.profiles import LinearProfile, Spread
 from hetserve.testing.planning import line, min_cost, problem
 

@@ -14,7 +14,7 @@ from hetserve.api.scaling import ScalingSpec
 from hetserve.api.scaling_status import DecisionStatus
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.case import inputs_digest
+from hetserve.reconcile.plans.case import inputs_digest
 from hetserve.testing import builders
 from hetserve.testing.data import REPOSITORY
 

@@ -9,7 +9,7 @@ from benchmarks.scaling.rivals import HorizontalPodAutoscaler, clairvoyant_dolla
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import ScalingRules
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Fleet
 from hetserve.testing.scaling import LAUNCH, scaled_problem, steady
 

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.document import document_of
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 from hetserve.scaling.record.ring import Ring, appended, ring_manifest

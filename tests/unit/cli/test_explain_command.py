@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.api.names import API_VERSION
 from hetserve.cli.app import app
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 from hetserve.scaling.record.ring import Ring, appended, ring_manifest, time_text
 from hetserve.testing.scaling import NOW, facts, steady

@@ -102,7 +102,7 @@ def test_a_picture_that_cannot_be_made_is_bad_input_and_nothing_else_is_printed(
     gone = run(RM2, "--planner", "kairos", "--plot", str(tmp_path / "no folder" / "a.png"))
     assert (gone.exit_code, gone.stdout) == (2, "")
     assert "a.png: cannot be written: No such file or directory" in gone.stderr
-    monkeypatch.delitem(sys.modules, "hetserve.cli.capacity.plan_plot", raising=False)
+    monkeypatch.delitem(sys.modules, "hetserve.cli.capacity.plan.plot", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     missing = run(RM2, "--planner", "kairos", "--plot", str(tmp_path / "a.png"))
     assert (missing.exit_code, missing.stdout) == (2, "")

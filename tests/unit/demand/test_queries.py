@@ -12,7 +12,7 @@ from hetserve.demand.answers import Series
 from hetserve.demand.grouped import buckets_by_service, buckets_of, take_apart
 from hetserve.demand.queries import Part, RangeQuery, group_queries, groups, mix_query, own_queries
 from hetserve.demand.wanted import OwnQueries, Wanted
-from hetserve.reconcile.observed import service_outline
+from hetserve.reconcile.cluster.observed import service_outline
 from hetserve.testing.builders import service as manifest
 
 ADS = Wanted(

@@ -12,7 +12,7 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.reconcile.deployments.ownership import is_ours
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of

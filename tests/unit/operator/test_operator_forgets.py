@@ -11,7 +11,7 @@ import pytest
 
 from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.reconcile import Rendered
-from hetserve.reconcile.api_messages import ApiRefusal
+from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve.testing.builders import instance_type, service
 from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene

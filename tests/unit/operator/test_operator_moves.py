@@ -10,7 +10,7 @@ import pytest
 from hetserve.base.units import parse_money
 from hetserve.reconcile import Planner, PlanQuestion
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.planner import PlannerAnswer, PlanPending
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlanPending
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.testing import CrashError, SimulatedOperator, path_of

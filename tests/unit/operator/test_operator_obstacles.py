@@ -7,7 +7,7 @@ from typing import Any
 from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.api_messages import replica_failure
+from hetserve.reconcile.cluster.api_messages import replica_failure
 from hetserve.testing.builders import instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
 from hetserve_operator.testing import SimulatedOperator, path_of

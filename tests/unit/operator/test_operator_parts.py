@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hetserve.reconcile import Rendered
-from hetserve.reconcile.api_messages import ApiRefusal
+from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import FIRST_RETRY, LONGEST_RETRY, DelayQueue, Key

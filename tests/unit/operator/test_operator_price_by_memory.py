@@ -8,8 +8,8 @@ import pytest
 
 from hetserve.base.units import MicroDollarsPerHour, parse_money
 from hetserve.reconcile.deployments.build import deployment_name
+from hetserve.reconcile.rollout.transition import next_counts
 from hetserve.reconcile.staging import Instances, Limits, hourly_cost
-from hetserve.reconcile.transition import next_counts
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node
 from hetserve_operator.testing import SimulatedOperator, path_of

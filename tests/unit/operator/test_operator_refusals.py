@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.reconcile.api_messages import is_of_the_content
+from hetserve.reconcile.cluster.api_messages import is_of_the_content
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_shell.kube.client import ApiStatusError

@@ -10,8 +10,8 @@ import pytest
 from hetserve.api.conditions import Reason
 from hetserve.base.units import MiB, Percent
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
-from hetserve.planning.flow.classes import class_table
-from hetserve.planning.flow.leading import fits
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.search.leading import fits
 from hetserve.testing.planning import line, min_cost, option, problem
 
 HALF = ResourceAmounts(gpu_memory=MiB(3072), gpu_compute=Percent(50))

@@ -12,8 +12,8 @@ from hetserve.base.units import MicroDollarsPerHour, Seconds, format_money
 from hetserve.cli.app import app
 from hetserve.demand import kairos_mixture
 from hetserve.planning import plan
-from hetserve.planning.flow.classes import class_table
-from hetserve.planning.flow.program import CEILING, fixed, most_load
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.programs.program import CEILING, fixed, most_load
 from hetserve.planning.rates import derive_rates, throughput
 from hetserve.testing.data import REPOSITORY
 from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound

@@ -11,11 +11,11 @@ import pytest
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Problem, TypeOption, plan, summary
-from hetserve.planning.flow.classes import class_table
-from hetserve.planning.flow.judge import Judge, choosing_rate
-from hetserve.planning.flow.leading import cost_of
-from hetserve.planning.flow.program import CEILING, FluidRates
-from hetserve.planning.flow.words import ceiling_text, floor_text
+from hetserve.planning.flow.explanation.words import ceiling_text, floor_text
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.programs.program import CEILING, FluidRates
+from hetserve.planning.flow.search.judge import Judge, choosing_rate
+from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.plan import NOTICEABLE
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 

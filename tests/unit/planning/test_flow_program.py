@@ -11,8 +11,8 @@ from hetserve.base.units import MiB, MilliCPU, Seconds
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.planning import Pool, Problem, ResourceAmounts, plan
-from hetserve.planning.flow.classes import class_table
-from hetserve.planning.flow.program import CEILING, FixedMix, Margin, fixed, least_cost, most_load
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.programs.program import CEILING, FixedMix, Margin, fixed, least_cost, most_load
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.rates import derive_rates
 from hetserve.profiles import LinearProfile, Spread

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hetserve.planning import Plan, plan
-from hetserve.planning.flow.judge import Judge
+from hetserve.planning.flow.search.judge import Judge
 from hetserve.testing.planning import line, min_cost, option, problem
 
 TYPES = (option("fast", "1", line(20)), option("slow", "0.3", line(60)))

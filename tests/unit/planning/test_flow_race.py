@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from hetserve.planning.flow.classes import class_table
-from hetserve.planning.flow.judge import SEED, Judge, choosing_rate
-from hetserve.planning.flow.program import CEILING, FluidRates
-from hetserve.planning.flow.throughput import Race, overtaken, race
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.programs.program import CEILING, FluidRates
+from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
+from hetserve.planning.flow.search.throughput import Race, overtaken, race
 from hetserve.testing.planning import line, option, problem
 
 TYPES = (option("fast", "1", line(20)), option("slow", "0.3", line(60)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hetserve.planning.flow.classes import class_table
-from hetserve.planning.flow.untried import saturation_for
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.search.untried import saturation_for
 from hetserve.testing.planning import line, option, problem
 
 TYPES = (option("fast", "1", line(20)), option("slow", "0.3", line(60)))

@@ -167,7 +167,7 @@ def test_the_order_of_the_types_turns_both_sides_too() -> None:
 
 
 def test_a_status_holds_the_verdict_of_long_names() -> None:
-    from hetserve.reconcile.plan_record import RecordedGpus, plan_record
+    from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 
     made: Plan = plan(asked())
     assert "sharing saves" in plan_record(made, "x", RecordedGpus()).verdict

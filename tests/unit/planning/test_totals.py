@@ -12,8 +12,8 @@ from hetserve.base.units import QPS, MiB, MicroDollarsPerHour
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
-from hetserve.planning.flow.classes import class_table
-from hetserve.planning.flow.program import CEILING, Margin, least_cost
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.programs.program import CEILING, Margin, least_cost
 from hetserve.registry.planners import PLANNERS
 from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 

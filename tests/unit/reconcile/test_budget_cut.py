@@ -10,7 +10,7 @@ from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.rate_estimate import rate_estimate
 from hetserve.profiles import LinearProfile
-from hetserve.reconcile.budget_cut import within_limits
+from hetserve.reconcile.rollout.budget_cut import within_limits
 from hetserve.reconcile.staging import Instances, Limits
 
 SLO = Seconds(0.35)

@@ -14,10 +14,10 @@ from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.reconcile import Interest, World
+from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.interest import interest_of
-from hetserve.reconcile.observed import PodFact
-from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
-from hetserve.reconcile.plan_record import PlanRecord
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.plans.plan_record import PlanRecord
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")
 RECORD = PlanRecord({}, (("gpu", 2),), "digest", "1", "", MicroDollarsPerHour(1))

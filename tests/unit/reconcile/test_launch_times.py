@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import Seconds
-from hetserve.reconcile.launch_times import observed_launch_times
-from hetserve.reconcile.observed import PodFact, pod_fact
+from hetserve.reconcile.cluster.launch_times import observed_launch_times
+from hetserve.reconcile.cluster.observed import PodFact, pod_fact
 
 
 def raw_pod(scheduled: str, ready: str, **status: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import pytest
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.reason_docs import DOCS
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.reconcile.metrics_status import metrics_finding
+from hetserve.reconcile.status.metrics_status import metrics_finding
 
 
 def test_without_metrics_or_before_the_first_question_there_is_nothing_to_say() -> None:

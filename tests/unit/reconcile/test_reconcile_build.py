@@ -12,9 +12,9 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
+from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, manifest_digest, with_replicas
 from hetserve.reconcile.deployments.template import TemplateError
-from hetserve.reconcile.observed import read_service
 from hetserve.testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
 

@@ -15,8 +15,8 @@ from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.capacity import MOST_ROOMS, Capacity
-from hetserve.reconcile.observed import NodeFact, PodFact, node_fact, pod_fact, read_service
+from hetserve.reconcile.cluster.capacity import MOST_ROOMS, Capacity
+from hetserve.reconcile.cluster.observed import NodeFact, PodFact, node_fact, pod_fact, read_service
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod, plugin_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node

@@ -13,14 +13,14 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.reason_docs import DOCS
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.plan import Plan
-from hetserve.reconcile.api_messages import CreationFailure
+from hetserve.reconcile.cluster.api_messages import CreationFailure
+from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.observed import PodFact
-from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
-from hetserve.reconcile.plan_record import RecordedGpus, plan_record
-from hetserve.reconcile.progress import TypeState
-from hetserve.reconcile.status import Seen, build_status
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
+from hetserve.reconcile.rollout.progress import TypeState
+from hetserve.reconcile.status.build import Seen, build_status
 from hetserve.testing.builders import service
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 

@@ -11,9 +11,9 @@ from hetserve.api.reason_docs import DOCS
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Plan, RankedConfiguration
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.plan_decision import NOT_PLANNED, Finding, PlanDecision
-from hetserve.reconcile.plan_record import RecordedGpus, plan_record, read_record
-from hetserve.reconcile.status import Seen, build_status, status_changed
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record, read_record
+from hetserve.reconcile.status.build import Seen, build_status, status_changed
 
 PLAN = Plan(
     True,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.reconcile.scalers import ScalerFact, scaler_fact
-from hetserve.reconcile.scaling_status import foreign_scaler
+from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
+from hetserve.reconcile.status.scaling_status import foreign_scaler
 from hetserve.testing.scenes import autoscaler
 
 

@@ -13,7 +13,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.planning.plan import Plan, infeasible
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, Pending, ScalingReason, ScalingRules, Unanswered
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import decide
 from hetserve.scaling.record.document import document_of, packed, parsed, record_in, unpacked
 from hetserve.scaling.record.reading import MalformedError

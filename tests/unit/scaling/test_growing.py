@@ -10,7 +10,7 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand
 from hetserve.scaling import Action, Change, Direction, Facts, Pause, ScalingReason, ScalingRules, decide
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import LAUNCH, NOW, at_most, facts, limited, measured, scaled_problem, steady
 

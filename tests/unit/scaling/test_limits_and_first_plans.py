@@ -24,7 +24,7 @@ from hetserve.scaling import (
     decide,
     scaling_rules,
 )
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
 

@@ -10,9 +10,9 @@ from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules, decide
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.actions.replacement import swap
 from hetserve.scaling.mix import coarse, distance, follow_mix
-from hetserve.scaling.replacement import swap
+from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import line, option, problem
 from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
 

@@ -9,7 +9,7 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Change, Pause, ScalingReason, ScalingRules, decide
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import NOW, at_most, facts, limited, measured, scaled_problem, steady
 

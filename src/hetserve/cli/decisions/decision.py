@@ -67,7 +67,7 @@ def replay(file: str, index: int | None, *, as_recorded: bool, output: str) -> N
 
 def _replayed(record: DecisionRecord, *, as_recorded: bool) -> Replayed:
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
-    from hetserve.scaling.answers import Answers  # noqa: PLC0415
+    from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
     from hetserve.scaling.record.replay import replay as again  # noqa: PLC0415
 
     with steps(record.service, max(len(record.questions), 1)) as shown:

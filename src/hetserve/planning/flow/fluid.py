@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.flow.classes import class_table
+from hetserve.planning.flow.explanation.steps import without_launches
 from hetserve.planning.flow.infeasible import nothing_serves
-from hetserve.planning.flow.leading import cost_of
-from hetserve.planning.flow.program import CEILING, least_cost, most_load
-from hetserve.planning.flow.steps import without_launches
+from hetserve.planning.flow.programs.classes import class_table
+from hetserve.planning.flow.programs.program import CEILING, least_cost, most_load
+from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.plan import RankedConfiguration
 from hetserve.planning.problem import Problem
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.flow.classes import ClassTable, Values, class_table
-from hetserve.planning.flow.judge import SEED, Judge, choosing_rate
-from hetserve.planning.flow.leading import MARGINS, UNTRIED, allowed, cost_of
-from hetserve.planning.flow.program import CEILING, FluidRates, least_cost, most_load
-from hetserve.planning.flow.throughput import Race
+from hetserve.planning.flow.programs.classes import ClassTable, Values, class_table
+from hetserve.planning.flow.programs.program import CEILING, FluidRates, least_cost, most_load
+from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
+from hetserve.planning.flow.search.leading import MARGINS, UNTRIED, allowed, cost_of
+from hetserve.planning.flow.search.throughput import Race
 from hetserve.planning.plan import EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.registry.planners import PLANNERS

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import MicroDollarsPerHour
-from hetserve.planning.flow.classes import ClassTable
-from hetserve.planning.flow.leading import cost_of
 from hetserve.planning.flow.limits import unlimited
-from hetserve.planning.flow.program import CEILING, least_cost, least_late, most_load
+from hetserve.planning.flow.programs.classes import ClassTable
+from hetserve.planning.flow.programs.program import CEILING, least_cost, least_late, most_load
+from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text, total_text
 from hetserve.planning.plan import Plan, infeasible, summary
 from hetserve.planning.problem import Problem

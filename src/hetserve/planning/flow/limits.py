@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hetserve.planning.flow.classes import ClassTable
+from hetserve.planning.flow.programs.classes import ClassTable
 from hetserve.planning.problem import Problem, TypeOption
 
 _IDLE: Final = 1e-5

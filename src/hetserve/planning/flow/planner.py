@@ -5,19 +5,19 @@ A plan depends on the problem and the seed alone: no clock, no name of a type, n
 
 from __future__ import annotations
 
-from hetserve.planning.flow.choice import Choice
-from hetserve.planning.flow.classes import ClassTable, class_table
-from hetserve.planning.flow.cost import proved
-from hetserve.planning.flow.explain import explain
+from hetserve.planning.flow.explanation.choice import Choice
+from hetserve.planning.flow.explanation.explain import explain
+from hetserve.planning.flow.explanation.outcome import of_climb, of_race
+from hetserve.planning.flow.explanation.steps import without_launches
 from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, too_little
-from hetserve.planning.flow.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
 from hetserve.planning.flow.limits import spendable, trickle
-from hetserve.planning.flow.outcome import of_climb, of_race
-from hetserve.planning.flow.program import CEILING, FluidRates, Mix, launch_charge, least_cost, most_load
-from hetserve.planning.flow.proof import Proof
-from hetserve.planning.flow.steps import without_launches
-from hetserve.planning.flow.throughput import race
-from hetserve.planning.flow.untried import saturation_for, untried_cost, untried_rate, untried_throughput
+from hetserve.planning.flow.programs.classes import ClassTable, class_table
+from hetserve.planning.flow.programs.program import CEILING, FluidRates, Mix, launch_charge, least_cost, most_load
+from hetserve.planning.flow.search.cost import proved
+from hetserve.planning.flow.search.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
+from hetserve.planning.flow.search.proof import Proof
+from hetserve.planning.flow.search.throughput import race
+from hetserve.planning.flow.search.untried import saturation_for, untried_cost, untried_rate, untried_throughput
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hetserve.base.units import QPS
-from hetserve.planning.flow.classes import Values, class_table
-from hetserve.planning.flow.judge import SEED, Judge, choosing_cost, choosing_rate
 from hetserve.planning.flow.limits import trickle
-from hetserve.planning.flow.program import CEILING, FluidRates
-from hetserve.planning.flow.proof import Proof
-from hetserve.planning.flow.untried import untried_rate
+from hetserve.planning.flow.programs.classes import Values, class_table
+from hetserve.planning.flow.programs.program import CEILING, FluidRates
+from hetserve.planning.flow.search.judge import SEED, Judge, choosing_cost, choosing_rate
+from hetserve.planning.flow.search.proof import Proof
+from hetserve.planning.flow.search.untried import untried_rate
 from hetserve.planning.plan import Counts, Trial
 from hetserve.planning.problem import Problem
 

@@ -13,8 +13,8 @@ from enum import Enum, auto
 
 from hetserve.api import names
 from hetserve.objects.metadata import KubernetesObject, OwnerReference, RawObject
+from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.observed import PodFact
 
 
 def controller(raw: RawObject) -> OwnerReference | None:

@@ -14,8 +14,8 @@ from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Done, Work, WorkKind
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
+from hetserve.scaling.plans.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.policy import decide
-from hetserve.scaling.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.record.writing import ExactWriter, text_of
 
 _DIGITS: Final = 16

@@ -12,8 +12,8 @@ from hetserve.planning.plan import Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
+from hetserve.scaling.plans.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.policy import decide
-from hetserve.scaling.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.record.record import DecisionRecord, Question, digest_of, is_untried
 from hetserve.scaling.record.writing import in_place
 

@@ -12,8 +12,8 @@ from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause
+from hetserve.scaling.plans.questions import Ask
 from hetserve.scaling.policy import decide
-from hetserve.scaling.questions import Ask
 from hetserve.scaling.replay.arrivals import Arrived
 from hetserve.scaling.replay.fleet import Fleet
 from hetserve.scaling.rules import ScalingRules

@@ -12,7 +12,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Freshness
 from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import Action, Pause, ScalingRules
-from hetserve.scaling.answers import Answers
+from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Fleet, Replay, Setting, arrivals_of, follow, serve
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import LAUNCH, scaled_problem

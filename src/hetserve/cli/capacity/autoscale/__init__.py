@@ -1,0 +1,1 @@
+"""`hetserve autoscale`: command, answer and picture."""

@@ -1,0 +1,139 @@
+"""`hetserve autoscale`: how a service would follow a load, in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetserve.base.csv_rows import CsvError
+from hetserve.base.files import UnreadableError
+from hetserve.base.units import QPS
+from hetserve.cli import values
+from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
+from hetserve.cli.capacity.not_planned import NotPlannedError, answered, answers, each, finish, planned
+from hetserve.cli.capacity.simulation_options import batches_option, max_slowdown_option, percentile_option
+from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import draw_or_refuse, plot_option
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.api.manifests import Manifests
+    from hetserve.cli.capacity.autoscale.result import Followed
+    from hetserve.demand.trace import LoadTrace
+
+_ANY_LOAD = QPS(1.0)
+"""The trace says the load: a problem that is built needs some."""
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--load", "trace", metavar="TRACE.csv", required=True, help="Load over time: columns time_s (rising) and qps."
+)
+@click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
+@click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's.")
+@click.option("--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's.")
+@percentile_option
+@batches_option
+@max_slowdown_option
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of arrivals, sizes, service times."
+)
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
+@plot_option
+def autoscale(  # noqa: PLR0917
+    files: tuple[str, ...], trace: str, service: str | None, seed: int, output: str, plot: str | None, **options: Any
+) -> None:
+    """Follow a load trace in virtual time, for every MinCost InferenceService in FILE..., as the operator would.
+
+    The same core decides each 15 s, by rates over a minute, under the rules of spec.scaling (absent: their defaults).
+    Instances serve after their type's launch time, and are paid from their launch on. Queries arrive as a Poisson
+    process of the trace's rates, and each goes through the dispatch policy to an instance that serves then. Types that
+    share GPUs serve with every time multiplied by the greatest slow-down (--max-slowdown). There is no cluster: only
+    maxInstances of the types and of spec.scaling, and the budget, bound the instances.
+
+    A rate of the trace lasts until the next. Cells that are empty, nan, inf or negative are bad samples: nothing is
+    measured there, and queries arrive as before.
+
+    \b
+    Keys of -o json and yaml: service, namespace, model, sloSeconds, percentile, seed, seconds (of the trace), queries,
+      lateShare (share of queries later than the SLO, or never served), holds, dollars (of the whole trace),
+      instanceHours {type: hours}, changes (of the plan, without the first), questions (that planners worked out),
+      decisions [time (seconds of the trace), action, reason, from, to, load, hourlyCost, message; also holds, for
+      other reasons than that the load is carried].
+    \b
+    Exit code: 0 the SLO's percentile holds over the trace, 3 it does not, 2 bad input.
+
+    \b
+    Examples:
+      hetserve autoscale manifests/samples/hetsev.yaml --service resnet50 --load day.csv
+      hetserve autoscale manifests/samples/hetsev.yaml --load day.csv --plot day.svg -o json
+    """
+    load = _read_trace(trace)
+    overrides, manifests = Overrides(**options), read(files)
+    chosen = choose(manifests, service, files)
+    found = each(
+        [one for one in chosen if one.spec.objective == "MinCost"] or chosen,
+        lambda one: _follow(one, manifests, overrides, load, seed),
+    )
+    results = answered(found)
+    if plot is not None and results:
+        draw_or_refuse(lambda: _draw(results, plot), plot)
+    from hetserve.cli.capacity.autoscale.result import document, table  # noqa: PLC0415
+
+    click.echo(answers(found, output, document, table), nl=False)
+    finish(found, holds=all(result.holds for result in results))
+
+
+def _read_trace(path: str) -> LoadTrace:
+    """Exits with all errors of the file."""
+    from hetserve.demand.trace import read_trace  # noqa: PLC0415
+
+    try:
+        return read_trace(Path(path), bad_samples="allowed")
+    except CsvError as error:
+        refuse(*error.errors)
+    except (UnreadableError, UnicodeDecodeError, OSError) as error:
+        refuse(f"--load {path}: cannot be read: {error}")
+
+
+def _follow(
+    service: InferenceService, manifests: Manifests, overrides: Overrides, load: LoadTrace, seed: int
+) -> Followed:
+    from hetserve.api.conditions import Reason  # noqa: PLC0415
+    from hetserve.api.scaling import ScalingSpec  # noqa: PLC0415
+    from hetserve.cli.capacity.autoscale.result import Followed  # noqa: PLC0415
+    from hetserve.cli.output.progress import steps  # noqa: PLC0415
+    from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
+    from hetserve.scaling.replay import Setting, arrivals_of, follow, serve  # noqa: PLC0415
+    from hetserve.scaling.rules import scaling_rules  # noqa: PLC0415
+
+    spec = service.spec
+    if spec.objective != "MinCost":
+        raise NotPlannedError(
+            Reason.SPEC_INVALID,
+            f"objective {spec.objective}: it uses its budget whatever the load; a load is followed under MinCost",
+        )
+    built = planned(problem_of(service, manifests, replace(overrides, load=_ANY_LOAD)))
+    try:
+        arrived = arrivals_of(load, seed)
+    except ValueError as error:
+        refuse(f"--load: {error}")
+    expected = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
+    setting = Setting(replace(built, load=None), scaling_rules(spec.scaling or ScalingSpec()), expected)
+    name = service.metadata.name
+    with steps(name, int(2 * (arrived.end - arrived.begin))) as shown:
+        answerer = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
+        course = follow(setting, arrived, answerer, shown.reached)
+        served = serve(setting.problem, arrived, course.fleet.spans, seed + 1, shown.reached)
+    return Followed(service, setting, course, served, seed, answerer.questions)
+
+
+def _draw(results: list[Followed], path: str) -> None:
+    from hetserve.cli.capacity.autoscale.plot import draw  # noqa: PLC0415
+
+    draw(results, path)

@@ -1,0 +1,1 @@
+"""`hetserve compare`: command, answer and picture."""

@@ -1,0 +1,1 @@
+"""`hetserve plan`: command, options, answer, table and pictures."""

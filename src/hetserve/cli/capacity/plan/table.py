@@ -1,0 +1,123 @@
+"""`hetserve plan`'s table; apart, so that `-o json` does not import rich."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from hetserve.base.units import format_money
+from hetserve.cli.capacity import tenancy
+from hetserve.cli.capacity.plan import frontier
+from hetserve.cli.capacity.plan.flow import flow_lines, served_batches
+from hetserve.cli.capacity.plan.result import ServicePlan
+from hetserve.cli.output.terminal import drawn, line_of, styled
+from hetserve.planning import Plan, Problem, summary
+from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.plan import EvaluatedConfiguration
+
+_MOST_FAILED: Final = 5
+
+
+def table(results: Sequence[ServicePlan]) -> str:
+    def draw(console: Console) -> None:
+        for number, result in enumerate(results):
+            if number:
+                console.print()
+            if isinstance(result.plan, Plan) and result.problem is not None:
+                _print_plan(console, result, result.problem, result.plan)
+
+    return drawn(draw) if results else ""
+
+
+def _print_plan(console: Console, result: ServicePlan, problem: Problem, plan: Plan) -> None:
+    console.print(styled(f"{result.service}: {summary(plan.counts)}", "bold"))
+    _line(console, "asked", _asked(result, problem))
+    for label, text in tenancy.lines(problem):
+        _line(console, label, text)
+    what = "upper bound" if plan.bound_qps is not None else "capacity"
+    held = "" if plan.held_qps is None else f", holds {qps_text(plan.held_qps)}"
+    rate = f"{what} {qps_text(plan.qps or 0.0)}"
+    _line(console, "plan", f"{money_text(plan.cost)}{held}, {rate}, by planner {plan.planner}")
+    _line(console, "verdict", plan.verdict)
+    for label, text in flow_lines(plan):
+        _line(console, label, text)
+    if plan.runner_up is not None:
+        _line(console, "runner-up", f"{summary(plan.runner_up.counts)}: {plan.why_not_runner_up}")
+    console.print(Padding(_types(problem, plan), (1, 0, 0, 2)))
+    console.print(Padding(_ranking(plan), (1, 0, 0, 2)))
+    if result.frontier:
+        console.print(Padding(frontier.table(result.frontier, plan), (1, 0, 0, 2)))
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    console.print(line_of(label, text))
+
+
+def _asked(result: ServicePlan, problem: Problem) -> str:
+    budget = "" if problem.budget is None else f", at most {money_text(problem.budget)}"
+    load = "" if problem.load is None else f", load {qps_text(problem.load)}"
+    return (
+        f"{problem.objective} for model {result.declared.spec.model.name}, {problem.slo.percentile:.10g} % within "
+        f"{latency_text(problem.slo.latency)}{budget}{load}"
+    )
+
+
+def _types(problem: Problem, plan: Plan) -> Table:
+    reasons = {refusal.subject: refusal.reason for refusal in plan.refusals}
+    counts = dict(plan.counts)
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("TYPE")
+    table.add_column("COUNT", justify="right")
+    table.add_column("$/H EACH", justify="right")
+    table.add_column("$/H", justify="right")
+    table.add_column("WHY", overflow="fold")
+    for option in problem.types:
+        count = counts[option.name]
+        total = format_money(count * option.price)
+        reason = reasons.pop(option.name, _served_by(plan, option.name))
+        table.add_row(option.name, str(count), format_money(option.price), total, reason)
+    for subject, reason in reasons.items():
+        table.add_row(subject, "-", "-", "-", reason)
+    return table
+
+
+def _served_by(plan: Plan, name: str) -> str:
+    if not dict(plan.counts)[name]:
+        return ""
+    if plan.tried is not None:
+        return served_batches(plan, name)
+    return "base: serves every batch within the SLO" if plan.bound_qps is not None else "keeps the SLO at every batch"
+
+
+def _ranking(plan: Plan) -> Table:
+    """The ranking, then other evaluated configurations, best first: of cheaper ones that fail, the dearest."""
+    held = {one.candidate.counts: one for one in plan.evaluated}
+    ranked = {entry.counts for entry in plan.ranking}
+    others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]
+    if plan.tried:
+        others = sorted(others, key=lambda entry: -entry.cost)[:_MOST_FAILED]
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("RANK", justify="right")
+    table.add_column("CONFIGURATION", overflow="fold")
+    table.add_column("$/H", justify="right")
+    table.add_column("BOUND Q/S" if plan.bound_qps is not None else "CAPACITY Q/S", justify="right")
+    if held:
+        table.add_column("SIMULATED Q/S", justify="right")
+    for number, entry in enumerate((*plan.ranking, *others), start=1):
+        chosen = entry.counts == plan.counts
+        rank = str(number) if number <= len(plan.ranking) else "-"
+        cells = [f"{'* ' if chosen else ''}{rank}", summary(entry.counts), format_money(entry.cost), f"{entry.qps:.2f}"]
+        if held:
+            cells.append(_simulated(held.get(entry.counts)))
+        table.add_row(*cells, style="bold" if chosen else None)
+    return table
+
+
+def _simulated(one: EvaluatedConfiguration | None) -> str:
+    if one is None:
+        return ""
+    return f"{one.held:.2f}" if one.held or one.below is None else f"< {one.below:.2f}"

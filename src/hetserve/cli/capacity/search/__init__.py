@@ -1,0 +1,1 @@
+"""`hetserve search`: command, answer and picture."""

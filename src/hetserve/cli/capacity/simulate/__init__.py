@@ -1,0 +1,1 @@
+"""`hetserve simulate`: command, answer and picture."""

@@ -1,0 +1,1 @@
+"""`hetserve simulate --together`: places, play, answer and picture."""

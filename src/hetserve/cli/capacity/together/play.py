@@ -1,0 +1,203 @@
+"""Plays the loads of several services on shared GPUs: `hetserve simulate --together`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hetserve.cli.capacity import serving
+from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.not_planned import NotPlannedError
+from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
+from hetserve.planning import Problem, TypeOption, plan
+from hetserve.planning.offers import Offer, namespace_of, resolve_offers
+from hetserve.profiles import profile_from_spec
+from hetserve.profiles.sharing import ONE, compute_share
+from hetserve.registry.choices import Arrivals
+from hetserve.simulation.shared import (
+    UNMEASURED,
+    ComputeUse,
+    GpuInstance,
+    ServiceLoad,
+    SharedReport,
+    SharedService,
+    play,
+)
+from hetserve.simulation.shared.uses import Neighbour, compute_use
+from hetserve.simulation.stability import SLOS
+
+if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
+    from hetserve.api.manifests import Manifests
+    from hetserve.api.model_profile import ModelProfile
+
+FEWEST = 1_000
+"""Queries of the service with the least load: a percentile of fewer says little."""
+MOST = 50_000_000
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedService:
+    """A service with its plan: counts by type, load [queries/s], offers by type, and the policy that serves.
+
+    Service times of the problem are those that the plan counts with, slowed on types that share GPUs.
+    """
+
+    service: InferenceService
+    problem: Problem
+    counts: Mapping[str, int]
+    rate: float
+    offers: Mapping[str, Offer]
+    policy: str
+
+    @property
+    def name(self) -> str:
+        return f"{namespace_of(self.service)}/{self.service.metadata.name}"
+
+    @property
+    def instances(self) -> list[WantedInstance]:
+        return [self._instance(kind, k) for kind, count in self.counts.items() for k in range(count)]
+
+    def _instance(self, kind: str, number: int) -> WantedInstance:
+        spec = self.offers[kind].type.spec
+        return WantedInstance(
+            self.name,
+            namespace_of(self.service),
+            self.service.spec.model.name,
+            kind,
+            number,
+            self.options[kind].gpu,
+            None if spec.gpu is None else spec.gpu.product,
+            spec.node_selector,
+        )
+
+    @property
+    def options(self) -> Mapping[str, TypeOption]:
+        return {option.name: option for option in self.problem.types}
+
+    @property
+    def expected(self) -> Mapping[str, float]:
+        """Sigma on the types whose instances share GPUs: what the plan and its dispatch policy count with."""
+        sigma = self.problem.max_slowdown
+        return {o.name: sigma / ONE for o in self.problem.types if sigma is not None and o.shares}
+
+    @property
+    def alone(self) -> Problem:
+        """The problem with the service times of the profiles: those of a model alone on its GPU."""
+        profiles = {name: profile_from_spec(offer.profile.spec) for name, offer in self.offers.items()}
+        types = tuple(dataclasses.replace(o, profile=profiles[o.name]) for o in self.problem.types)
+        return dataclasses.replace(self.problem, types=types)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedService:
+    """What one service met: its instances, and a report by seed."""
+
+    planned: PlannedService
+    instances: tuple[PlacedInstance, ...]
+    reports: tuple[SharedReport, ...]
+    unmeasured: tuple[str, ...]
+    effort: Effort
+
+    @property
+    def placed(self) -> bool:
+        return all(one.reason is None for one in self.instances)
+
+    @property
+    def promised(self) -> float | None:
+        """Sigma, if instances of the plan share GPUs."""
+        held = [name for name, count in self.planned.counts.items() if count]
+        return max((sigma for name, sigma in self.planned.expected.items() if name in held), default=None)
+
+    @property
+    def most_stretch(self) -> float:
+        """Greatest stretch of any query, over all seeds; nan without queries."""
+        return max((report.stretch.most for report in self.reports), default=math.nan)
+
+    @property
+    def within_promise(self) -> bool | None:
+        """Whether no query was served longer than sigma times its time alone; None: nothing shares."""
+        return None if self.promised is None else not self.most_stretch > self.promised * (1 + _ROUNDING)
+
+    @property
+    def holds(self) -> bool:
+        return self.placed and all(report.holds for report in self.reports)
+
+
+def planned_service(service: InferenceService, problem: Problem, manifests: Manifests, policy: str) -> PlannedService:
+    """The service with its default plan and its load: the declared one, else what the plan states.
+
+    Raises NotPlannedError.
+    """
+    decided = plan(problem)
+    if not decided.feasible or not decided.qps:
+        raise NotPlannedError(str(decided.reason), decided.message)
+    declared = service.spec.load and service.spec.load.expected_qps
+    offers = resolve_offers(service, manifests.types, manifests.profiles)
+    by_name = {offer.name: offer for offer in getattr(offers, "usable", ())}
+    states = decided.qps if decided.held_qps is None else decided.held_qps
+    return PlannedService(
+        service, problem, dict(decided.counts), float(problem.load or declared or states), by_name, policy
+    )
+
+
+def together(
+    services: Sequence[PlannedService], placed: Sequence[PlacedInstance], effort: Effort
+) -> list[PlayedService]:
+    """Plays all loads at once, for each seed. Raises NotPlannedError for a load that takes too long to judge."""
+    assert isinstance(effort.arrivals, Arrivals)  # noqa: S101  recordings are refused before
+    seconds = length(services, effort)
+    shared = [_shared(one, services) for one in services]
+    loads = [
+        ServiceLoad(each, one.rate, one.problem.mix, one.problem.slo.percentile, k, effort.arrivals)
+        for k, (one, each) in enumerate(zip(services, shared, strict=True))
+    ]
+    seats = [GpuInstance(one.wanted.service, one.wanted.type, one.place) for one in placed if one.reason is None]
+    warm_up = seconds * effort.warm_up / effort.queries
+    runs = [play(loads, seats, seconds, seed, warm_up) for seed in effort.seeds]
+    return [
+        PlayedService(
+            one,
+            tuple(seat for seat in placed if seat.wanted.service == one.name),
+            tuple(run[k] for run in runs),
+            _unmeasured(one),
+            effort,
+        )
+        for k, one in enumerate(services)
+    ]
+
+
+def length(services: Sequence[PlannedService], effort: Effort) -> float:
+    """Seconds to play: `queries` per service on average, enough of the rarest, and 20 SLOs of each."""
+    rates, slos = [one.rate for one in services], [one.problem.slo.latency for one in services]
+    total = sum(rates)
+    seconds = max(effort.queries * len(services) / total, SLOS * max(slos), FEWEST / min(rates))
+    if seconds * total > MOST:
+        raise NotPlannedError("SpecInvalid", f"the loads differ too much: {seconds * total:.3g} queries to judge all")
+    return seconds
+
+
+def _shared(one: PlannedService, services: Sequence[PlannedService]) -> SharedService:
+    uses = {kind: _use(offer.profile, one, services) for kind, offer in one.offers.items() if kind in one.counts}
+    policy = serving.policy_for(one.policy, one.problem, one.counts)
+    return SharedService(one.name, serving.system_of(one.alone), policy, uses, one.expected)
+
+
+def _use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse:
+    found = compute_share(profile.spec)
+    return UNMEASURED if found is None else compute_use(found, _neighbour(one), map(_neighbour, services))
+
+
+def _neighbour(one: PlannedService) -> Neighbour:
+    model, mix = one.service.spec.model.name, one.problem.mix
+    return Neighbour(one.name, namespace_of(one.service), model, mix.largest)
+
+
+def _unmeasured(one: PlannedService) -> tuple[str, ...]:
+    """Types of the plan on GPUs whose profiles have no compute share."""
+    used = [one.offers[kind] for kind, count in one.counts.items() if count]
+    return tuple(o.name for o in used if o.type.spec.gpu is not None and compute_share(o.profile.spec) is None)

@@ -1,0 +1,123 @@
+"""The answer of `hetserve simulate --together`; keys are part of the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from hetserve.cli.capacity import tenancy
+from hetserve.cli.capacity.together.play import PlayedService
+from hetserve.cli.output.terminal import Block, text_of
+from hetserve.planning import summary
+from hetserve.planning.formatting import latency_text, qps_text
+from hetserve.planning.sharing import alone_notes
+
+
+def late_share(result: PlayedService) -> float:
+    """Share of late queries over all seeds."""
+    return sum(r.violations for r in result.reports) / sum(r.queries for r in result.reports)
+
+
+def stretch(result: PlayedService) -> dict[str, float | None]:
+    """Stretch over all seeds: the mean of the means, the greatest p99 and the greatest of all; null: nothing served."""
+    each = [report.stretch for report in result.reports]
+    figures = {
+        "mean": float(np.mean([one.mean for one in each])),
+        "p99": float(np.max([one.p99 for one in each])),
+        "most": float(np.max([one.most for one in each])),
+    }
+    return {name: value if np.isfinite(value) else None for name, value in figures.items()}
+
+
+def document(result: PlayedService) -> dict[str, Any]:
+    planned = result.planned
+    return {
+        "service": planned.service.metadata.name,
+        "namespace": planned.name.partition("/")[0],
+        "model": planned.service.spec.model.name,
+        "counts": dict(planned.counts),
+        "offeredQPS": planned.rate,
+        "sloSeconds": planned.problem.slo.latency,
+        "percentile": planned.problem.slo.percentile,
+        "holds": result.holds,
+        "violationRatio": late_share(result),
+        "stretch": stretch(result),
+        **tenancy.document(planned.problem),
+        "withinMaxSlowdown": result.within_promise,
+        "unmeasuredShares": list(result.unmeasured),
+        "instances": [
+            {
+                "type": one.wanted.type,
+                "tenancy": None if one.wanted.gpu is None else one.wanted.gpu.tenancy.value,
+                "node": one.node,
+                "gpu": one.gpu,
+                "notPlaced": one.reason,
+            }
+            for one in result.instances
+        ],
+        "seeds": list(result.effort.seeds),
+        "runs": [report.as_json() for report in result.reports],
+    }
+
+
+def table(results: Sequence[PlayedService]) -> str:
+    gpus = _gpus(results)
+    return text_of([_block(result) for result in results] + ([Block("GPUs", (), (gpus,))] if gpus.row_count else []))
+
+
+def _block(result: PlayedService) -> Block:
+    planned, slo = result.planned, result.planned.problem.slo
+    lines = [
+        ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)} at {qps_text(planned.rate)}"),
+        ("answer", f"the SLO {'holds' if result.holds else 'does not hold'}{_why(result)}"),
+        ("late", f"{late_share(result):.2%} of queries"),
+        ("stretch", _stretch_text(result)),
+    ]
+    lines += [("alone", note) for note in alone_notes(planned.problem)]
+    reasons = dict.fromkeys(one.reason for one in result.instances if one.reason is not None)
+    lines += [("not placed", reason) for reason in reasons]
+    title = f"{planned.service.metadata.name}: {summary(tuple(planned.counts.items()))} under {planned.policy}"
+    return Block(title, tuple(lines))
+
+
+def _stretch_text(result: PlayedService) -> str:
+    met = stretch(result)
+    if None in met.values():
+        return "no query was served"
+    return f"{met['mean']:.3f} on average, {met['p99']:.3f} at 99 %, {met['most']:.3f} at most{_promise(result)}"
+
+
+def _promise(result: PlayedService) -> str:
+    """What the stretch is beside sigma."""
+    if result.promised is None:
+        return "; no instance shares a GPU"
+    kept = "within" if result.within_promise else "beyond"
+    return f"; {kept} the greatest slow-down of {result.promised:g} that the plan counts with"
+
+
+def _why(result: PlayedService) -> str:
+    if not result.placed:
+        placed = sum(one.reason is None for one in result.instances)
+        return f": {placed} of {len(result.instances)} instances could be placed"
+    return ": the backlog grows" if any(report.unstable for report in result.reports) else ""
+
+
+def _gpus(results: Sequence[PlayedService]) -> Table:
+    """Who is on which GPU, and what they book of it."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    grid.add_column("GPU")
+    grid.add_column("COMPUTE", justify="right")
+    grid.add_column("INSTANCES OF")
+    tenants: dict[str, list[str]] = {}
+    booked: dict[str, int] = {}
+    for result in results:
+        for one in result.instances:
+            if one.gpu is not None:
+                tenants.setdefault(one.place, []).append(result.planned.service.metadata.name)
+                booked[one.place] = booked.get(one.place, 0) + (0 if one.wanted.gpu is None else one.wanted.gpu.compute)
+    for gpu in sorted(tenants):
+        grid.add_row(gpu, f"{booked[gpu]} %" if booked[gpu] else "-", ", ".join(tenants[gpu]))
+    return grid

@@ -1,0 +1,1 @@
+"""The flow program, what it is made from, and its solver."""

@@ -1,0 +1,1 @@
+"""The search for counts: leading solutions, trials by simulation, and proof."""

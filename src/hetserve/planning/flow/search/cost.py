@@ -1,0 +1,191 @@
+"""The least cost that carries a load: programs at falling saturations, trimmed, tried, and the cheapest proved."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values
+from hetserve.planning.flow.programs.program import CEILING, Margin, launch_charge, least_cost
+from hetserve.planning.flow.search.judge import Judge
+from hetserve.planning.flow.search.leading import allowed, cost_of, neighbours, pairs, splits
+from hetserve.planning.flow.search.proof import Proof
+
+SATURATIONS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.13, 0.08, 0.05)
+MARGINS: Final = ((0.0, 0.2), (0.0, 0.6), (0.1, 0.3), (0.25, 0.3))
+"""wait, late"""
+_PAIRED: Final = Margin(wait=0.1, late=0.3)
+_TRIMS: Final = 24
+_PER_TRIM: Final = 16
+_GAIN: Final = 0.005
+"""Of the objective: what saves less is not tried, for the more are tried, the more hold by luck."""
+_LUCK: Final = 0.02
+"""Of the objective: what is proved may cost so much more than what was chosen."""
+_ABOVE: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+
+
+@dataclass(slots=True)
+class Climb:
+    """Counts by objective (cost and launch charges), as far as they are tried.
+
+    place: in SATURATIONS, of the last program whose counts held. holding: those that hold the load.
+    """
+
+    table: ClassTable
+    judge: Judge
+    load: float
+    budget: int | None
+    charges: tuple[int, ...]
+    place: int = 0
+    holding: dict[Values, int] = field(default_factory=dict)
+    tried: dict[Values, bool] = field(default_factory=dict)
+
+    def objective(self, values: Values) -> int:
+        """Micro-dollars: cost, and what launching the new instances weighs."""
+        new = (max(n - option.running, 0) for option, n in zip(self.table.types, values, strict=True))
+        return cost_of(self.table, values) + sum(c * n for c, n in zip(self.charges, new, strict=True))
+
+    def key(self, values: Values) -> tuple[int, int, Values]:
+        """Total order: least objective, fewest instances, then the counts."""
+        return self.objective(values), sum(values), values
+
+    @property
+    def best(self) -> Values | None:
+        return min(self.holding, key=self.key, default=None)
+
+    def try_(self, values: Values) -> bool:
+        """Whether counts hold the load in the trials that choose."""
+        if values not in self.tried:
+            fit = self.judge.can_try(values) and allowed(self.table, values, self.budget)
+            self.tried[values] = fit and self.judge.holds(values, self.load)
+            if self.tried[values]:
+                self.holding[values] = self.objective(values)
+        return self.tried[values]
+
+    def beats(self, values: Values) -> bool:
+        return self.best is None or self.key(values) < self.key(self.best)
+
+
+def climb(judge: Judge, load: float, budget: int | None, others: Iterable[Values] = ()) -> Climb:
+    """Finds counts that hold the load for little money; none may hold. others: tried too."""
+    table = judge.table
+    charges = tuple(launch_charge(option, table.problem.launch_weight) for option in table.types)
+    run = Climb(table.merged(COARSE), judge, load, budget, charges)
+    for wait, late in MARGINS:
+        _descend(run, Margin(wait=wait, late=late))
+    for both in pairs(run.table):
+        _descend(run, _PAIRED, both)
+    if not run.tried:
+        _descend(run, CEILING)
+    for values in sorted(others, key=run.key):
+        if run.beats(values):
+            run.try_(values)
+    for _ in range(_TRIMS):
+        if not _trimmed(run):
+            break
+    return run
+
+
+def _descend(run: Climb, margin: Margin, only: tuple[int, ...] | None = None) -> None:
+    """Tries the program at falling saturations until its counts hold or cost more than the best.
+
+    It starts where the last one held: higher saturations follow while theirs hold or are too dear.
+    """
+    place, held = run.place, _holds_at(run, run.place, margin, only)
+    while held is False and place + 1 < len(SATURATIONS):
+        place += 1
+        held = _holds_at(run, place, margin, only)
+        if held:
+            run.place = place
+            return
+    while held is not False and place > 0:
+        place -= 1
+        held = _holds_at(run, place, margin, only)
+        if held:
+            run.place = place
+
+
+def _holds_at(run: Climb, place: int, margin: Margin, only: tuple[int, ...] | None) -> bool | None:
+    """Whether the program's counts at one of SATURATIONS hold the load; None: there are none, or they cost too much."""
+    kept = dataclasses.replace(margin, saturation=SATURATIONS[place])
+    mix = least_cost(run.table, kept, run.load, budget=run.budget, only=only)
+    return None if mix is None or not run.beats(mix.counts) else run.try_(mix.counts)
+
+
+def of_papers(table: ClassTable) -> tuple[Values, ...]:
+    """The plans of HetSev's program and heuristic, with and without the threshold."""
+    from hetserve.planning.mincost.greedy import plan_greedy  # noqa: PLC0415
+    from hetserve.planning.mincost.ilp import plan_ilp  # noqa: PLC0415
+
+    asked = [
+        dataclasses.replace(table.problem, saturation_threshold=s) for s in (table.problem.saturation_threshold, 1.0)
+    ]
+    made = [plan_ilp(asked[0]), plan_ilp(asked[1]), plan_greedy(asked[0])]
+    return tuple(dict.fromkeys(table.values(one.counts) for one in made if one.feasible))
+
+
+def _trimmed(run: Climb) -> bool:
+    """Whether a cheaper neighbour of the best holds the load too."""
+    best = run.best
+    if best is None:
+        return False
+    cheaper = {*neighbours(run.table, best, None), *splits(run.table, cost_of(run.table, best) - 1)}
+    enough = (1 - _GAIN) * run.objective(best)
+    untried = [v for v in cheaper if v not in run.tried and run.objective(v) <= enough]
+    near = run.judge.fluid.highest(sorted(untried), best, _PER_TRIM, run.load)
+    near.sort(key=lambda v: (-run.judge.fluid(v), run.key(v)))
+    for values in near[:_PER_TRIM]:
+        if run.try_(values):
+            _go_on(run, best, values)
+            return True
+    return False
+
+
+def _go_on(run: Climb, before: Values, after: Values) -> None:
+    """Makes a change that helped again, twice as far each time, while it helps."""
+    at, step = np.array(after), np.array(after) - before
+    while True:
+        step, further = 2 * step, tuple((at + step).tolist())
+        if not (allowed(run.table, further, run.budget) and run.beats(further) and run.try_(further)):
+            return
+        at = at + step
+
+
+def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple[Climb, Values | None]:
+    """The last climb, and the cheapest counts found that hold the load in the trials that prove; None: none does.
+
+    Where luck chose, the climb is made again for a little more than the load.
+    """
+    others, best = of_papers(judge.table), None
+    for above in _ABOVE:
+        run = climb(judge, load * (1 + above), budget, others)
+        found = [values for values in (_cheapest_proved(run, proof, load), best) if values is not None]
+        best = min(found, key=run.key, default=None)
+        if best is not None and run.best and run.objective(best) <= (1 + _LUCK) * run.objective(run.best):
+            break
+    for values in sorted(others, key=run.key):
+        # Fewer draws may have refused what just holds.
+        cheaper = best is None or run.key(values) < run.key(best)
+        if cheaper and judge.can_try(values) and allowed(run.table, values, budget) and proof.just_holds(values, load):
+            run.tried[values], run.holding[values] = True, run.objective(values)
+            return run, values
+    return run, best
+
+
+def _cheapest_proved(run: Climb, proof: Proof, load: float) -> Values | None:
+    """The cheapest of a climb's counts that hold, by halving: where one fails, the cheaper ones are taken to fail."""
+    ranked = sorted(run.holding, key=run.key)
+    failed, place, step = -1, 0, 1
+    while place < len(ranked) and not proof.holds(ranked[place], load):
+        failed, place = place, max(min(place + step, len(ranked) - 1), place + 1)
+        step *= 2
+    if place >= len(ranked):
+        return None
+    while place - failed > 1:
+        middle = (place + failed) // 2
+        failed, place = (failed, middle) if proof.holds(ranked[middle], load) else (middle, place)
+    return ranked[place]

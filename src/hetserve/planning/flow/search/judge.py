@@ -1,0 +1,200 @@
+"""Tries configurations by the compiled simulation, under the policy that will serve.
+
+Choosing and proving draw different queries: what won by luck does not pass the proof.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hetserve.planning.flow.programs.classes import ClassTable, Values
+from hetserve.planning.flow.programs.program import FluidRates
+from hetserve.simulation.stability import fewest_queries
+
+if TYPE_CHECKING:
+    from hetserve.dispatch import Policy
+    from hetserve.simulation.system import System
+    from hetserve.simulation.trial import RateTrial, Trial
+    from hetserve.simulation.workload import Workload
+
+SEED: Final = 20_261
+"""First seed of a plan's trials."""
+MOST_INSTANCES: Final = 400
+"""Beyond that many instances a trial takes too long, and a plan says so."""
+RAREST: Final = 1e-5
+"""Share of late queries below which a proof would need millions of queries."""
+
+FINE: Final = 0.005
+LOWEST: Final = 0.005
+"""Of the ceiling: what holds less holds nothing."""
+SLOWER: Final = 0.6
+_RESERVE: Final = 0.12
+"""About what the confident limit of a proof with 64,000 queries adds to a ratio of 1 %.
+
+Least cost keeps half: what passes by luck fails the proof, and one more is tried.
+"""
+_STEP: Final = 0.08
+POWER: Final = 15.0
+"""Of the rate by which the share of late queries rises near the highest one: 10 to 30 on most pools."""
+_PER_INSTANCE: Final = 40
+_FEW: Final = 8
+_MOST_QUERIES: Final = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """queries: of a run, at least. late: that a limit allows over all runs, at least. seeds: of the runs. reserve: see
+    `Pooled`; None: judged with confidence. few: times as many queries where one instance serves alone. most: of a run.
+    """
+
+    queries: int
+    late: int
+    seeds: tuple[int, ...]
+    reserve: float | None = None
+    few: float = 1.0
+    most: int = _MOST_QUERIES
+
+
+def choosing_rate(seed: int) -> Effort:
+    return Effort(6000, 80, (seed, seed + 1, seed + 2), _RESERVE)
+
+
+def choosing_cost(seed: int) -> Effort:
+    return Effort(6000, 80, (seed, seed + 1, seed + 2), _RESERVE / 2, few=4.0)
+
+
+class Judge:
+    """Trials of one problem's counts (in the table's order); equal questions get equal answers.
+
+    fluid: the ceiling of any counts, from which no trial runs.
+    """
+
+    def __init__(self, table: ClassTable, effort: Effort, fluid: FluidRates) -> None:
+        self.table, self.effort, self.fluid = table, effort, fluid
+        self.tried = 0
+        self._made: dict[tuple[Values, float], RateTrial] = {}
+        self._drawn: dict[tuple[int, int], Workload] = {}
+
+    def with_effort(self, effort: Effort) -> Judge:
+        """Another judge of the same problem, with other draws."""
+        other = Judge(self.table, effort, self.fluid)
+        other.__dict__["_served"] = self._served
+        return other
+
+    def can_try(self, values: Values) -> bool:
+        """Whether trials of these counts, long enough to show overload, end in a reasonable time."""
+        few_enough = 0 < sum(values) <= MOST_INSTANCES and self.table.allowed >= RAREST
+        return few_enough and self._shows_overload(values) <= _MOST_QUERIES
+
+    def holds(self, values: Values, rate: float) -> bool:
+        """Whether these counts keep the SLO at a rate [queries/s]."""
+        if rate >= self.fluid(values):
+            return False
+        asked = (values, rate)
+        if asked not in self._made:
+            self._made[asked] = self._trial(values).at(rate, self._works(values))
+            self.tried += 1
+        return self._made[asked].passed
+
+    def broke(self, values: Values, rate: float) -> bool:
+        """Whether a trial was made of this, and failed."""
+        made = self._made.get((values, rate))
+        return made is not None and not made.passed
+
+    def late(self, values: Values, rate: float) -> float:
+        """Mean share of late queries in the runs of a trial, at least `allowed`; that if no run was made."""
+        made = self._made.get((values, rate))
+        ratios = made.ratios if made is not None else ()
+        return max(sum(ratios) / max(len(ratios), 1), self.table.allowed)
+
+    def suggested(self, values: Values, rate: float) -> float:
+        """Rate that counts may hold which failed at one [queries/s] in a later run than the first; 0: failed by far."""
+        made = self._made.get((values, rate))
+        if made is None or (len(made.ratios) < 2 and not made.unstable):
+            return 0.0
+        return rate * math.pow(self.late(values, rate) / self.table.allowed, -1 / POWER)
+
+    def undecided(self, values: Values, rate: float) -> bool:
+        """Whether a trial that failed did so for want of queries: few enough were late, but not with confidence."""
+        made = self._made.get((values, rate))
+        if made is None or made.passed or made.unstable or len(made.ratios) < len(self.effort.seeds):
+            return False
+        return sum(made.ratios) / len(made.ratios) <= self.table.allowed
+
+    def highest(self, values: Values, top: float, floor: float = 0.0) -> float:
+        """Highest rate that holds, to half a percent of `top`, which does not; 0: none.
+
+        floor: a rate that holds, from which steps grow upwards; 0: they go down from `top`.
+        """
+        low, high = self._upwards(values, top, floor) if floor else self._downwards(values, top)
+        while low and high - low > FINE * top:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.holds(values, middle) else (low, middle)
+        return low
+
+    def _upwards(self, values: Values, top: float, low: float) -> tuple[float, float]:
+        """A rate that holds and a higher one that does not."""
+        step = FINE * top
+        while low + step < top and self.holds(values, low + step):
+            low, step = low + step, 2 * step
+        return low, min(low + step, top)
+
+    def _downwards(self, values: Values, top: float) -> tuple[float, float]:
+        """The same; 0 if not even the lowest one holds."""
+        high = top
+        while high > LOWEST * top:
+            rate = max(high - _STEP * top, high * SLOWER)
+            if self.holds(values, rate):
+                return rate, high
+            high = rate
+        return 0.0, high
+
+    def _trial(self, values: Values) -> Trial:
+        from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late
+        from hetserve.simulation.trial import Trial  # noqa: PLC0415
+
+        system, policy = self._served
+        counts, percentile = dict(self.table.counts(values)), self.table.problem.slo.percentile
+        return Trial(
+            system,
+            counts,
+            policy,
+            percentile,
+            Confident() if self.effort.reserve is None else Pooled(self.effort.reserve),
+        )
+
+    @functools.cached_property
+    def _served(self) -> tuple[System, Policy]:
+        from hetserve.dispatch import make_policy  # noqa: PLC0415
+        from hetserve.simulation.system import System  # noqa: PLC0415
+
+        problem = self.table.problem
+        profiles = {option.name: option.profile for option in self.table.types}
+        return System.of(profiles, problem.mix.batches, problem.slo.latency), make_policy(problem.policy)
+
+    def _works(self, values: Values) -> Sequence[Workload]:
+        return [self._work(self.queries(values), seed) for seed in self.effort.seeds]
+
+    def queries(self, values: Values) -> int:
+        """Queries of one run: enough late ones to count; few instances are late in clumps, many need time to settle."""
+        instances, least = sum(values), self.effort.queries
+        rare = self.effort.late / self.table.allowed / len(self.effort.seeds)
+        few = min(_FEW / instances, self.effort.few) * least
+        long = self._shows_overload(values)
+        return min(math.ceil(max(least, few, rare, long, _PER_INSTANCE * instances)), self.effort.most)
+
+    def _shows_overload(self, values: Values) -> int:
+        """Queries until overload shows (decision 0022), in steps of two: counts of about a size see equal queries."""
+        long = fewest_queries(self.table.problem.slo.latency, self.fluid(values)) / self.effort.queries
+        return 0 if long <= 1 else self.effort.queries * 2 ** math.ceil(math.log2(long))
+
+    def _work(self, queries: int, seed: int) -> Workload:
+        from hetserve.simulation.workload import draw_workload  # noqa: PLC0415
+
+        if (queries, seed) not in self._drawn:
+            self._drawn[queries, seed] = draw_workload(self.table.problem.mix, queries, seed)
+        return self._drawn[queries, seed]

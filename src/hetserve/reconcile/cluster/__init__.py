@@ -1,0 +1,1 @@
+"""The cluster as observed: objects, room, shared GPUs, launch times, and messages."""

@@ -1,0 +1,362 @@
+"""Counts how many instances of each type run, and how many more fit, for one service, as nodes and pods change.
+
+- A service's own bound pods count as running, and the place of one that terminates as room: a rollout does not look
+  like lost capacity, and what is going does not look as if it stayed. Those that a rollout would replace by instances
+  that book more count only as far as these find a place.
+- Waiting pods reserve nothing: only the service that loses a place plans again.
+- A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
+- A GPU has room as the extender's ledger says: memory and compute for an instance that declares both, an idle GPU for
+  an exclusive one; pods that declare no compute share only among themselves.
+
+The room of each node is remembered per type and demand. A question counts again the nodes that have changed since the
+last one, and those whose room differs for this service: with its own pods, or with other pods of its model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from hetserve.api.instance_type import InstanceType
+from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
+from hetserve.placement.ledger.inventory import Gpu, Place
+from hetserve.planning.inputs import ClusterFacts, TypeFacts
+from hetserve.planning.offers import Offer
+from hetserve.planning.problem import ResourceAmounts
+from hetserve.planning.tenancy import GpuDemand, Tenancy
+from hetserve.reconcile.cluster.observed import NodeFact, PodFact
+
+MOST_ROOMS: Final = 256
+"""Pairs of type and demand remembered; each takes up to 100 bytes per node."""
+_SPARE: Final = 1000
+"""Names of removed nodes remembered beyond the number of nodes."""
+
+Service = tuple[str, str]
+"""Namespace and name of a service."""
+Kind = tuple[str, str, str]
+"""Namespace, model and instance type of an instance, which one profile describes."""
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Capacity:
+    """Nodes and bound pods of a cluster, and the room that they leave. For one thread."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeFact] = {}
+        self._pods: dict[str, PodFact] = {}
+        self._on: defaultdict[str, dict[str, PodFact]] = defaultdict(dict)
+        self._of_service: _Places[Service] = _Places()
+        self._of_model: _Places[str] = _Places()
+        self._free: dict[str, Free | None] = {}
+        self._rooms: dict[tuple[str, ResourceAmounts, Tenancy | None], _Rooms] = {}
+        self._change = 0
+        self._changed: dict[str, int] = {}
+
+    def node(self, name: str) -> NodeFact | None:
+        """The node of this name, if there is one."""
+        return self._nodes.get(name)
+
+    def put_node(self, node: NodeFact) -> None:
+        """Adds a node, or replaces the one with this name."""
+        self._nodes[node.name] = node
+        self._mark(node.name)
+
+    def drop_node(self, node: NodeFact) -> None:
+        """Removes a node, unless another one (by UID) has its name by now."""
+        if node.name in self._nodes and self._nodes[node.name].uid == node.uid:
+            del self._nodes[node.name]
+            self._mark(node.name)
+
+    def put_pod(self, pod: PodFact) -> None:
+        """Adds a pod, or replaces the one with this UID."""
+        self.drop_pod(pod)
+        if pod.node is None:
+            return
+        self._pods[pod.uid] = pod
+        self._on[pod.node][pod.uid] = pod
+        self._count(pod, pod.node, 1)
+
+    def drop_pod(self, pod: PodFact) -> None:
+        """Removes the pod with this UID, if it is known."""
+        known = self._pods.pop(pod.uid, None)
+        if known is None or known.node is None:
+            return
+        del self._on[known.node][known.uid]
+        if not self._on[known.node]:
+            del self._on[known.node]
+        self._count(known, known.node, -1)
+
+    def on_gpus_of(self, service: Service, live: Sequence[PodFact]) -> dict[Place, list[PodFact]]:
+        """Pods on each GPU that a pod of the service has. live: its pods and strangers, as just read."""
+        found: dict[Place, list[PodFact]] = {}
+        for name in {pod.node for pod in live if pod.node is not None}:
+            others = [pod for pod in self._pods_on(name) if (pod.namespace, pod.service) != service]
+            own = [pod for pod in live if pod.node == name]
+            mine = {gpu for pod in own for gpu in gpus_of(pod)}
+            for pod in (*own, *others):
+                for gpu in mine.intersection(gpus_of(pod)):
+                    found.setdefault((name, gpu), []).append(pod)
+        return found
+
+    def beside(self, pod: PodFact) -> dict[Place, list[PodFact]]:
+        """Other pods on each GPU of a pod, as remembered."""
+        if pod.node is None:
+            return {}
+        others = [other for other in self._pods_on(pod.node) if other.uid != pod.uid]
+        return {(pod.node, gpu): [other for other in others if gpu in gpus_of(other)] for gpu in gpus_of(pod)}
+
+    def facts(
+        self,
+        service: Service,
+        model: str,
+        offers: Iterable[Offer],
+        own: Sequence[PodFact],
+        strangers: Sequence[PodFact],
+        *,
+        declaring: Collection[Kind] = (),
+    ) -> ClusterFacts:
+        """Running instances and room per type for a service of this model.
+
+        own, strangers: pods with the service's label, as just read. They count instead of those remembered. declaring:
+        pods of these kinds that declare no compute will: shared instances that are replaced do not wait for them.
+        """
+        bound = [pod for pod in own if pod.node is not None]
+        running = Counter(pod.instance_type for pod in bound if not pod.terminating)
+        going = Counter(pod.instance_type for pod in bound if pod.terminating)
+        special = self._special(service, model, (*own, *strangers))
+        types: dict[str, TypeFacts] = {}
+        for offer in offers:
+            name, outgrown = offer.name, {p.uid for p in own if p.instance_type == offer.name and is_outgrown(p, offer)}
+            if not outgrown:
+                room = self._room(offer, special)
+                types[name] = TypeFacts(running[name], None if room is None else room + going[name])
+                continue
+            left = self._special(
+                service, model, (*own, *strangers), gone=outgrown, declaring=declaring if offer.shares else ()
+            )
+            most = running[name] + going[name] - len(outgrown) + (self._room(offer, left) or 0)
+            types[name] = TypeFacts(min(running[name], most), most - min(running[name], most))
+        return ClusterFacts(types)
+
+    def room(
+        self, service: Service, model: str, offer: Offer, live: Sequence[PodFact], *, gone: Collection[str] = ()
+    ) -> int | None:
+        """Further instances of an offer that fit; None: nothing limits them.
+
+        live: the service's pods and strangers, as just read. gone: UIDs of those that take nothing.
+        """
+        return self._room(offer, self._special(service, model, live, gone=gone))
+
+    def _special(
+        self,
+        service: Service,
+        model: str,
+        live: Sequence[PodFact],
+        *,
+        gone: Collection[str] = (),
+        declaring: Collection[Kind] = (),
+    ) -> dict[str, Free | None]:
+        """What is free on each node whose room differs for this service.
+
+        gone: UIDs of live pods that take nothing. declaring: as of `facts`.
+        """
+        by_node: defaultdict[str, list[PodFact]] = defaultdict(list)
+        for pod in live:
+            if pod.node is not None:
+                by_node[pod.node] += [] if pod.uid in gone else [pod]
+        names = {*by_node, *self._of_service[service], *self._of_model[model]} & self._nodes.keys()
+        for name in names:
+            others = (pod for pod in self._pods_on(name) if (pod.namespace, pod.service) != service)
+            by_node[name] += [pod for pod in others if not (pod.is_undeclared and kind_of(pod) in declaring)]
+        return {name: free_on(self._nodes[name], by_node[name], model) for name in names}
+
+    def _room(self, offer: Offer, special: Mapping[str, Free | None]) -> int | None:
+        """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
+        demand = offer.demand
+        if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
+            return None
+        rooms = self._counted(offer)
+        here = [name for name in special if takes_instances(self._nodes[name], offer.type)]
+        differences = (room_in(special[name], offer) - rooms.on.get(name, 0) for name in here)
+        return rooms.total + sum(differences)
+
+    def _counted(self, offer: Offer) -> _Rooms:
+        """Rooms of a type and demand, with every change of a node counted."""
+        key = (offer.name, offer.demand, None if offer.gpu is None else offer.gpu.tenancy)
+        rooms = self._rooms.pop(key, None)
+        if rooms is None or (rooms.type is not offer.type and rooms.type.spec != offer.type.spec):
+            rooms = _Rooms(offer.type)
+        rooms.type = offer.type
+        self._rooms[key] = rooms
+        if len(self._rooms) > MOST_ROOMS:
+            del self._rooms[next(iter(self._rooms))]
+        for name, change in reversed(self._changed.items()):
+            if change <= rooms.seen:
+                break
+            node = self._nodes.get(name)
+            takes = node is not None and takes_instances(node, offer.type)
+            rooms.put(name, room_in(self._free_on(name), offer) if takes else 0)
+        rooms.seen = self._change
+        return rooms
+
+    def _free_on(self, name: str) -> Free | None:
+        if name not in self._free:
+            self._free[name] = free_on(self._nodes[name], self._pods_on(name))
+        return self._free[name]
+
+    def _pods_on(self, name: str) -> Iterable[PodFact]:
+        return self._on[name].values() if name in self._on else ()
+
+    def _count(self, pod: PodFact, node: str, by: int) -> None:
+        if pod.service is not None:
+            self._of_service.count((pod.namespace, pod.service), node, by)
+        if pod.model is not None and pod.gpu is not None:
+            self._of_model.count(pod.model, node, by)
+        if node in self._nodes:
+            self._mark(node)
+
+    def _mark(self, name: str) -> None:
+        """Makes each room of a node count anew at the next question."""
+        self._free.pop(name, None)
+        self._change += 1
+        self._changed.pop(name, None)
+        self._changed[name] = self._change
+        if len(self._changed) > 2 * len(self._nodes) + _SPARE:
+            self._rooms.clear()
+            self._changed = {known: change for known, change in self._changed.items() if known in self._nodes}
+
+
+class FreeGpu(NamedTuple):
+    """What is free of one GPU. memory: MiB. compute: percent. undeclared: it is shared by pods that declare none."""
+
+    product: str
+    memory: int
+    compute: int
+    undeclared: bool
+    idle: bool
+
+    def takes(self, instance: GpuDemand) -> bool:
+        """Whether an instance may go here, as the extender's ledger decides it."""
+        if instance.tenancy is Tenancy.EXCLUSIVE:
+            return self.idle
+        if self.memory < instance.memory:
+            return False
+        if not instance.compute:
+            return self.compute == WHOLE_COMPUTE
+        return not self.undeclared and self.compute >= instance.compute
+
+
+class Free(NamedTuple):
+    """What is free on one node. gpus: each GPU on which a new instance may go."""
+
+    cpu: int
+    memory: int
+    gpus: tuple[FreeGpu, ...]
+
+
+def free_on(node: NodeFact, pods: Iterable[PodFact], model: str | None = None) -> Free | None:
+    """What pods leave of a node for an instance of a model (None: of any model that is not on the node).
+
+    None if a pod cannot be read, because nobody knows what it takes.
+    """
+    cpu, memory, unknown = int(node.cpu), int(node.memory), False
+    on: defaultdict[str, list[PodFact]] = defaultdict(list)
+    for pod in pods:
+        if pod.unread is not None:
+            return None
+        cpu, memory, unknown = cpu - pod.cpu, memory - pod.memory, unknown or pod.gpus_unknown
+        for held in gpus_of(pod):
+            on[held].append(pod)
+    if unknown or not on.keys() <= {gpu.id for gpu in node.gpus}:
+        return Free(cpu, memory, ())
+    open_gpus = [gpu for gpu in node.gpus if gpu.healthy and not _has_model(on.get(gpu.id, ()), model)]
+    return Free(cpu, memory, tuple(_free_gpu(gpu, on.get(gpu.id, ())) for gpu in open_gpus))
+
+
+def gpus_of(pod: PodFact) -> Sequence[str]:
+    """Ids of the GPUs that a bound pod has."""
+    return pod.gpu.split(",") if pod.gpu is not None else ()
+
+
+def _has_model(pods: Iterable[PodFact], model: str | None) -> bool:
+    return model is not None and any(pod.model == model for pod in pods)
+
+
+def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> FreeGpu:
+    used = sum(pod.gpu_memory or MAX_MIB for pod in pods)  # without memory: the whole GPU
+    booked = sum(pod.booked_compute for pod in pods)
+    undeclared = any(pod.is_undeclared for pod in pods)
+    return FreeGpu(gpu.product, gpu.memory_mib - used, WHOLE_COMPUTE - booked, undeclared, not pods)
+
+
+def room_in(free: Free | None, offer: Offer) -> int:
+    """Instances of an offer that fit into what is free on a node."""
+    if free is None:
+        return 0
+    demand, gpu = offer.demand, offer.type.spec.gpu
+    limits = [has // needs for has, needs in ((free.cpu, demand.cpu), (free.memory, demand.memory)) if needs]
+    if gpu is not None and offer.gpu is not None:
+        limits.append(sum(one.product == gpu.product and one.takes(offer.gpu) for one in free.gpus))
+    return max(0, min(limits, default=0))
+
+
+def is_outgrown(pod: PodFact, offer: Offer) -> bool:
+    """Whether a bound pod of the offer's type books less of its GPU than an instance of it would."""
+    if pod.node is None or pod.unread is not None or offer.gpu is None:
+        return False
+    if offer.gpu.tenancy is Tenancy.EXCLUSIVE:
+        return not pod.whole_gpu
+    return offer.shares and pod.gpu_memory > 0 and pod.gpu_compute < offer.demand.gpu_compute
+
+
+def kind_of(pod: PodFact) -> Kind | None:
+    """Kind of an instance; None for a pod that is none."""
+    if pod.service is None or pod.model is None or pod.instance_type is None:
+        return None
+    return pod.namespace, pod.model, pod.instance_type
+
+
+def takes_instances(node: NodeFact, instance_type: InstanceType) -> bool:
+    """Whether new instances of a type may go to a node."""
+    spec = instance_type.spec
+    return (
+        node.usable
+        and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
+        and all(not taint.repels or any(map(taint.is_tolerated_by, spec.tolerations)) for taint in node.taints)
+    )
+
+
+@dataclass(slots=True)
+class _Rooms:
+    """Room of each node that has any for a type and demand. seen: the last change of a node that is counted."""
+
+    type: InstanceType
+    seen: int = 0
+    total: int = 0
+    on: dict[str, int] = field(default_factory=dict)
+
+    def put(self, name: str, room: int) -> None:
+        self.total += room - self.on.pop(name, 0)
+        if room:
+            self.on[name] = room
+
+
+class _Places(Generic[Key]):
+    """On which nodes there are pods of each service or model."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, Counter[str]] = {}
+
+    def __getitem__(self, key: Key) -> Iterable[str]:
+        return self._counts.get(key, ())
+
+    def count(self, key: Key, node: str, by: int) -> None:
+        """Adds or removes one pod."""
+        counts = self._counts.setdefault(key, Counter())
+        counts[node] += by
+        if not counts[node]:
+            del counts[node]
+        if not counts:
+            del self._counts[key]

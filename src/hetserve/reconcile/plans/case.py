@@ -1,0 +1,206 @@
+"""A service that can be planned, and the decisions that every way of planning it can come to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService
+from hetserve.demand.mix import BatchMix
+from hetserve.planning.offers import Offer, Offers, Unplannable
+from hetserve.planning.plan import Plan
+from hetserve.planning.problem import Problem
+from hetserve.planning.tenancy import Tenancy
+from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record
+
+_ABSENT_BEFORE: Final = (
+    "gpu_compute=0",
+    "gpu=None",
+    "most_total=None",
+    "least_total=0",
+    "max_slowdown=None",
+    "unshared=()",
+)
+"""Fields that problems have got, the last of each value first, as they are without bookings and bounds on a total."""
+
+
+_NOT_BOOKED: Final = (
+    "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
+)
+
+
+_ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
+
+
+def inputs_digest(declared: Problem) -> str:
+    """Digest of a problem without facts of the cluster.
+
+    Where no compute is booked and no total is bound it is that of versions before: their plans are followed after an
+    upgrade. How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only
+    words.
+    """
+    types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
+    text = repr(replace(declared, types=types, unshared=unshared))
+    for absent in _ABSENT_BEFORE:
+        text = text.replace(f", {absent})", ")")
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
+
+    stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of World.
+    stays: instances run of which those that book as planned now would find no place. measured_mix: which the plan in
+    force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
+    """
+
+    service: InferenceService
+    offers: Offers
+    declared: Problem
+    problem: Problem
+    recorded: PlanRecord | None
+    stored: Mapping[ConditionType, Finding | None]
+    runs: bool
+    books_compute: bool
+    stays: bool = False
+    measured_mix: BatchMix | None = None
+    declared_mix: BatchMix | None = None
+
+    @property
+    def digest(self) -> str:
+        mix = self.declared_mix
+        return inputs_digest(self.declared if mix is None else replace(self.declared, mix=mix))
+
+    def under(self, mix: BatchMix | None) -> Case:
+        """The case under a measured mix; None: under that of the spec."""
+        if mix is None:
+            return self
+        problems = replace(self.declared, mix=mix), replace(self.problem, mix=mix)
+        return replace(
+            self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=self.declared.mix
+        )
+
+
+def record_of(case: Case, plan: Plan) -> PlanRecord:
+    return plan_record(plan, case.digest, recorded_gpus(plan.counts, case.offers.usable, case.recorded))
+
+
+def recorded_as(case: Case, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:
+    fresh = case.recorded is None or record.raw != case.recorded.raw
+    return planned(case.service, case.offers, record, fresh=fresh, ideal=ideal)
+
+
+def pending(case: Case, standing: PlanRecord | None) -> PlanDecision:
+    """The planner has not answered yet: a recorded plan of the same inputs is followed, and planning is not news."""
+    if standing is None:
+        return PlanDecision(NOT_PLANNED, NOT_PLANNED, NOT_PLANNED, case.recorded, waits=True, service=case.service)
+    decision = planned(case.service, case.offers, standing)
+    said, feasible = case.stored[ConditionType.PLANNED], case.stored[ConditionType.FEASIBLE]
+    if said is None or feasible is None or said.reason not in _ANSWERED:
+        return decision
+    return replace(decision, planned=said, feasible=feasible)
+
+
+def unbooked(case: Case, standing: PlanRecord | None) -> PlanDecision:
+    """The extender books no compute: a recorded plan with bookings is followed, and none is made."""
+    if standing is not None:
+        return pending(case, standing)
+    return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, case.recorded, case.service, case.offers)
+
+
+def is_right(record: PlanRecord, case: Case) -> bool:
+    """Whether nobody edited a record of the same inputs.
+
+    One above the budget is right for a service that follows its load: it stands until the policy has cut it.
+    """
+    follows = case.service.spec.scaling is not None
+    declared = replace(case.declared, budget=None) if follows else case.declared
+    return _is_priced_right(record, declared) and is_booked_right(record, case.offers.usable)
+
+
+def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
+    """Whether the recorded cost equals the cost at declared prices and is within the budget."""
+    prices = {option.name: option.price for option in declared.types}
+    if any(name not in prices for name, _ in record.counts):
+        return False
+    cost = sum(prices[name] * n for name, n in record.counts)
+    return cost == record.cost and (declared.budget is None or cost <= declared.budget)
+
+
+def planned(
+    service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False, ideal: bool = False
+) -> PlanDecision:
+    return PlanDecision(
+        Finding("True", Reason.PLAN_COMPUTED, record.described),
+        Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
+        record,
+        fresh=fresh,
+        ideal=ideal,
+        follow=True,
+        service=service,
+        offers=as_recorded(_by_name(offers), record),
+    )
+
+
+def infeasible(
+    service: InferenceService, offers: Offers, plan: Plan, recorded: PlanRecord | None, *, follow: bool
+) -> PlanDecision:
+    return PlanDecision(
+        Finding("True", Reason.PLAN_COMPUTED, f"planned by {plan.planner}; no plan is feasible"),
+        Finding("False", plan.reason, plan.message),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
+        recorded,
+        follow=follow,
+        service=service,
+        offers=_by_name(offers) if recorded is None else as_recorded(_by_name(offers), recorded),
+    )
+
+
+def unplannable(
+    why: Unplannable, recorded: PlanRecord | None, service: InferenceService, offers: Offers | None = None
+) -> PlanDecision:
+    decision = unplanned(why.reason, why.message, recorded, service, offers)
+    if ConditionType.PROFILE_READY not in why.conditions:
+        return decision
+    profiles = Finding("False", why.reason, why.message)
+    return PlanDecision(decision.planned, decision.feasible, profiles, recorded, service=service)
+
+
+def unplanned(
+    reason: Reason,
+    message: str,
+    recorded: PlanRecord | None,
+    service: InferenceService | None = None,
+    offers: Offers | None = None,
+) -> PlanDecision:
+    by_name = {} if offers is None else _by_name(offers)
+    planned = Finding("False", reason, message)
+    return PlanDecision(planned, NOT_PLANNED, NOT_PLANNED, recorded, service=service, offers=by_name)
+
+
+def _profiled(offers: Offers) -> str:
+    found = "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
+    alone = [f"{o.name} ({o.gpu.why})" for o in offers.usable if o.gpu is not None and _is_exclusive(o)]
+    return f"{found}; a whole GPU for each instance on {', '.join(alone)}" if alone else found
+
+
+def _is_exclusive(offer: Offer) -> bool:
+    return offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE
+
+
+def _by_name(offers: Offers) -> dict[str, Offer]:
+    return {offer.name: offer for offer in offers.usable}
+
+
+def stored_finding(raw: Mapping[str, Any], kind: ConditionType) -> Finding | None:
+    """A condition in the status of a raw service."""
+    conditions = read_status(raw).get("conditions") or ()
+    found = next((c for c in conditions if isinstance(c, Mapping) and c.get("type") == kind.value), None)
+    return None if found is None else Finding(*(str(found.get(key) or "") for key in ("status", "reason", "message")))

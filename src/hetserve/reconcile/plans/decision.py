@@ -1,0 +1,107 @@
+"""Decides which plan is in force, for a declared load or the measured one; then what pause and mode leave of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import QPS
+from hetserve.demand.mix import BatchMix
+from hetserve.planning.caps import without_slack_caps
+from hetserve.planning.inputs import ClusterFacts, build_problem
+from hetserve.planning.offers import Offers, Unplannable, namespace_of, resolve_offers
+from hetserve.planning.problem import Problem
+from hetserve.planning.tenancy import SharingRule
+from hetserve.reconcile.cluster.launch_times import observed_launch_times
+from hetserve.reconcile.cluster.observed import read_service
+from hetserve.reconcile.plans.bookings import booked_types, undeclared_types
+from hetserve.reconcile.plans.case import Case, stored_finding, unplannable, unplanned
+from hetserve.reconcile.plans.held_back import advised, paused
+from hetserve.reconcile.plans.mixed import choose_mixed
+from hetserve.reconcile.plans.plan_decision import PlanDecision
+from hetserve.reconcile.plans.plan_record import PlanRecord, read_record
+from hetserve.reconcile.plans.planner import Planner
+from hetserve.reconcile.plans.scaled import choose_scaled
+from hetserve.reconcile.validity import stored_problem
+from hetserve.reconcile.world import World
+
+_ANY_LOAD: Final = QPS(1.0)
+"""Of a service that follows its load: what is planned for is measured, and no part of what is declared."""
+
+
+def decide(world: World, planner: Planner) -> PlanDecision:
+    """Decision for the service in a world; calls the planner only if its answer can matter."""
+    assert world.service is not None  # noqa: S101  the caller has checked
+    recorded = read_record(world.service)
+    service = read_service(world.service)
+    if isinstance(service, str):
+        return unplanned(Reason.SPEC_INVALID, service, recorded)
+    decision = paused(_decide(world, service, recorded, planner), recorded)
+    return advised(decision, recorded, world.service) if decision.advises else decision
+
+
+def _decide(world: World, service: InferenceService, recorded: PlanRecord | None, planner: Planner) -> PlanDecision:
+    problem_text = stored_problem(service, world)
+    if problem_text is not None:
+        return unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
+    sharing = SharingRule(world.settings.max_slowdown, undeclared_types(world, recorded), booked_types(recorded))
+    offers = resolve_offers(service, world.types, world.profiles, sharing)
+    if isinstance(offers, Unplannable):
+        return unplannable(offers, recorded, service)
+    case = _case(world, service, recorded, offers, sharing)
+    if isinstance(case, Unplannable):
+        return unplannable(case, recorded, service, offers)
+    try:
+        if service.spec.scaling is not None:
+            return choose_scaled(case, world, planner)
+        return choose_mixed(case.under(_mix_in_force(service, recorded)), world.demand, planner)
+    except Exception as error:
+        return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
+
+
+def _mix_in_force(service: InferenceService, recorded: PlanRecord | None) -> BatchMix | None:
+    """The measured mix that the recorded plan was made for; None: the declared one counts."""
+    spec = service.spec
+    follows = spec.objective == "MaxThroughput" and spec.metrics is not None
+    return recorded.mix if follows and recorded is not None else None
+
+
+def _case(
+    world: World, service: InferenceService, recorded: PlanRecord | None, offers: Offers, sharing: SharingRule
+) -> Case | Unplannable:
+    assert world.service is not None  # noqa: S101  the caller has checked
+    place = (namespace_of(service), service.metadata.name)
+    asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
+    facts = _timed(world, world.capacity.facts(*asked, declaring=world.declaring), service)
+    declared = _problem(world, service, sharing)
+    problem = _problem(world, service, sharing, facts)
+    if isinstance(declared, Unplannable):
+        return declared
+    if isinstance(problem, Unplannable):
+        return problem
+    stored = {kind: stored_finding(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
+    problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
+    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None and not pod.terminating)
+    stays = any(has.running < bound[name] for name, has in facts.types.items())
+    return Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute, stays)
+
+
+def _problem(
+    world: World, service: InferenceService, sharing: SharingRule, facts: ClusterFacts | None = None
+) -> Problem | Unplannable:
+    follows = service.spec.scaling is not None
+    load = _ANY_LOAD if follows else None
+    built = build_problem(service, world.types, world.profiles, facts, world.settings, sharing=sharing, load=load)
+    return replace(built, load=None) if follows and isinstance(built, Problem) else built
+
+
+def _timed(world: World, facts: ClusterFacts, service: InferenceService) -> ClusterFacts:
+    """With the launch times that this service's instances took. Only MinCost weighs them; the digest has none."""
+    times = observed_launch_times(world.pods) if service.spec.objective == "MinCost" else {}
+    if not times:
+        return facts
+    types = {name: replace(one, launch_time=times.get(name)) for name, one in facts.types.items()}
+    return replace(facts, types=types)

@@ -1,0 +1,87 @@
+"""What spec.pause and spec.mode leave of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.reconcile.plans.case import stored_finding
+from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_record import Json, PlanRecord
+from hetserve.reconcile.plans.switching import nonzero
+from hetserve.reconcile.world import RawObject
+
+
+def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
+    """Without a change of the plan that spec.pause holds back; a plan that costs too much is left all the same.
+
+    A service that follows its load has weighed the pause already.
+    """
+    service, record = decision.service, decision.record
+    if service is None or service.spec.pause == "None" or decision.following is not None or not decision.fresh:
+        return decision
+    assert record is not None  # noqa: S101  a fresh decision has a record
+    before = {} if recorded is None else recorded.nonzero
+    after = record.nonzero
+    adds = any(n > before.get(name, 0) for name, n in after.items())
+    removes = any(n > after.get(name, 0) for name, n in before.items())
+    held = (adds and service.spec.pauses("ScaleUp")) or (removes and service.spec.pauses("ScaleDown"))
+    too_dear = recorded is not None and decision.budget is not None and recorded.cost > decision.budget
+    if not held or too_dear:
+        return decision
+    words = f"spec.pause is {service.spec.pause}: {record.described} is not followed"
+    planned = Finding("True", Reason.PLAN_COMPUTED, words)
+    return replace(decision, planned=planned, record=recorded, fresh=False, follow=recorded is not None)
+
+
+def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject) -> PlanDecision:
+    """What would be done, as advice; nothing is recorded or followed. raw: the service.
+
+    Where a service follows its load, advice for the same instances keeps its words, as a recorded plan does: the
+    load moves at each look. What is stored stays, too, while a planner is asked.
+    """
+    advice = _advice(decision, recorded)
+    told = replace(decision, record=recorded, fresh=False, follow=False, advice=advice)
+    stored = read_status(raw)
+    before = stored.get("advice")
+    if decision.following is None or stored.get("observedGeneration") != raw["metadata"].get("generation"):
+        return told
+    asks = decision.following.limited is None and isinstance(before, dict)
+    if not (asks or _is_same(advice, before)):
+        return told
+    planned = _worded(raw, ConditionType.PLANNED, decision.planned)
+    return replace(
+        told, advice=before, planned=planned, feasible=_worded(raw, ConditionType.FEASIBLE, decision.feasible)
+    )
+
+
+def _is_same(advice: Json | None, before: object) -> bool:
+    """Whether two advices say the same of the instances."""
+    if advice is None or not isinstance(before, Mapping):
+        return False
+    return all(advice[key] == before.get(key) for key in ("summary", "hourlyCost", "reason"))
+
+
+def _worded(raw: RawObject, kind: ConditionType, finding: Finding) -> Finding:
+    """The finding in its stored words, if it says the same."""
+    before = stored_finding(raw, kind)
+    same = before is not None and (before.status, before.reason) == (finding.status, finding.reason)
+    return before if same and before is not None else finding
+
+
+def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:
+    record = decision.record
+    if record is None or not decision.fresh:
+        return None
+    if recorded is not None and nonzero(record.counts) == recorded.nonzero:
+        return None
+    entry = None if decision.following is None else decision.following.entry
+    load = {} if record.load is None else {"load": record.raw["load"]}
+    return {
+        "summary": record.raw["summary"],
+        "hourlyCost": record.raw["hourlyCost"],
+        **load,
+        "reason": str(Reason.PLAN_COMPUTED) if entry is None else entry["reason"],
+        "message": (record.described if entry is None else entry["message"])[:4096],
+    }

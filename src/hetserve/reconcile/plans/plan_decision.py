@@ -1,0 +1,110 @@
+"""The decision for one service, before anything follows it: conditions, and the plan in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hetserve.api.conditions import Reason
+from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, parse_money
+from hetserve.planning.offers import Offer
+from hetserve.reconcile.plans.plan_record import Json, PlanRecord
+from hetserve.scaling.quiet import Quiet
+from hetserve.scaling.record.record import DecisionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Status, reason and message of one condition."""
+
+    status: str
+    reason: str
+    message: str
+
+
+NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How a service with spec.scaling follows its load.
+
+    active, limited: the conditions ScalingActive and ScalingLimited. entry: of status.lastDecisions, for a change.
+    decided: that change with all that it stands on. load: queries/s now, None: not known or not fresh. capacity:
+    queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays. growing: it
+    waits for a plan of more instances. turns_in: seconds until it may be another one though nothing else has changed.
+    """
+
+    active: Finding
+    limited: Finding | None = None
+    entry: Json | None = None
+    decided: DecisionRecord | None = None
+    load: QPS | None = None
+    capacity: QPS | None = None
+    quiet: Quiet | None = None
+    growing: bool = False
+    turns_in: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecision:
+    """The decision for one service: conditions, and the plan in force.
+
+    record: the plan in force. fresh: it is not recorded yet. ideal: no plan for an empty cluster is better. follow:
+    whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: no
+    plan to follow until the planner answers, so nothing to do or to say. following: None without spec.scaling. advice:
+    of status.advice: what would be done, where spec.mode is Advise.
+    """
+
+    planned: Finding
+    feasible: Finding
+    profiles: Finding
+    record: PlanRecord | None = None
+    fresh: bool = False
+    ideal: bool = False
+    follow: bool = False
+    waits: bool = False
+    service: InferenceService | None = None
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+    following: Following | None = None
+    advice: Json | None = None
+
+    @property
+    def advises(self) -> bool:
+        """Whether nothing but the status is written."""
+        return self.service is not None and self.service.spec.mode == "Advise"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {} if self.record is None else {name: n for name, n in self.record.counts if n > 0}
+
+    @property
+    def budget(self) -> MicroDollarsPerHour | None:
+        budget = None if self.service is None else self.service.spec.budget
+        return None if budget is None else parse_money(budget.hourly)
+
+    @property
+    def ceiling(self) -> MicroDollarsPerHour | None:
+        """What may run at most: for the budget, or for what the plan in force costs, where that is kept above it."""
+        budget = self.budget
+        if budget is None or not self.follow or self.record is None or self._shrinks:
+            return budget
+        return max(budget, self.record.cost)
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether the budget is obeyed even where no plan fits it, or none is known."""
+        return self._shrinks and not self.advises
+
+    @property
+    def _shrinks(self) -> bool:
+        budget = None if self.service is None else self.service.spec.budget
+        return budget is not None and budget.when_too_low == "Shrink"
+
+
+def read_status(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Status of a raw object; empty if there is none."""
+    status = raw.get("status")
+    return status if isinstance(status, Mapping) else {}

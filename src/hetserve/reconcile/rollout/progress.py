@@ -1,0 +1,154 @@
+"""What exists of a plan: instances per type, their cost, and whether the rollout has come to its end.
+
+Read from pods: a Deployment's own Progressing condition knows no deadline here, and gated pods wait without
+being a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hetserve.api.instance_type import InstanceType
+from hetserve.base.units import MiB, MicroDollarsPerHour, quantity_to_mib
+from hetserve.objects.resources import gpus_requested
+from hetserve.planning.offers import instance_price
+from hetserve.reconcile.cluster.api_messages import CreationFailure, replica_failure
+from hetserve.reconcile.cluster.observed import PodFact
+from hetserve.reconcile.deployments.diff import Target
+from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
+from hetserve.reconcile.plans.plan_decision import PlanDecision
+from hetserve.reconcile.staging import Instances, Limits
+from hetserve.reconcile.world import RawObject, World
+
+
+@dataclass(frozen=True, slots=True)
+class TypeState:
+    """Instances of one type: planned, on a node, serving; rolled: all pods are there and of the new template."""
+
+    instance_type: str
+    desired: int
+    bound: int
+    ready: int
+    rolled: bool
+
+
+def holdings(world: World, decision: PlanDecision, service_uid: str) -> dict[str, Instances]:
+    """What the service has of each type that it has, or should have, anything of."""
+    ours = _deployments(world, service_uid)
+    types = {*decision.counts, *filter(None, map(type_of, ours))}
+    types |= {p.instance_type for p in world.pods if p.instance_type}
+    return {name: _holding(name, world, decision, [d for d in ours if type_of(d) == name]) for name in sorted(types)}
+
+
+def limits_of(world: World, decision: PlanDecision) -> Limits:
+    """What may exist of a service at once. While spec.pause holds back removals, its own total does not."""
+    most = {t.metadata.name: n for t in world.types if (n := t.spec.max_instances) is not None}
+    spec = None if decision.service is None else decision.service.spec
+    bound = spec is not None and spec.scaling is not None and not spec.pauses("ScaleDown")
+    return Limits(decision.ceiling, most, spec.scaling.max_instances if bound and spec and spec.scaling else None)
+
+
+def _deployments(world: World, service_uid: str) -> list[RawObject]:
+    """The service's own, and those that an earlier service of its name left: their replicas are paid alike."""
+    name = "" if world.service is None else str(world.service["metadata"]["name"])
+    return [d for d in world.deployments if belongs(d, name, service_uid)]
+
+
+def _holding(name: str, world: World, decision: PlanDecision, mine: list[RawObject]) -> Instances:
+    pods = [p for p in world.pods if p.instance_type == name]
+    gone = sum(p.terminating for p in pods)
+    replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
+    # A status that lags behind still counts a pod as live that terminates by now; it must not count twice.
+    live = max(len(pods) - gone, sum(_reported(d) for d in mine) - gone)
+    placed = sum(p.node is not None and not p.terminating for p in pods)
+    ready = sum(p.ready and p.node is not None and not p.terminating for p in pods)
+    price = _price(name, pods, world, decision)
+    known = next((t for t in world.types if t.metadata.name == name), None)
+    if price is None or known is None:
+        return Instances(replicas, live, gone, price, placed=placed, ready=ready)
+    each = [instance_price(known, held) if (held := _held(p, known)) else price for p in pods]
+    # Replicas without a pod yet come as their Deployment asks for them now.
+    to_come = max(replicas, live) - (len(pods) - gone)
+    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known))), default=price)
+    surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
+    paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
+    costs = MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid)
+    return Instances(replicas, live, gone, price, *costs, placed, ready)
+
+
+def _held(pod: PodFact, known: InstanceType) -> MiB:
+    """MiB of its GPU that a pod is paid for: all of a whole one; 0 for none, or where it cannot be read."""
+    return _whole(known) if pod.whole_gpu else pod.gpu_memory
+
+
+def _asked(deployment: RawObject, known: InstanceType) -> MiB:
+    """The same for each pod of a Deployment as it is."""
+    try:
+        asked = gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
+    except ValueError:
+        return MiB(0)
+    return asked.memory or (_whole(known) if asked.gpus else MiB(0))
+
+
+def _whole(known: InstanceType) -> MiB:
+    return MiB(0) if known.spec.gpu is None else quantity_to_mib(known.spec.gpu.memory)
+
+
+def type_states(
+    world: World, decision: PlanDecision, targets: Iterable[Target], service_uid: str
+) -> tuple[TypeState, ...]:
+    """State of each planned type, and of each other type of which pods are left (these count as not rolled)."""
+    by_type = {target.instance_type: target for target in targets}
+    others = {p.instance_type for p in world.pods if p.instance_type and not p.terminating}
+    states = []
+    for name in sorted({*decision.counts, *others}):
+        pods = [p for p in world.pods if p.instance_type == name and not p.terminating]
+        desired = decision.counts.get(name, 0)
+        states.append(
+            TypeState(
+                name,
+                desired,
+                bound=sum(p.node is not None for p in pods),
+                ready=sum(p.ready for p in pods),
+                rolled=name in by_type and _rolled(by_type[name], pods, world, service_uid),
+            )
+        )
+    return tuple(states)
+
+
+def creation_failures(world: World, service_uid: str) -> tuple[CreationFailure, ...]:
+    """Instance types whose pods cannot be created, in their order."""
+    found = [
+        CreationFailure(type_of(deployment) or "", message)
+        for deployment in _deployments(world, service_uid)
+        if (message := replica_failure(deployment)) is not None
+    ]
+    return tuple(sorted(found))
+
+
+def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str) -> bool:
+    found = next((d for d in world.deployments if d["metadata"]["name"] == target.name), None)
+    if found is None or not is_ours(found, service_uid) or is_deleting(found):
+        return False
+    status, generation = found.get("status") or {}, int(found["metadata"].get("generation") or 0)
+    return (
+        int(found["spec"].get("replicas") or 0) == target.final == len(pods)
+        and int(status.get("observedGeneration") or 0) >= generation
+        and int(status.get("updatedReplicas") or 0) == target.final
+        and int(status.get("replicas") or 0) == target.final
+        and len({p.template_hash for p in pods}) <= 1
+    )
+
+
+def _reported(deployment: RawObject) -> int:
+    return int((deployment.get("status") or {}).get("replicas") or 0)
+
+
+def _price(name: str, pods: list[PodFact], world: World, decision: PlanDecision) -> MicroDollarsPerHour | None:
+    if name in decision.offers:
+        return decision.offers[name].price
+    known = next((t for t in world.types if t.metadata.name == name), None)
+    if known is None:
+        return None
+    return instance_price(known, max((_held(p, known) for p in pods), default=None))

@@ -1,0 +1,1 @@
+"""What a service's status says: instances, conditions, load, and shared GPUs."""

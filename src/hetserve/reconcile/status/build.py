@@ -1,0 +1,255 @@
+"""Builds a service's status: the plan in force, instances, and all conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hetserve.api import names
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.base.units import format_money
+from hetserve.demand.observed import Demand
+from hetserve.reconcile.cluster.api_messages import CreationFailure
+from hetserve.reconcile.cluster.neighbours import CrowdedGpu
+from hetserve.reconcile.cluster.observed import PodFact
+from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.deployments.diff import NextWrite
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
+from hetserve.reconcile.rollout.progress import TypeState
+from hetserve.reconcile.rollout.transition import Stage
+from hetserve.reconcile.staging import Instances, hourly_cost
+from hetserve.reconcile.status.scaling_status import decisions_status, demand_status, scaling_findings
+from hetserve.reconcile.status.sharing_status import sharing_kept, sharing_unmeasured
+from hetserve.reconcile.world import Json, RawObject
+from hetserve.sanitize import sanitize
+
+_MAX_MESSAGE = 4096
+_MOST_NAMED = 5
+_MAX_DOING = 1024
+_CARRIED = "the instances that are ready carry the load"
+_MOST_STEPS = 10_000
+_OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "lastDecisions", "advice", "reason")
+"""Without `demand`: its digits alone cause no write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Observations for a status, beside the decision.
+
+    template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
+    created. crowded: GPUs on which nothing bounds the slow-down of instances. stage: the step towards the plan. demand:
+    as of World. carried: queries/s that the ready instances hold; None: not known. scalers: as of World.
+    """
+
+    states: tuple[TypeState, ...] = ()
+    holdings: Mapping[str, Instances] | None = None
+    pods: tuple[PodFact, ...] = ()
+    work: NextWrite = NextWrite()
+    template: str | None = None
+    foreign_pods: tuple[PodFact, ...] = ()
+    failures: tuple[CreationFailure, ...] = ()
+    crowded: tuple[CrowdedGpu, ...] = ()
+    stage: Stage | None = None
+    demand: Demand | None = None
+    carried: float | None = None
+    scalers: tuple[ScalerFact, ...] = ()
+
+
+def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: datetime) -> Json:
+    """Whole status of a raw service; unchanged conditions keep their transition times."""
+    generation = int(raw["metadata"].get("generation") or 0)
+    stored = read_status(raw)
+    before = {str(c.get("type")): c for c in stored.get("conditions") or () if isinstance(c, Mapping)}
+    findings: dict[ConditionType, Finding] = {
+        **_health(decision, seen),
+        ConditionType.PLANNED: decision.planned,
+        ConditionType.FEASIBLE: decision.feasible,
+        ConditionType.WITHIN_BUDGET: _within_budget(decision, seen),
+        ConditionType.PROFILE_READY: decision.profiles,
+        ConditionType.CAPACITY_AVAILABLE: _capacity(decision, seen),
+        ConditionType.PROGRESSING: _progressing(decision, seen),
+        ConditionType.PODS_OWNED: _pods_owned(seen),
+        ConditionType.SHARING_KEPT: sharing_kept(seen.crowded),
+        ConditionType.SHARING_UNMEASURED: sharing_unmeasured(decision),
+        **scaling_findings(decision, seen.demand, before, seen.scalers),
+    }
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "observedGeneration": generation,
+        "conditions": [_condition(t, f, before.get(t.value), generation, stamp) for t, f in findings.items()],
+        "plan": None if decision.record is None else decision.record.raw,
+        "instances": [
+            {"instanceType": s.instance_type, "desired": s.desired, "bound": s.bound, "ready": s.ready}
+            for s in seen.states
+        ],
+        "transition": _transition(raw, decision, seen),
+        "demand": demand_status(stored.get("demand"), seen.demand),
+        "lastDecisions": decisions_status(stored.get("lastDecisions"), decision),
+        "advice": decision.advice,
+        "reason": str(findings[ConditionType.READY].reason),
+    }
+
+
+def _transition(raw: RawObject, decision: PlanDecision, seen: Seen) -> Json | None:
+    """The step under way. Steps are instances that start or end; their number grows only while the plan stays."""
+    stage = seen.stage
+    if stage is None or not stage.under_way:
+        return None
+    stored = read_status(raw)
+    before = (
+        stored.get("transition") if decision.record is not None and stored.get("plan") == decision.record.raw else None
+    )
+    known = before.get("of") if isinstance(before, Mapping) else None
+    left = max(1, min(stage.left, _MOST_STEPS))
+    of = max(left, known) if isinstance(known, int) and known <= _MOST_STEPS else left
+    return {"step": of - left + 1, "of": of, "doing": stage.doing[:_MAX_DOING]}
+
+
+def status_changed(raw: RawObject, status: Json) -> bool:
+    """Whether writing this status would change what is stored."""
+    stored = read_status(raw)
+    return any(stored.get(key) != status[key] for key in _OWNED)
+
+
+def _condition(
+    kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None, generation: int, stamp: str
+) -> Json:
+    kept = before is not None and before.get("status") == finding.status and before.get("lastTransitionTime")
+    message = sanitize(finding.message)
+    return {
+        "type": kind.value,
+        "status": finding.status,
+        "reason": str(finding.reason),
+        "message": message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 3] + "...",
+        "observedGeneration": generation,
+        "lastTransitionTime": before["lastTransitionTime"] if kept and before is not None else stamp,
+    }
+
+
+def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
+    """Ready, Reconciling and Stalled: exactly one is True, and the others repeat its reason and message.
+
+    Exception: while the service is reconciling, Ready says how many instances are ready.
+    """
+    desired = sum(state.desired for state in seen.states)
+    count = f"{sum(min(state.ready, state.desired) for state in seen.states)} of {desired} instances are ready"
+    stalled = _stalled(decision, seen)
+    if stalled is not None:
+        holds, why = ConditionType.STALLED, stalled
+    elif _all_ready(decision, seen):
+        why = Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready{_unpromised(seen)}")
+        holds = ConditionType.READY
+    elif _is_carried(decision, seen):
+        holds, why = ConditionType.READY, Finding("True", Reason.LOAD_CARRIED, _CARRIED + _unpromised(seen))
+    else:
+        holds, why = ConditionType.RECONCILING, _awaited(decision, seen, count)
+    kinds = (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
+    findings = {kind: Finding(str(kind is holds), why.reason, why.message) for kind in kinds}
+    if holds is ConditionType.RECONCILING:
+        findings[ConditionType.READY] = Finding("False", Reason.INSTANCES_NOT_READY, count)
+    return findings
+
+
+def _all_ready(decision: PlanDecision, seen: Seen) -> bool:
+    ready = all(state.ready == state.desired for state in seen.states)
+    return ready and (decision.advises or (decision.follow and _rolled_out(seen)))
+
+
+def _is_carried(decision: PlanDecision, seen: Seen) -> bool:
+    """Whether a service that follows its load has instances enough, though others still come or go."""
+    following = decision.following
+    known = following is not None and following.load is not None and seen.carried is not None
+    return known and following is not None and (following.load or 0.0) <= (seen.carried or 0.0)
+
+
+def _unpromised(seen: Seen) -> str:
+    return "; the SLO is not promised, see SharingKept" if seen.crowded else ""
+
+
+def _stalled(decision: PlanDecision, seen: Seen) -> Finding | None:
+    """The first cause that lasts until something declared changes; None if there is none."""
+    for finding in (decision.planned, decision.feasible):
+        if finding.status == "False":
+            return finding
+    progressing = _progressing(decision, seen)
+    return progressing if progressing.reason in (Reason.TEMPLATE_INVALID, Reason.WRITE_REFUSED) else None
+
+
+def _awaited(decision: PlanDecision, seen: Seen, count: str) -> Finding:
+    """What a reconciling service waits for."""
+    capacity, progressing = _capacity(decision, seen), _progressing(decision, seen)
+    if capacity.status == "False":
+        return capacity
+    if progressing.status == "True":
+        return progressing
+    return Finding("True", Reason.INSTANCES_NOT_READY, count) if capacity.status == "True" else capacity
+
+
+def _rolled_out(seen: Seen) -> bool:
+    return not seen.work.pending and not seen.work.refusals and all(state.rolled for state in seen.states)
+
+
+def _progressing(decision: PlanDecision, seen: Seen) -> Finding:
+    if seen.template is not None:
+        return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
+    if seen.work.refusals:
+        return Finding("False", Reason.WRITE_REFUSED, "; ".join(seen.work.refusals))
+    if decision.advises:
+        return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing is rolled out")
+    if not decision.follow:
+        stays = "what the budget holds of what runs stays" if decision.shrinks else "what runs stays"
+        return Finding("False", Reason.NOT_PLANNED, f"no feasible plan to roll out; {stays}")
+    if _rolled_out(seen):
+        return Finding("False", Reason.ROLLED_OUT, "every Deployment is as planned")
+    behind = [s.instance_type for s in seen.states if not s.rolled] or ["the Deployments"]
+    doing = f"; {seen.stage.doing}" if seen.stage is not None and seen.stage.under_way else ""
+    return Finding("True", Reason.ROLLING_OUT, f"being brought to the plan: {', '.join(behind)}{doing}")
+
+
+def _within_budget(decision: PlanDecision, seen: Seen) -> Finding:
+    if decision.service is None:
+        return Finding("Unknown", Reason.NOT_PLANNED, "the budget cannot be read")
+    holdings = seen.holdings or {}
+    cost, budget = hourly_cost(holdings), decision.budget
+    if cost is None:
+        lost = sorted(name for name, h in holdings.items() if h.price is None and h.live + h.terminating)
+        return Finding("Unknown", Reason.NOT_PLANNED, f"the price of {', '.join(lost)} is not known")
+    if budget is None:
+        return Finding("True", Reason.NO_BUDGET, f"what runs costs {format_money(cost)} $/h; no budget is set")
+    numbers = f"what runs costs {format_money(cost)} $/h, the budget is {format_money(budget)} $/h"
+    if cost <= budget:
+        return Finding("True", Reason.WITHIN_BUDGET, numbers)
+    return Finding("False", Reason.OVER_BUDGET, f"{numbers}: {format_money(cost - budget)} $/h too much")
+
+
+def _capacity(decision: PlanDecision, seen: Seen) -> Finding:
+    if decision.record is None:
+        return NOT_PLANNED
+    waiting = [p for p in seen.pods if p.node is None and not p.terminating]
+    refused = [p for p in waiting if p.waiting is not None]
+    desired = sum(state.desired for state in seen.states)
+    bound = sum(min(state.bound, state.desired) for state in seen.states)
+    if seen.failures:
+        failures = "; ".join(f"{failure.instance_type}: {failure.message}" for failure in seen.failures)
+        return Finding("False", Reason.INSTANCES_REFUSED, failures)
+    if refused:
+        oldest = min(refused, key=lambda p: (p.created, p.name))
+        return Finding("False", Reason.WAITING_FOR_CAPACITY, f"{oldest.instance_type}: {oldest.waiting}")
+    if not waiting and bound == desired:
+        return Finding("True", Reason.ALL_INSTANCES_PLACED, f"all {desired} instances are on nodes")
+    return Finding("Unknown", Reason.INSTANCES_PENDING, f"{bound} of {desired} instances are on nodes")
+
+
+def _pods_owned(seen: Seen) -> Finding:
+    if not seen.foreign_pods:
+        return Finding("True", Reason.ONLY_OWN_PODS, "every pod with this service's label belongs to it")
+    shown = [p.name if p.owner is None else f"{p.name} (of {p.owner.kind} {p.owner.name})" for p in seen.foreign_pods]
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return Finding(
+        "False",
+        Reason.STRANGER_PODS,
+        f"not of this service, though with its label {names.LABEL_SERVICE}: {', '.join(shown[:_MOST_NAMED])}{more}; "
+        "they are not counted",
+    )

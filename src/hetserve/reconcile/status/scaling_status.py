@@ -1,0 +1,135 @@
+"""What a status says of the load: the conditions of metrics and scaling, the demand, the decisions, the advice.
+
+A measured figure moves at each look. It causes no write: a condition keeps its words while its reason stays, and the
+demand is written beside other changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.scaling_status import MOST_DECISIONS
+from hetserve.demand.observed import Demand, Trouble
+from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
+from hetserve.reconcile.status.metrics_status import metrics_finding
+from hetserve.reconcile.world import Json
+
+STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
+"""Conditions that are there only where there is something to say, and keep their words while their reason stays."""
+_REFRESHED: Final = 60.0
+"""Seconds by which a newer sample is worth writing, where something else is written."""
+_MOST_NAMED: Final = 5
+_AT: Final = "%Y-%m-%dT%H:%M:%SZ"
+_BY_MODE: Final = (
+    Reason.ADVISING,
+    "spec.mode is Advise: nothing but the status is written",
+)
+
+
+def scaling_findings(
+    decision: PlanDecision,
+    demand: Demand | None,
+    before: Mapping[str, Mapping[str, Any]],
+    scalers: Sequence[ScalerFact] = (),
+) -> dict[ConditionType, Finding]:
+    """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of World."""
+    found = dict(_findings(decision, demand, before))
+    foreign = None if decision.advises else foreign_scaler(scalers)
+    steady = {kind: _steady(finding, before.get(kind.value)) for kind, finding in found.items()}
+    return steady if foreign is None else {**steady, ConditionType.SCALING_ACTIVE: foreign}
+
+
+def foreign_scaler(scalers: Iterable[ScalerFact]) -> Finding | None:
+    """The condition ScalingActive of a service whose Deployments these scale; None: there are none."""
+    named = [
+        f"HorizontalPodAutoscaler {one.name} changes the replicas of Deployment {one.deployment}"
+        for one in sorted(scalers)
+    ]
+    if not named:
+        return None
+    more = f", and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    words = "; ".join(named[:_MOST_NAMED]) + more
+    return Finding("False", Reason.FOREIGN_SCALER, f"{words}; such changes are undone")
+
+
+def _findings(
+    decision: PlanDecision, demand: Demand | None, before: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[ConditionType, Finding]]:
+    metrics = metrics_finding(demand) or _stored(demand, before.get(ConditionType.METRICS_AVAILABLE.value))
+    if metrics is not None:
+        yield ConditionType.METRICS_AVAILABLE, metrics
+    following, service = decision.following, decision.service
+    if following is None:
+        held = _held_back(decision)
+        if held is not None:
+            yield ConditionType.SCALING_ACTIVE, held
+        elif service is not None and service.spec.scaling is not None:
+            yield ConditionType.SCALING_ACTIVE, Finding("Unknown", Reason.NOT_PLANNED, "there is no plan to scale from")
+        return
+    yield ConditionType.SCALING_ACTIVE, following.active
+    limited = following.limited or _as_stored(before.get(ConditionType.SCALING_LIMITED.value))
+    if limited is not None:
+        yield ConditionType.SCALING_LIMITED, limited
+
+
+def _held_back(decision: PlanDecision) -> Finding | None:
+    """Of a service that follows no load; None: nothing holds it back."""
+    if decision.advises:
+        return Finding("False", *_BY_MODE)
+    service = decision.service
+    if service is None or service.spec.pause == "None" or service.spec.scaling is not None:
+        return None
+    words = f"spec.pause is {service.spec.pause}: a plan that does so is not followed"
+    return Finding("False" if service.spec.pause == "All" else "True", Reason.PAUSED, words)
+
+
+def _stored(demand: Demand | None, before: Mapping[str, Any] | None) -> Finding | None:
+    """The condition of before, while Prometheus has not been asked yet."""
+    return None if demand is None or demand.trouble is not Trouble.NOT_ASKED else _as_stored(before)
+
+
+def _as_stored(before: Mapping[str, Any] | None) -> Finding | None:
+    if before is None:
+        return None
+    return Finding(*(str(before.get(key) or "") for key in ("status", "reason", "message")))
+
+
+def _steady(finding: Finding, before: Mapping[str, Any] | None) -> Finding:
+    stored = _as_stored(before)
+    same = stored is not None and (stored.status, stored.reason) == (finding.status, finding.reason)
+    return stored if same and stored is not None else finding
+
+
+def demand_status(stored: object, demand: Demand | None) -> Json | None:
+    """status.demand; what is stored stays while it is of the same minute."""
+    before = dict(stored) if isinstance(stored, Mapping) else None
+    if demand is None:
+        return None
+    if demand.trouble is Trouble.NOT_ASKED:
+        return before
+    latest, found = demand.latest, {"freshness": str(demand.freshness)}
+    if latest is None:
+        return found
+    if before is not None and before.get("freshness") == demand.freshness and _is_recent(before, latest.at):
+        return before
+    at = datetime.fromtimestamp(latest.at, UTC).strftime(_AT)
+    return {**found, "qps": f"{latest.qps:.6g}", "sampledAt": at}
+
+
+def _is_recent(before: Mapping[str, Any], at: float) -> bool:
+    try:
+        known = datetime.strptime(str(before.get("sampledAt")), _AT).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return False
+    return abs(at - known) < _REFRESHED
+
+
+def decisions_status(stored: object, decision: PlanDecision) -> list[Any] | None:
+    """status.lastDecisions, the newest first; an entry goes with the plan that it records."""
+    known = list(stored) if isinstance(stored, list) else []
+    entry = None if decision.following is None or not decision.fresh else decision.following.entry
+    return ([] if entry is None else [entry]) + known[: MOST_DECISIONS - (entry is not None)] or None

@@ -1,0 +1,161 @@
+"""Scaling up: more instances where the load exceeds what is planned, throughout its window; no type loses any.
+
+What is planned counts once, launching or not. So a load that stays too high while instances launch adds no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetserve.base.units import QPS
+from hetserve.demand.windows import attained_below
+from hetserve.planning.formatting import qps_text, share_text
+from hetserve.planning.plan import summary
+from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
+from hetserve.scaling.look import Look, launch_time
+from hetserve.scaling.plans.counts import is_same, total
+from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
+from hetserve.scaling.plans.grid import up_to_grid
+from hetserve.scaling.plans.problems import growing_problem
+from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.seen import MOST_GROWTH
+from hetserve.scaling.steps import fewer_added, room
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why there are too few instances."""
+
+    reason: ScalingReason
+    words: str
+
+
+def scale_up(look: Look, ask: Ask) -> Decision | None:
+    """The decision to add instances, or why they are not added; None: nothing asks for more."""
+    cause = _cause(look)
+    if cause is None:
+        return None
+    limit = _limit(look)
+    if limit is not None:
+        held = look.measured.capacity if limit.reason is ScalingReason.AT_MAXIMUM else None
+        return look.hold(cause.reason, f"{cause.words}; {limit.words}", limit, held=held)
+    load = _load(look)
+    found = _more(look, _in_simulation(look, load, cause.reason), ask)
+    if isinstance(found, Pending):
+        return look.waits(f"{cause.words}; a plan for {qps_text(load)}", growing=True)
+    if isinstance(found, NothingFits):
+        held = look.measured.capacity
+        return look.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
+    if isinstance(found, Unanswered):
+        return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
+    return _step(look, found, load, cause)
+
+
+def _limit(look: Look) -> Limit | None:
+    """What allows no more instances, whatever the planner says."""
+    if not look.facts.pause.adds:
+        return Limit(ScalingReason.PAUSED, f"spec.pause is {look.facts.pause}")
+    most = look.facts.rules.most
+    if most is not None and look.instances >= most:
+        return Limit(ScalingReason.AT_MAXIMUM, f"spec.scaling.maxInstances is {most}")
+    return None
+
+
+def _cause(look: Look) -> Shortage | None:
+    """Why there are too few instances; None: there are enough, or the window is not known."""
+    rules, seen = look.facts.rules, look.measured
+    low, forecast, holds = seen.lowest, seen.forecast, seen.capacity
+    if low is None or forecast is None or holds is None:
+        return None
+    limit = rules.trigger * holds
+    against = f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(look.counts)} hold"
+    if low > limit:
+        words = f"at least {qps_text(low)} throughout {rules.up.window:g} s, above {against}"
+        return Shortage(ScalingReason.LOAD_ABOVE_CAPACITY, words)
+    if forecast > limit:
+        words = f"{qps_text(low)} and rising to {qps_text(forecast)} until new instances serve, above {against}"
+        return Shortage(ScalingReason.TREND_ABOVE_CAPACITY, words)
+    return _slo_missed(look, holds)
+
+
+def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
+    """Queries are late throughout the window though all that is planned serves: more than demand alone says.
+
+    Not if the instances hold twice what the load needs: then it is not for want of instances.
+    """
+    facts, slo = look.facts, look.facts.problem.slo
+    calm = facts.rules.up.window + launch_time(facts, look.counts)
+    settled = look.is_settled and all(facts.now - change.at >= calm for change in facts.changes)
+    missed = attained_below(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
+    if not (settled and missed) or holds >= MOST_GROWTH * _load(look) / facts.rules.saturation:
+        return None
+    words = (
+        f"fewer than {slo.percentile:.10g} % of the queries met the SLO throughout {facts.rules.up.window:g} s at "
+        f"{qps_text(look.measured.lowest or 0)}, though {summary(look.counts)} hold {qps_text(holds)} in simulation"
+    )
+    return Shortage(ScalingReason.SLO_MISSED, words)
+
+
+def _load(look: Look) -> QPS:
+    """The load to plan for [queries/s]: the highest of the window and what the trend adds.
+
+    Up to the tolerance, the highest of the longer window of scaling down counts too: what swings by no more than the
+    tolerance asks for one change, not for one at each new height.
+    """
+    low, rules = look.measured.lowest or QPS(0.0), look.facts.rules
+    wide = min(look.measured.highest or 0.0, low * (1 + rules.tolerance))
+    load = max(look.recent or 0.0, wide) + look.rise
+    if look.facts.demand.lower_bound:
+        load *= 1 + rules.tolerance  # only what was completed is counted
+    return QPS(min(load, max(MOST_GROWTH * low, look.recent or 0.0)))
+
+
+def _in_simulation(look: Look, load: QPS, reason: ScalingReason) -> QPS:
+    """Queries/s that a plan must hold in simulation so that the load is the wanted share of it."""
+    rules = look.facts.rules
+    needed = load / rules.saturation
+    if reason is ScalingReason.SLO_MISSED:
+        needed = max(needed, look.measured.capacity or 0.0) * (1 + rules.tolerance)
+    return up_to_grid(needed)
+
+
+def _more(look: Look, needed: QPS, ask: Ask) -> FoundPlan | Pending | Unanswered:
+    """The plan that loses no instance and holds `needed` queries/s, or the most within reach."""
+    facts, held = look.facts, dict(look.counts)
+    caps = {name: max(most, held.get(name, 0)) for name, most in look.caps.items()}
+    found = plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask)
+    if not isinstance(found, FoundPlan) or found.held is not None or not is_same(found.counts, look.counts):
+        return found
+    # The planner's trials let the same counts pass, by luck of the draws or as it has not tried them.
+    needed = up_to_grid(needed * (1 + facts.rules.tolerance))
+    return plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask)
+
+
+def _step(look: Look, found: FoundPlan, load: QPS, cause: Shortage) -> Decision:
+    """The change as far as step policies allow it."""
+    facts, after, limits = look.facts, found.counts, found.limits
+    added = total(after) - look.instances
+    if added <= 0:
+        why = limits or (Limit(ScalingReason.BEYOND_REACH, "no instance can be added"),)
+        return look.hold(
+            cause.reason, f"{cause.words}; {why[0].words}", *why, held=found.held or look.measured.capacity
+        )
+    most = room(facts.rules.up, "up", look.instances, facts.changes, facts.now)
+    if added > most:
+        limit = Limit(ScalingReason.STEP_POLICY, f"scaleUp.policies allow {most} of {added} more instances now")
+        limits = (limit, *limits)
+        after = fewer_added(look.counts, after, most, facts.problem)
+    if most == 0:
+        return look.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits)
+    said = f"{cause.words}; planned for {qps_text(load)}: {plan_words(found.plan)}"
+    return Decision(
+        Action.SCALE_UP,
+        cause.reason,
+        "; ".join((said, *(limit.words for limit in limits))),
+        after,
+        load,
+        found.plan,
+        limits,
+        found.held,
+        measured=look.measured,
+    )

@@ -1,0 +1,87 @@
+"""Swaps of what runs for a cheaper mix, where the saving pays for launching and for running both meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetserve.base.units import MicroDollarsPerHour
+from hetserve.planning.formatting import money_text, qps_text
+from hetserve.planning.plan import Counts, Plan, summary
+from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work
+from hetserve.scaling.actions.shrinking import shrinking_load, was_missed
+from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
+from hetserve.scaling.look import Look
+from hetserve.scaling.plans.counts import cost_of
+from hetserve.scaling.plans.found import plan_words
+from hetserve.scaling.plans.grid import COARSE, up_to_grid
+from hetserve.scaling.plans.problems import free_problem
+from hetserve.scaling.plans.questions import Ask, Pending
+
+_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """What a swap costs and saves. launch: of new instances until they serve, overlap: of the old ones until then
+    [micro-dollars]; saving: micro-dollars/h from then on.
+    """
+
+    launch: int
+    overlap: int
+    saving: MicroDollarsPerHour
+
+    def pays(self, horizon: float) -> bool:
+        """Whether it saves more than it costs within `horizon` seconds."""
+        return self.saving * horizon / _HOUR > self.launch + self.overlap
+
+
+def swap(before: Counts, after: Counts, problem: Problem) -> Swap:
+    """Costs of going from one to the other, old instances leaving when the slowest of the new ones serves."""
+    held, wanted = dict(before), dict(after)
+    launch = overlap = 0.0
+    new = {o.name: max(wanted.get(o.name, 0) - held.get(o.name, 0), 0) for o in problem.types}
+    last = max((o.launch_time for o in problem.types if new[o.name]), default=0.0)
+    for option in problem.types:
+        launch += new[option.name] * option.price * option.launch_time / _HOUR
+        leaving = max(held.get(option.name, 0) - wanted.get(option.name, 0), 0)
+        overlap += leaving * option.price * last / _HOUR
+    saving = cost_of(before, problem) - cost_of(after, problem)
+    return Swap(round(launch), round(overlap), MicroDollarsPerHour(saving))
+
+
+def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
+    """The decision to swap for a cheaper mix, or why not; None: no swap is due.
+
+    The load is rounded up by more than elsewhere: a swap is not worth a question for each step of a day.
+    """
+    facts, rules = look.facts, look.facts.rules
+    load = shrinking_load(look)
+    if not rules.replaces or load is None or load <= 0 or not look.is_settled:
+        return None
+    needed = up_to_grid(load / rules.saturation, COARSE)
+    answer = ask(Work(free_problem(facts.problem, rules, look.counts, needed, look.caps)))
+    if isinstance(answer, Pending):
+        return look.waits(f"whether another mix is cheaper at {qps_text(load)}")
+    if not isinstance(answer, Plan) or not answer.feasible or was_missed(look, answer.counts, load):
+        return None
+    made = swap(look.counts, answer.counts, facts.problem)
+    if not made.pays(rules.payback):
+        return None
+    words = (
+        f"{summary(answer.counts)} carry {qps_text(load)} for {money_text(made.saving)} less than "
+        f"{summary(look.counts)}, more within {rules.payback:g} s than the ${(made.launch + made.overlap) / 1e6:.4g} "
+        f"that launching and running both costs"
+    )
+    if not (facts.pause.adds and facts.pause.removes):
+        words = f"{words}; spec.pause is {facts.pause}"
+        return look.hold(ScalingReason.CHEAPER_MIX, words, Limit(ScalingReason.PAUSED, words))
+    return Decision(
+        Action.REPLACE,
+        ScalingReason.CHEAPER_MIX,
+        f"{words}; {plan_words(answer)}",
+        answer.counts,
+        load,
+        answer,
+        measured=look.measured,
+    )

@@ -1,0 +1,178 @@
+"""Scaling down: fewer instances where N-1 carry the largest load of the window; no type gains any.
+
+N-1 must carry the load with the tolerance in hand, as HorizontalPodAutoscalers keep theirs in both directions: what is
+removed at some load is not wanted again before the load rises by twice the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.windows import attained_below
+from hetserve.planning.formatting import money_text, qps_text, share_text
+from hetserve.planning.plan import Counts, Plan, summary
+from hetserve.planning.work import Work
+from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
+from hetserve.scaling.look import Look, launch_time
+from hetserve.scaling.plans.capacity import Holds, capacity
+from hetserve.scaling.plans.counts import cost_of, covers, total, without
+from hetserve.scaling.plans.grid import up_to_grid
+from hetserve.scaling.plans.problems import shrinking_problem
+from hetserve.scaling.plans.questions import Ask, Pending
+from hetserve.scaling.quiet import Quiet
+from hetserve.scaling.steps import fewer_removed, room
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """One instance fewer, and the queries/s that the others hold."""
+
+    counts: Counts
+    qps: QPS
+
+
+@dataclass(frozen=True, slots=True)
+class Fewer:
+    """Counts to shrink to, and the plan that says so; None: it is N-1 that was tried."""
+
+    counts: Counts
+    plan: Plan | None = None
+
+
+def scale_down(look: Look, ask: Ask) -> Decision | None:
+    """The decision to remove instances, or why they stay although fewer would do; None: fewer would not do."""
+    facts, rules = look.facts, look.facts.rules
+    load = shrinking_load(look)
+    if load is None or look.instances <= rules.least or _is_doubtful(look):
+        return None
+    spare = _spare(look, load, ask)
+    if not isinstance(spare, Spare):
+        return look.waits("what one instance fewer holds") if isinstance(spare, Pending) else None
+    words = (
+        f"at most {qps_text(load)} throughout {rules.down.window:g} s, below "
+        f"{share_text(rules.saturation / (1 + rules.tolerance))} of the {qps_text(spare.qps)} that "
+        f"{summary(spare.counts)} hold"
+    )
+    if not facts.pause.removes:
+        words = f"{words}; spec.pause is {facts.pause}"
+        return look.hold(ScalingReason.LOAD_FITS_ON_LESS, words, Limit(ScalingReason.PAUSED, words))
+    most = room(rules.down, "down", look.instances, facts.changes, facts.now)
+    if most == 0:
+        limit = Limit(ScalingReason.STEP_POLICY, "scaleDown.policies allow no instance fewer now")
+        return look.hold(ScalingReason.LOAD_FITS_ON_LESS, f"{words}; {limit.words}", limit)
+    fewer = _fewer(look, load, spare, ask)
+    if isinstance(fewer, Pending):
+        return look.waits(f"{words}; a plan for {qps_text(load)}")
+    return _step(look, fewer, load, most, words)
+
+
+def shrinking_load(look: Look) -> QPS | None:
+    """The load that must still be carried [queries/s]: the largest of the window, or what the trend leads to."""
+    if look.measured.highest is None:
+        return None
+    return max(look.measured.highest, look.measured.forecast or QPS(0.0))
+
+
+def _is_doubtful(look: Look) -> bool:
+    """Whether the windows cannot say that there are too many instances."""
+    facts, window = look.facts, look.facts.rules.down.window
+    percentile = facts.problem.slo.percentile
+    if attained_below(facts.demand, percentile / 100, max(facts.rules.up.window, facts.demand.step)):
+        return True
+    if not facts.demand.lower_bound:
+        return False
+    # What is completed says what the load was only while all that was planned served.
+    return not look.is_settled or any(facts.now - change.at < window for change in facts.changes)
+
+
+def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
+    """The dearest instance without which the others carry the load; None: there is none, or no answer."""
+    rules, holds = look.facts.rules, look.measured.capacity
+    needed = load * (1 + rules.tolerance) / rules.saturation
+    if holds is None or needed > holds:
+        return None
+    waits = False
+    for counts in _one_fewer(look):
+        found = capacity(look.facts.problem, counts, ask)
+        waits = waits or isinstance(found, Pending)
+        if isinstance(found, Holds) and needed <= found.qps and not was_missed(look, counts, load):
+            return Spare(counts, found.qps)
+    return Pending() if waits else None
+
+
+def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
+    """The loads at which what is in force stays; None: not known, or a cheaper mix may pay at any load."""
+    facts, rules, holds = look.facts, look.facts.rules, look.measured.capacity
+    if rules.replaces or not look.is_settled or holds is None:
+        return None
+    usable = rules.saturation / (1 + rules.tolerance)
+    above = usable * holds
+    if (shrinking_load(look) or 0.0) <= above and look.instances > rules.least:
+        found = [capacity(facts.problem, counts, ask) for counts in _one_fewer(look)]
+        known = [one.qps for one in found if isinstance(one, Holds)]
+        if len(known) < len(found):
+            return None
+        above = usable * max(known, default=0.0)
+    launch = launch_time(facts, look.counts) if rules.look_ahead else Seconds(0.0)
+    share = facts.problem.slo.percentile / 100
+    least = QPS(above if look.instances > rules.least else -1.0)
+    return Quiet(least, QPS(rules.trigger * holds), rules.up.window, rules.down.window, launch, share)
+
+
+def _one_fewer(look: Look) -> Iterator[Counts]:
+    """The counts in force without one instance of each type in turn, the dearest first."""
+    held = dict(look.counts)
+    for option in sorted(look.facts.problem.types, key=lambda o: (-o.price, o.name)):
+        if held[option.name] > option.min_instances:
+            yield without(look.counts, option.name)
+
+
+def was_missed(look: Look, counts: Counts, load: QPS) -> bool:
+    """Whether counts no smaller than these were seen to break the SLO at about this load, whatever simulation says."""
+    reserve = 1 + look.facts.rules.tolerance
+    return any(
+        change.reason is ScalingReason.SLO_MISSED
+        and change.load is not None
+        and load * reserve > change.load
+        and covers(change.before, counts)
+        for change in look.facts.changes
+    )
+
+
+def _fewer(look: Look, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
+    """The cheapest counts within those in force that carry the load; N-1 if the planner finds none."""
+    facts = look.facts
+    needed = up_to_grid(load / facts.rules.saturation)
+    answer = ask(Work(shrinking_problem(facts.problem, facts.rules, look.counts, needed)))
+    if isinstance(answer, Pending):
+        return answer
+    if not isinstance(answer, Plan) or not answer.feasible or was_missed(look, answer.counts, load):
+        return Fewer(spare.counts)
+    if cost_of(answer.counts, facts.problem) >= cost_of(spare.counts, facts.problem):
+        return Fewer(spare.counts)  # what the planner tried cost more, by luck of the draws or by the grid
+    return Fewer(answer.counts, answer)
+
+
+def _step(look: Look, fewer: Fewer, load: QPS, most: int, words: str) -> Decision:
+    """The change as far as step policies allow it: what is between carries the load too."""
+    facts, after = look.facts, fewer.counts
+    removed = look.instances - total(after)
+    limits: tuple[Limit, ...] = ()
+    if removed > most:
+        limits = (Limit(ScalingReason.STEP_POLICY, f"scaleDown.policies allow {most} of {removed} fewer now"),)
+        after = fewer_removed(look.counts, after, most, facts.problem)
+    saved = cost_of(look.counts, facts.problem) - cost_of(after, facts.problem)
+    said = f"{words}; {summary(after)} from now on, {money_text(saved)} less"
+    reason = ScalingReason.LOAD_FITS_ON_LESS if load > 0 else ScalingReason.NO_LOAD
+    return Decision(
+        Action.SCALE_DOWN,
+        reason,
+        "; ".join((said, *(limit.words for limit in limits))),
+        after,
+        load,
+        fewer.plan,
+        limits,
+        measured=look.measured,
+    )

@@ -1,0 +1,1 @@
+"""Plans that the policy asks for: questions, answers, and what counts hold."""

@@ -1,0 +1,53 @@
+"""What counts hold: as planner `flow` evaluates them, in simulation; planners that try nothing count rates alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from hetserve.base.units import QPS
+from hetserve.planning import reach
+from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.problem import Problem
+from hetserve.planning.rates import throughput
+from hetserve.planning.reach import for_capacity
+from hetserve.planning.registry import has_judge
+from hetserve.planning.slo import serves_whole_mix
+from hetserve.planning.work import Work
+from hetserve.scaling.plans.counts import total
+from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Queries/s that counts hold within the SLO. how: by what, in words."""
+
+    qps: QPS
+    how: str
+
+
+def capacity(problem: Problem, counts: Counts, ask: Ask) -> Holds | Pending | Unanswered:
+    """What counts hold under the problem's mix, SLO and policy, whatever the cluster is.
+
+    A planner that tries nothing counts the rates of its types; so does this, or each plan would be too small at once.
+    """
+    if not total(counts):
+        return Holds(QPS(0.0), "without instances")
+    if not has_judge(problem):
+        return Holds(by_rates(problem, counts), f"by the rates that planner {problem.planned_by} counts")
+    held = tuple((name, n) for name, n in counts if n > 0)
+    names = dict(held)
+    used = replace(problem, types=tuple(option for option in problem.types if option.name in names))
+    answer = ask(Work(for_capacity(used), held, kind="Capacity"))
+    if isinstance(answer, Pending | Unanswered):
+        return answer
+    if isinstance(answer, reach.Capacity):
+        return Holds(answer.held, "in simulation" if answer.tried else "by the flow program and their number, untried")
+    return Unanswered(answer.message if isinstance(answer, Plan) else "the planner answered with a trial")
+
+
+def by_rates(problem: Problem, counts: Counts) -> QPS:
+    """Queries/s of types that serve the whole mix within the SLO, each by itself: HetSev's T_i."""
+    held = dict(counts)
+    usable = [option for option in problem.types if serves_whole_mix(option, problem, problem.slo.percentile)]
+    return QPS(math.fsum((throughput(o.profile, problem.mix) or 0.0) * held.get(o.name, 0) for o in usable))

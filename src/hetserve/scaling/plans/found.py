@@ -1,0 +1,78 @@
+"""A plan for a load, or the most within reach where none carries it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hetserve.api.conditions import Reason
+from hetserve.base.units import QPS
+from hetserve.planning.formatting import money_text, qps_text
+from hetserve.planning.plan import Counts, Plan, summary
+from hetserve.planning.problem import Problem
+from hetserve.planning.work import Work, WorkKind
+from hetserve.scaling.decision import Limit, ScalingReason
+from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+
+_TOO_MUCH: Final = frozenset((Reason.CAPACITY_TOO_LOW, Reason.BUDGET_TOO_LOW))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlan:
+    """A plan. held: queries/s of the most within reach; None: the plan carries the load. limits: why it is no more."""
+
+    plan: Plan
+    held: QPS | None = None
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def counts(self) -> Counts:
+        return self.plan.counts
+
+
+@dataclass(frozen=True, slots=True)
+class NothingFits(Unanswered):
+    """Budget, limits and cluster allow no instances that serve at all. limit: which of them, in words."""
+
+    limit: Limit
+
+
+def plan_or_reach(problem: Problem, ask: Ask) -> FoundPlan | Pending | Unanswered:
+    """The plan for the problem's load, or what holds most. Unanswered: neither is to be had, and why."""
+    made = _plan("Decision", problem, ask)
+    if not isinstance(made, Plan) or made.feasible:
+        return made if not isinstance(made, Plan) else FoundPlan(made)
+    if made.reason not in _TOO_MUCH:
+        return Unanswered(made.message)
+    most = _plan("MostWithinReach", problem, ask)
+    if not isinstance(most, Plan):
+        return most
+    reason = ScalingReason.BEYOND_BUDGET if made.reason == Reason.BUDGET_TOO_LOW else ScalingReason.BEYOND_REACH
+    if not most.feasible:
+        fits = most.reason not in _TOO_MUCH
+        return Unanswered(most.message) if fits else NothingFits(most.message, Limit(reason, most.message))
+    held = most.held_qps or most.qps or QPS(0.0)
+    words = (
+        f"{qps_text(problem.load or 0)} are to be held in simulation, budget, limits and the cluster allow "
+        f"{qps_text(held)}: {made.message}"
+    )
+    return FoundPlan(most, held, (Limit(reason, words),))
+
+
+def _plan(kind: WorkKind, problem: Problem, ask: Ask) -> Plan | Pending | Unanswered:
+    answer = ask(Work(problem, kind=kind))
+    if isinstance(answer, Plan) and answer.reason == Reason.PLANNER_FAILED:
+        return Unanswered(answer.message)
+    if isinstance(answer, Plan | Pending | Unanswered):
+        return answer
+    return Unanswered("the planner answered without a plan")
+
+
+def plan_words(plan: Plan) -> str:
+    """``3xt4 at 0.216 $/h (flow); runner-up: 1xv100 at 0.573 $/h, why not``."""
+    line = f"{summary(plan.counts)} at {money_text(plan.cost)} ({plan.planner})"
+    line = f"{line}, not tried" if plan.tried is False else line
+    if plan.runner_up is None:
+        return line
+    other = f"{summary(plan.runner_up.counts)} at {money_text(plan.runner_up.cost)}"
+    return f"{line}; runner-up: {other}" + (f", {plan.why_not_runner_up}" if plan.why_not_runner_up else "")
