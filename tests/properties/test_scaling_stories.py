@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hetserve.demand.observed import Freshness
 from hetserve.testing.builders import REMOVED
 from scaling_judge import Judge
-from scaling_story import KINDS, PRICES, ROOM, Story, kind_of
+from scaling_story import KINDS, PRICES, Story, kind_of
 from unsafe_line import WAYS, Way
 
 Json = dict[str, Any]

@@ -145,7 +145,7 @@ class Judge:
 
     # Each write
 
-    def _look(self, method: str, path: str, query: Any) -> None:
+    def _look(self, _method: str, _path: str, query: Any) -> None:
         if not query.get("dryRun"):
             self._before = self.picture()
 

@@ -24,8 +24,9 @@ WAYS: Final[tuple[Way, ...]] = (
     "429",
     "500",
 )
-"""crash before, after: the process ends before a write is sent, or after it landed. no answer: it landed. lost: it never
-lands. late, late of the dead: it lands later, of a process that goes on or has ended. A number: it is refused so."""
+"""crash before, after: the process ends before a write is sent, or after it landed. no answer: it landed, and the process
+never hears of it. lost: it never lands. late, late of the dead: it lands later, of a process that goes on or has ended.
+A number: it is refused so."""
 
 
 @dataclass(eq=False)
@@ -115,7 +116,7 @@ class Line:
         return way
 
     def land(self, due: int | None = None) -> None:
-        """Late writes that are due, or all, are carried out. One of an earlier process than the last changer's fails."""
+        """Carries out the late writes that are due, or all; those of a process that another has followed must fail."""
         for write in [one for one in self.wire.late if due is None or one.due <= due]:
             self.wire.late.remove(write)
             self.wire.landing = True
