@@ -13,14 +13,13 @@ from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
-from hetserve.reconcile.observed import read_service
-
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.demand.wanted import Wanted, wanted_of
 from hetserve.planning.work import Done, Work
 from hetserve.reconcile import PlannerTimedOut
+from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node

@@ -24,9 +24,8 @@ WAYS: Final[tuple[Way, ...]] = (
     "429",
     "500",
 )
-"""crash before, after: the process ends before a write is sent, or after it landed. no answer: it landed, and the process
-never hears of it. lost: it never lands. late, late of the dead: it lands later, of a process that goes on or has ended.
-A number: it is refused so."""
+"""crash before, after: the process ends before a write is sent, or after it landed. no answer: it landed. lost: it does
+not. late, late of the dead: it lands later, of a process that goes on or has ended. A number: it is refused so."""
 
 
 @dataclass(eq=False)
