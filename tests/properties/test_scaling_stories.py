@@ -204,7 +204,7 @@ async def told(chapters: list[Chapter]) -> tuple[Story, Judge]:
     return story, judge
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STORIES)
 def test_every_step_keeps_the_laws_and_all_comes_to_rest(chapters: list[Chapter]) -> None:
     async def tale() -> None:

@@ -109,8 +109,8 @@ class Load:
         return base * (1 + self.noise * _draw(int(second)))
 
     def highest(self, now: float, window: float) -> float:
-        """The largest rate that holds at some moment of a window, by the polls."""
-        first = int((now - window) // POLL)
+        """The largest rate that holds at some moment of a window, of the samples that there are."""
+        first = max(int((now - window) // POLL), int(-(-self.since // POLL)))
         return max(self.at(POLL * tick) for tick in range(first, int(now // POLL) + 1))
 
     def answer(self, now: float) -> Demand | None:
