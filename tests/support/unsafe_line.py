@@ -48,6 +48,7 @@ class Wire:
     processes: int = 0
     requests: int = 0
     writes: int = 0
+    """Since the last line was told which of them goes wrong; without Events."""
     late: list[LateWrite] = field(default_factory=list)
     landing: bool = False
     """Whether what is carried out now is a late write."""
@@ -69,6 +70,7 @@ class Line:
     def break_at(self, at: int, way: Way, delay: int) -> None:
         """The at-th write from now on goes wrong; a late one lands `delay` requests later."""
         self.at, self.way, self.delay = at, way, delay
+        self.wire.writes = 0
 
     async def request(
         self,
@@ -84,7 +86,7 @@ class Line:
         """Carries a request out, but for the write that goes wrong."""
         self.wire.requests += 1
         self.land(due=self.wire.requests)
-        way = None if method == "GET" or (query or {}).get("dryRun") else self._way()
+        way = self._way() if _writes(method, path, query or {}) else None
         if way in ("late", "late of the dead"):
             self.wire.late.append(
                 LateWrite(self.process, method, path, query or {}, body, content_type, self.wire.requests + self.delay)
@@ -127,6 +129,10 @@ class Line:
 
     def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         return self.api.watch(path, query)
+
+
+def _writes(method: str, path: str, query: Mapping[str, str]) -> bool:
+    return method != "GET" and "dryRun" not in query and not path.endswith("/events")
 
 
 def _changes(method: str, path: str, query: Mapping[str, str]) -> bool:
