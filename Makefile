@@ -51,6 +51,10 @@ tools: setup ## Build the pinned control plane and Prometheus into the user's ca
 demo: setup ## Bring a control plane up, install hetserve, apply the samples, show them (FLAGS=--prometheus: beside it)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.demo up $(FLAGS)
 
+.PHONY: demo-load
+demo-load: setup ## Play a day of load in five minutes on the demo, and draw it (FLAGS="--seconds 120 --load TRACE.csv --out FILE.svg")
+	@PYTHONPATH=e2e $(BIN)/python -m harness.demo load $(FLAGS)
+
 .PHONY: demo-down
 demo-down: setup ## Stop the demo and remove its state
 	@PYTHONPATH=e2e $(BIN)/python -m harness.demo down

@@ -1,10 +1,14 @@
-"""`make demo`: everything Ready and shown; again it changes nothing and repairs; `make demo-down` leaves nothing."""
+"""`make demo`: everything Ready and shown; again it changes nothing and repairs; `make demo-down` leaves nothing.
+
+`make demo-load`: a load is played, followed, summed up and drawn.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,6 +116,57 @@ def test_the_demo_shows_its_services_repairs_itself_and_leaves_nothing(state: Pa
     assert demo(state, "status").returncode == 1
 
 
+def load_command(out: Path, trace: Path) -> list[str]:
+    return ["load", "--speed", "1", "--load", str(trace), "--out", str(out)]
+
+
+def interrupted(state: Path, *command: str) -> tuple[int, str]:
+    """Exit code and output of a play that gets Ctrl-C once it shows the load."""
+    env = {**os.environ, "HETSERVE_DEMO_DIR": str(state), "PYTHONPATH": str(ROOT / "e2e"), "PYTHONUNBUFFERED": "1"}
+    arguments = [sys.executable, "-m", "harness.demo", *command]
+    with subprocess.Popen(
+        arguments, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as playing:
+        assert playing.stdout is not None
+        for line in playing.stdout:
+            if " load " in line:
+                break
+        playing.send_signal(signal.SIGINT)
+        rest = playing.stdout.read()
+        return playing.wait(timeout=60), rest
+
+
+@pytest.mark.timeout(480)  # two plays, each after an installation
+def test_a_load_is_played_followed_and_drawn_and_ctrl_c_ends_it_clean(state: Path, tmp_path: Path) -> None:
+    trace, out = tmp_path / "trace.csv", tmp_path / "play.svg"
+    trace.write_text("time_s,qps\n0,8\n5,30\n28,30\n")
+    done = demo(state, *load_command(out, trace))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trace.csv was played to its end, 28 s" in done.stdout
+    seen = json.loads(out.with_suffix(".json").read_text())
+    print([(one["time"], one["action"], one["from"], one["to"]) for one in seen["decisions"]], seen["queries"])
+    assert out.read_text().rstrip().endswith("</svg>")
+    assert seen["complete"] is True
+    assert seen["queries"]["ended"] > 8 * 5 + 15 * 30
+    actions = {one["action"] for one in seen["decisions"]}
+    assert "ScaleUp" in actions
+    assert "ScaleDown" not in actions
+    holds = [moment["readyHold"] for moment in seen["moments"] if moment["readyHold"] is not None]
+    assert holds[0] < 30 < holds[-1]
+    assert 0 < float(seen["dollars"]["spent"]) <= float(seen["dollars"]["mostHourly"]) * seen["traceHours"]
+
+    short = tmp_path / "interrupted.svg"
+    code, said = interrupted(state, *load_command(short, trace))
+    assert code == 130, said
+    assert "interrupted at 00:00 of the trace" in said
+    assert "trace.csv was played until 00:00" in said
+    assert json.loads(short.with_suffix(".json").read_text())["complete"] is False
+    assert short.read_text().rstrip().endswith("</svg>")
+    assert "twin does not run" in demo(state, "status").stdout
+    assert demo(state, "down").returncode == 0
+    assert not state.exists()
+
+
 def test_what_a_switched_off_machine_left_is_cleared_away(state: Path) -> None:
     state.mkdir(parents=True)
     (state / "kubeconfig").write_text("left by a machine that was switched off")
@@ -127,5 +182,5 @@ def test_what_does_not_exist_is_refused_with_what_does(state: Path) -> None:
     assert "'operator', 'extender', 'scheduler', 'prometheus', 'twin', 'apiserver', 'etcd'" in refused.stderr
     refused = demo(state, "sideways")
     assert refused.returncode == 2
-    for command in ("up", "status", "down", "stop", "start", "kill", "freeze", "thaw"):
+    for command in ("up", "load", "status", "down", "stop", "start", "kill", "freeze", "thaw"):
         assert command in refused.stderr

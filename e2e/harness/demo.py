@@ -2,6 +2,7 @@
 
 python -m harness.demo up       start (or repair) it, apply the samples, show them; it keeps running
 python -m harness.demo status   show them again
+python -m harness.demo load     play a day of load on it in minutes: live view, picture, figures
 python -m harness.demo down     stop exactly what was started, remove its state
 python -m harness.demo stop|start|kill|freeze|thaw COMPONENT
 """
@@ -32,6 +33,7 @@ from harness.controlplane import PARTS
 from harness.faults import Action, Condition
 from harness.gobuild import ToolError
 from harness.kube import Manifest, Manifests, read_manifests
+from harness.load.options import DESCRIPTION, Wanted, add_options, wanted
 from harness.nodes import DEMO
 from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
 from harness.pins import CONTROL_PLANE, PROMETHEUS
@@ -86,6 +88,23 @@ def up(state: Path, *, with_prometheus: bool = False, launch_scale: float | None
     finally:
         cluster.kube.close()
     return 0
+
+
+def load(state: Path, wanted: Wanted) -> int:
+    """Plays a load trace on the demo, which it starts or repairs, without the samples. Returns the exit code."""
+    from harness.load.play import play  # with planners and matplotlib, which no other command needs
+
+    progress = DemoProgress()
+    with _one_at_a_time(state):
+        toolset = tools.provide((*CONTROL_PLANE, PROMETHEUS), out=sys.stdout)
+        cluster = _control_plane(state, toolset, progress)
+        with closing(cluster.kube):
+            _kubectl_beside(cluster)
+            cluster.start_component(prometheus.NAME)
+            _hetserve(cluster, progress)
+    # From here on its components may be stopped, killed and frozen.
+    with _one_at_a_time(state, "plays a load on"), _attached(state) as cluster:
+        return play(cluster, wanted, progress.say)
 
 
 def _control_plane(state: Path, toolset: tools.Toolset, progress: DemoProgress) -> Cluster:
@@ -279,15 +298,15 @@ def down(state: Path) -> int:
 
 
 @contextmanager
-def _one_at_a_time(state: Path) -> Iterator[None]:
-    """Lock against concurrent calls."""
-    digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
+def _one_at_a_time(state: Path, does: str = "starts or stops") -> Iterator[None]:
+    """Lock against concurrent calls that do the same."""
+    digest = hashlib.sha256(f"{does} {state}".encode()).hexdigest()[:12]
     lock = Path(tempfile.gettempdir()) / f"hetserve-demo-{os.getuid()}-{digest}.lock"
     with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DemoError(f"another call starts or stops the demo in {state} right now") from None
+            raise DemoError(f"another call {does} the demo in {state} right now") from None
         yield
 
 
@@ -304,6 +323,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SCALE",
         help="pods are Ready after SCALE times the launchTime of their type (1: as declared); else at once",
     )
+    plays = commands.add_parser("load", help="play a day of load on it in minutes", description=DESCRIPTION)
+    add_options(plays)
     commands.add_parser("status", help="show them again")
     commands.add_parser("down", help="stop exactly what was started, remove its state")
     for action in Action:
@@ -320,6 +341,15 @@ def _scale(text: str) -> float:
     if not 0 <= scale < math.inf:
         raise argparse.ArgumentTypeError(f"{text}: must be a number of 0 or more")
     return scale
+
+
+def _wanted(given: argparse.Namespace) -> Wanted:
+    """What is to be played. Raises SystemExit(2)."""
+    try:
+        return wanted(given)
+    except ValueError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def _run(state: Path, given: argparse.Namespace) -> int:
@@ -339,6 +369,8 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     state = Path(os.environ.get("HETSERVE_DEMO_DIR", ROOT / ".demo")).resolve()
     try:
+        if given.command == "load":
+            return load(state, _wanted(given))
         with _one_at_a_time(state):
             return _run(state, given)
     except (ToolError, AssertionError, RuntimeError, OSError) as error:

@@ -128,6 +128,16 @@ DEMO: Final = (
 )
 """What the samples need where GPUs hold what the plans promise: more T4s than HetSev's testbed has."""
 
+DAY: Final = FakeCluster(
+    "day",
+    (
+        NodeGroup("day-g4dn-xlarge", "day-g4dn.xlarge", 4, cpu="4", memory="16Gi", gpus=Gpus("Tesla-T4", 15360)),
+        NodeGroup("day-c5n-2xlarge", "day-c5n.2xlarge", 6, cpu="8", memory="21Gi"),
+        NodeGroup("day-r5n-large", "day-r5n.large", 12, cpu="2", memory="16Gi"),
+    ),
+)
+"""What the service of `make demo-load` has for itself, so that it does not meet the samples."""
+
 
 def manifests_of(clusters: Iterable[FakeCluster]) -> list[dict[str, Any]]:
     """Raises ValueError for a repeated name."""

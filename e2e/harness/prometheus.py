@@ -76,6 +76,8 @@ class PrometheusComponent(Component):
     def write_settings(self, kube: Kube, folder: StateFolder) -> None:  # noqa: ARG002
         if not self.port:
             raise RuntimeError("this cluster is of an earlier version, without a port for prometheus: make a new one")
+        # Prometheus watches the folder, and looks again only after minutes if it was not there.
+        (folder.path / NAME / "targets").mkdir(parents=True, exist_ok=True)
         write_whole(self.settings_file(folder), yaml.safe_dump(configuration(folder)))
 
 

@@ -117,7 +117,7 @@ class Twin:
 
     def _load(self, namespace: str, service: str, trace: Trace) -> dict[str, str]:
         path = self._cluster.folder.path / "twin" / f"{namespace}-{service}.csv"
-        write_whole(path, "\n".join(["time_s,qps", *(f"{time:g},{rate:g}" for time, rate in trace), ""]))
+        write_whole(path, "\n".join(["time_s,qps", *(f"{time!r},{rate!r}" for time, rate in trace), ""]))
         return {"namespace": namespace, "service": service, "trace": str(path)}
 
     def _account(self) -> str:

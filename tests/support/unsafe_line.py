@@ -61,7 +61,7 @@ class Line:
 
     def __init__(self, api: FakeApiServer, last: Line | None = None) -> None:
         self.api = api
-        self.wire = Wire() if last is None else last.wire
+        self.wire: Wire = Wire() if last is None else last.wire
         self.wire.processes += 1
         self.process = self.wire.processes
         self.way: Way | None = None

@@ -46,6 +46,11 @@ def test_it_listens_on_this_machine_only_and_looks_back_fifteen_seconds(folder: 
     assert given["--storage.tsdb.path"].startswith(f"{folder.path}/")
 
 
+def test_the_folder_of_targets_is_there_before_prometheus_watches_it(folder: StateFolder) -> None:
+    component(PORTS).write_settings(NO_KUBE, folder)
+    assert (folder.path / "prometheus" / "targets").is_dir()
+
+
 def test_a_target_is_one_whole_file_which_replaces_the_one_before(folder: StateFolder) -> None:
     write_target(folder, "twin", 9000)
     write_target(folder, "twin", 9001, {"namespace": "shop"})

@@ -1,0 +1,108 @@
+"""`make demo-load`: what it may be asked for, and what is said of what it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import demo
+from harness.load.options import SECONDS, TRACE, Wanted
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.trace import LoadTrace, read_trace
+
+DAY = LoadTrace((Seconds(0), Seconds(43_200), Seconds(86_400)), (QPS(1), QPS(9), QPS(1)))
+
+
+def asked(trace: LoadTrace = DAY, speed: float = 288) -> Wanted:
+    return Wanted(trace, Path("day.csv"), speed, Path("out/day.svg"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HETSERVE_DEMO_DIR", str(tmp_path / "nothing"))
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What is said on stderr; the exit code is 2 and nothing was started."""
+    with pytest.raises(SystemExit) as ended:
+        demo.main(["load", *arguments])
+    assert ended.value.code == 2
+    assert not Path("nothing").exists()
+    return capsys.readouterr().err
+
+
+def test_the_default_is_a_day_with_two_peaks_in_five_minutes() -> None:
+    trace = read_trace(TRACE, bad_samples="refused")
+    assert trace.start == Seconds(0)
+    assert trace.span == Seconds(86_400)
+    assert asked(trace, trace.span / SECONDS).seconds == SECONDS == 300
+    rates = [rate or 0.0 for rate in trace.rates]
+    peaks = [b for a, b, c in zip(rates, rates[1:], rates[2:], strict=False) if a < b >= c and b > 50]
+    assert len(peaks) == 2
+
+
+def test_a_play_says_what_it_is() -> None:
+    wanted = asked()
+    assert (wanted.seconds, wanted.peak, wanted.figures) == (300, 9, Path("out/day.json"))
+    assert (wanted.clock(0), wanted.clock(120), wanted.clock(300)) == ("00:00", "09:36", "day 2 00:00")
+    assert wanted.time(120) == 34_560
+    assert wanted.hour(120) == pytest.approx(9.6)
+
+
+def test_a_trace_in_unix_time_has_hours_of_its_first_day() -> None:
+    noon = 20_000 * 86_400 + 43_200
+    wanted = asked(LoadTrace((Seconds(noon), Seconds(noon + 3600)), (QPS(1), QPS(1))), speed=60)
+    assert (wanted.clock(0), wanted.hour(0), wanted.hour(60)) == ("12:00", 12, 13)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("time_s,qps\n0,1\n60,-2\n", "line 3: qps '-2': must be a number of queries/s from 0 to 1e+09"),
+        ("time_s,qps\n0,1\n60,\n", "line 3: qps is empty"),
+        ("time_s,qps\n0,1\n60,nan\n", "line 3: qps 'nan'"),
+        ("time_s,qps\n60,1\n60,2\n", "must be above the time before, 60"),
+        ("time_s,load\n0,1\n", "qps"),
+        ("time_s,qps\n0,1\n", "give two times at least"),
+        ("time_s,qps\n0,1\n60,5001\n", "qps 5001: the twin keeps up with 5000 queries/s"),
+    ],
+)
+def test_a_trace_that_cannot_be_played_is_refused(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trace.csv").write_text(text)
+    error = refused(capsys, "--load", "trace.csv")
+    assert said in error
+    assert "trace.csv" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--seconds", "0"], "--seconds: 0: must be a number above 0"),
+        (["--seconds", "nan"], "--seconds: nan: must be a number above 0"),
+        (["--speed", "fast"], "--speed: fast: must be a number above 0"),
+        (["--seconds", "60", "--speed", "2"], "not allowed with argument"),
+        (["--seconds", "5"], "--seconds 5: the play would take 5 s; choose one of 10 to 86400 s (--speed 1 to 8640)"),
+        (["--speed", "1e5"], "--speed 100000: the play would take 0.864 s"),
+        (["--out", "day.pdf"], "day.pdf: must end in .svg or .png"),
+        (["--out", "no/day.svg"], "no/day.svg: there is no folder no; make it first"),
+        (["--load", "none.csv"], "--load none.csv: cannot be read"),
+    ],
+)
+def test_other_bad_input_is_refused_too(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said in refused(capsys, *arguments)
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_the_play(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("day.json").mkdir()
+    assert "day.svg: it or its .json cannot be written" in refused(capsys, "--out", "day.svg")
+
+
+def test_help_names_every_flag_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        demo.main(["load", "--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    for word in ("--seconds", "--speed", "--load", "--out", "130", "Ctrl-C"):
+        assert word in said
