@@ -341,8 +341,11 @@ class Judge:
                 assert rate(fewer) < needed * (1 + 1e-6), f"I6: {summary(fewer)} would do for {load:.1f} queries/s"
 
     def reach(self, now: Picture) -> float:
-        """The most queries/s that types, GPUs, budget and the number of instances allow."""
+        """The most queries/s that types, GPUs, budget and the number of instances allow beside what is planned.
+
+        A scale-up never swaps, so what is planned stays.
+        """
         kinds = sorted(now.allowed)
-        options = itertools.product(*(range(ROOM[kind] + 1) for kind in kinds))
+        options = itertools.product(*(range(now.plan[kind], ROOM[kind] + 1) for kind in kinds))
         counts = (dict(zip(kinds, option, strict=True)) for option in options)
-        return max(rate(one) for one in counts if not now.exceeds(one))
+        return max((rate(one) for one in counts if not now.exceeds(one)), default=0.0)
