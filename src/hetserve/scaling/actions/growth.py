@@ -16,7 +16,7 @@ from hetserve.scaling.facts import Facts
 from hetserve.scaling.look import Look, launch_time, look_at
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
-from hetserve.scaling.plans.found import FoundPlan, plan_or_reach, plan_words
+from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import growing_problem
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
@@ -55,6 +55,9 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
     found = _more(look, _in_simulation(look, load, cause.reason), ask)
     if isinstance(found, Pending):
         return look.waits(f"{cause.words}; a plan for {qps_text(load)}", growing=True)
+    if isinstance(found, NothingFits):
+        held = look.measured.capacity
+        return look.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
     if isinstance(found, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
     return _step(look, found, load, cause)
