@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetserve.base.units import QPS
-from hetserve.demand.windows import attained_below
+from hetserve.demand.windows import surely_missed
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
@@ -93,12 +93,12 @@ def _cause(look: Look) -> Shortage | None:
 def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
-    Not if the instances hold twice what the load needs: then it is not for want of instances.
+    Late queries that chance explains are none. Not if the instances hold twice what the load needs: then it is not for want of instances.
     """
     facts, slo = look.facts, look.facts.problem.slo
     calm = facts.rules.up.window + launch_time(facts, look.counts)
     settled = look.is_settled and all(facts.now - change.at >= calm for change in facts.changes)
-    missed = attained_below(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
+    missed = surely_missed(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
     if not (settled and missed) or holds >= MOST_GROWTH * _load(look) / facts.rules.saturation:
         return None
     words = (
