@@ -93,7 +93,7 @@ def _cause(look: Look) -> Shortage | None:
 def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
-    Late queries that chance explains are none. Not if the instances hold twice what the load needs: then it is not for want of instances.
+    Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
     """
     facts, slo = look.facts, look.facts.problem.slo
     calm = facts.rules.up.window + launch_time(facts, look.counts)
