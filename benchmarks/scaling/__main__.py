@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.reporting import Json, Kept, machine
 from benchmarks.running import run
 
-PARTS: Final = ("worth", "noise", "speed", "demand", "twin")
+PARTS: Final = ("worth", "unseen", "noise", "speed", "demand", "twin")
 KEPT: Final = Kept("scaling")
 _HEAD: Final = """# Scaling measured
 

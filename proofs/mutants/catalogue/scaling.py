@@ -280,4 +280,12 @@ SCALING: Final = (
         "tests/unit/operator/test_operator_moves.py",
         "test_metrics_show_what_a_change_of_plan_costs_while_it_lasts",
     ),
+    Mutant(
+        "scaling: a late query by chance is a missed SLO",
+        "hetserve.demand.windows",
+        "_is_no_chance",
+        always("late > mean + _SURE * math.sqrt(mean * share) + skew"),
+        "tests/unit/scaling/test_growing.py",
+        "test_late_queries_that_chance_explains_add_none",
+    ),
 )

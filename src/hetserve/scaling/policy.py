@@ -23,6 +23,7 @@ from hetserve.scaling.facts import Facts
 from hetserve.scaling.look import Look, look_at
 from hetserve.scaling.mix import follow_mix
 from hetserve.scaling.plans.capacity import capacity
+from hetserve.scaling.plans.counts import is_same
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 from hetserve.scaling.quiet import NO_LOAD
 
@@ -38,12 +39,18 @@ def decide(facts: Facts, ask: Ask) -> Decision:
         return follow_mix(facts, ask)
     look = look_at(facts)
     mended = mend(look, ask)
-    if mended is not None and (mended.changes or mended.pending):
+    if mended is not None and (mended.changes or mended.pending or _has_unknown_types(look)):
         return mended
     followed = _followed(look, ask)
     if mended is None or followed.changes or followed.pending:
         return followed
     return mended
+
+
+def _has_unknown_types(look: Look) -> bool:
+    """Whether instances of the plan can no longer be used: what all of it holds is not known."""
+    in_force = look.facts.in_force
+    return in_force is not None and not is_same(in_force.counts, look.counts)
 
 
 def _followed(look: Look, ask: Ask) -> Decision:

@@ -171,6 +171,29 @@ async def test_a_budget_is_cut_while_planners_are_busy_and_said_afterwards(measu
 
 
 @OPERATORS
+async def test_a_budget_that_buys_nothing_is_said_as_long_as_it_lasts(operator: Any) -> None:
+    sim = await serving(operator)
+    edit(sim, budget={"hourly": "0.1"})
+    await sim.converge()
+    assert instances(sim) == 0
+    assert (sim.condition("Feasible")["status"], sim.condition("Feasible")["reason"]) == ("False", "BudgetTooLow")
+    assert sim.condition("Planned")["reason"] == "PlanComputed"
+    assert await writes_of(sim, 3) == []
+    edit(sim, budget={"hourly": "9"})
+    await sim.converge()
+    assert (instances(sim), sim.condition("Feasible")["status"]) == (4, "True")
+
+
+async def test_a_first_plan_that_the_budget_does_not_buy_says_so() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(budget={"hourly": "0.1"}))
+    sim.demand = swinging(30, 0.0)
+    await sim.converge()
+    assert sim.condition("Feasible")["reason"] == "BudgetTooLow"
+    assert "0.1 $/h" in sim.condition("Ready")["message"]
+
+
+@OPERATORS
 async def test_a_type_that_may_be_used_no_longer_is_left(operator: Any) -> None:
     sim = await serving(operator)
     edit(sim, instanceTypes={"names": ["v100"]})

@@ -173,6 +173,16 @@ def test_a_missed_slo_adds_a_step_more_than_demand_alone_says() -> None:
     assert dict(found.counts or ())["t4"] == 3
 
 
+@pytest.mark.parametrize(
+    ("ended", "late_queries", "adds"), [(30, 1, False), (30, 3, True), (2400, 35, False), (2400, 37, True)]
+)
+def test_late_queries_that_chance_explains_add_none(ended: int, late_queries: int, adds: bool) -> None:
+    seen = steady(38.0, attained=[1 - late_queries / ended] * 20, ended=float(ended))
+    found = decide(facts(seen, {"t4": 2}, problem=scaled_problem(percentile=99.0)), Answers())
+
+    assert (found.action is Action.SCALE_UP) is adds
+
+
 def test_a_missed_slo_adds_none_while_instances_launch_or_twice_the_load_is_held() -> None:
     recent = Change(NOW - LAUNCH, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("t4", 1),), (("t4", 2),), QPS(38.0))
 

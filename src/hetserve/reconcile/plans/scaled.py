@@ -61,7 +61,8 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     if decided.counts is None:
         none = _without_plan(case, decided)
         planned = _steady(none.planned, case, world, ConditionType.PLANNED)
-        return replace(none, planned=planned, following=following)
+        feasible = _steady(none.feasible, case, world, ConditionType.FEASIBLE)
+        return replace(none, planned=planned, feasible=feasible, following=following)
     if decided.changes:
         record = with_load(_record(case, decided), decided.load)
         explained = Explained(entry_of(decided, case.recorded, record, world.now), on_record)
@@ -185,6 +186,10 @@ def _without_plan(case: Case, decided: Decision) -> PlanDecision:
     if decided.pending:
         waits = PlanDecision(*(Finding("Unknown", Reason.NOT_PLANNED, ""),) * 3, case.recorded, waits=True)
         return replace(waits, service=case.service)
+    if decided.held is not None:
+        none = unplanned(Reason.NOT_PLANNED, decided.words, case.recorded, case.service, case.offers)
+        computed = Finding("True", Reason.PLAN_COMPUTED, "no plan is feasible")
+        return replace(none, planned=computed, feasible=_out_of_reach(decided))
     reason = Reason.PLANNER_FAILED if decided.reason is ScalingReason.PLANNER_FAILED else Reason.LOAD_UNKNOWN
     if decided.reason is ScalingReason.PAUSED:
         reason = Reason.NOT_PLANNED
@@ -252,6 +257,10 @@ def _feasible(case: Case, decided: Decision, made: PlanDecision) -> Finding:
         return stored
     if decided.held is None and not any(limit.reason is ScalingReason.BUDGET_CUT for limit in decided.limits):
         return made.feasible
+    return _out_of_reach(decided)
+
+
+def _out_of_reach(decided: Decision) -> Finding:
     by_budget = any(limit.reason in _BY_BUDGET for limit in decided.limits)
     return Finding("False", Reason.BUDGET_TOO_LOW if by_budget else Reason.CAPACITY_TOO_LOW, decided.words)
 

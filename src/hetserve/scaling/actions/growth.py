@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetserve.base.units import QPS
-from hetserve.demand.windows import attained_below
+from hetserve.demand.windows import surely_missed
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
@@ -16,7 +16,7 @@ from hetserve.scaling.facts import Facts
 from hetserve.scaling.look import Look, launch_time, look_at
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
-from hetserve.scaling.plans.found import FoundPlan, plan_or_reach, plan_words
+from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import growing_problem
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
@@ -55,6 +55,9 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
     found = _more(look, _in_simulation(look, load, cause.reason), ask)
     if isinstance(found, Pending):
         return look.waits(f"{cause.words}; a plan for {qps_text(load)}", growing=True)
+    if isinstance(found, NothingFits):
+        held = look.measured.capacity
+        return look.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
     if isinstance(found, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
     return _step(look, found, load, cause)
@@ -90,12 +93,12 @@ def _cause(look: Look) -> Shortage | None:
 def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
-    Not if the instances hold twice what the load needs: then it is not for want of instances.
+    Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
     """
     facts, slo = look.facts, look.facts.problem.slo
     calm = facts.rules.up.window + launch_time(facts, look.counts)
     settled = look.is_settled and all(facts.now - change.at >= calm for change in facts.changes)
-    missed = attained_below(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
+    missed = surely_missed(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
     if not (settled and missed) or holds >= MOST_GROWTH * _load(look) / facts.rules.saturation:
         return None
     words = (
