@@ -22,11 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bare_kind() -> KindCluster:
+def bare_kind() -> Iterator[KindCluster]:
     """The cluster without hetserve."""
     kind = KindCluster.attached()
     kind.uninstall()
-    return kind
+    yield kind
+    kind.kube.close()
 
 
 @pytest.fixture(scope="session")
