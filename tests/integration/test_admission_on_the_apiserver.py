@@ -140,7 +140,11 @@ def template(account: str) -> Manifest:
     return {"spec.template": {"spec": spec}}
 
 
-MIRROR: Final = {"kubernetes.io/config.mirror": "a", "kubernetes.io/config.hash": "a", "kubernetes.io/config.source": "file"}
+MIRROR: Final = {
+    "kubernetes.io/config.mirror": "a",
+    "kubernetes.io/config.hash": "a",
+    "kubernetes.io/config.source": "file",
+}
 OWNER: Final = [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "UID", "controller": True}]
 TAKEN: Final = "extender alone writes it"
 NAMING: Final = ("container ", "NVIDIA_VISIBLE_DEVICES names devices", "fieldRef.fieldPath", "void")
@@ -193,23 +197,29 @@ ROWS: Final[Mapping[str, Row]] = {
     "a Deployment keeps its fence": fence(TENANT, "before"),
     # Past the scheduler
     "our resource without our scheduler": create(
-        TENANT, pod("new", scheduler="default-scheduler"), 'spec.schedulerName: "default-scheduler"', MEMORY,
+        TENANT,
+        pod("new", scheduler="default-scheduler"),
+        'spec.schedulerName: "default-scheduler"',
+        MEMORY,
         "set it to hetserve-scheduler",
     ),
     "a whole GPU without our scheduler": create(
         TENANT,
         with_env(ours=False, resources={"limits": {names.RESOURCE_GPU: "1"}}),
-        "spec.schedulerName", names.RESOURCE_GPU,
+        "spec.schedulerName",
+        names.RESOURCE_GPU,
     ),
     "compute without our scheduler": create(
         TENANT,
         with_env(ours=False, resources={"limits": {names.RESOURCE_GPU_COMPUTE: "1"}}),
-        "spec.schedulerName", names.RESOURCE_GPU_COMPUTE,
+        "spec.schedulerName",
+        names.RESOURCE_GPU_COMPUTE,
     ),
     "an init container asks without our scheduler": create(
         TENANT,
         with_env(ours=False, at="initContainers", resources={"limits": {MEMORY: "1"}}),
-        "spec.schedulerName", MEMORY,
+        "spec.schedulerName",
+        MEMORY,
     ),
     "our resource on a named node": create(
         TENANT, pod("new", nodeName=NODE), f'spec.nodeName: "{NODE}"', "spec.nodeSelector"
@@ -237,7 +247,8 @@ ROWS: Final[Mapping[str, Row]] = {
     "devices by a mount": create(
         TENANT,
         with_env(**MOUNT) | {"spec": with_env(**MOUNT)["spec"] | {"volumes": [{"name": "v", "emptyDir": {}}]}},
-        "container model, volumeMounts", "take the mount out",
+        "container model, volumeMounts",
+        "take the mount out",
     ),
     "what the operator injects": create(TENANT, with_env(variable(**BOUND_FIELD))),
     "a container without a GPU": create(TENANT, with_env(variable(value="void"))),
@@ -262,7 +273,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "the gate is lifted": patch(EXTENDER, "gated", {"spec": {"schedulingGates": None}}),
     "the gate is lifted by hand": patch(TENANT, "gated", {"spec": {"schedulingGates": None}}),
     "an eviction": Row(
-        TENANT, "POST", f"/api/v1/namespaces/{SPACE}/pods/held/eviction",
+        TENANT,
+        "POST",
+        f"/api/v1/namespaces/{SPACE}/pods/held/eviction",
         {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "held", "namespace": SPACE}},
     ),
     # InferenceServices
@@ -275,9 +288,15 @@ ROWS: Final[Mapping[str, Row]] = {
     "the default account": service(TENANT, template("default")),
     "an account that is allowed": service(TENANT, template("reader")),
     "an account that is allowed here": service(TENANT, template("here")),
-    "an account that is allowed elsewhere": service(TENANT, template("there"), '"there" is not among', f"{SPACE}/there"),
+    "an account that is allowed elsewhere": service(
+        TENANT, template("there"), '"there" is not among', f"{SPACE}/there"
+    ),
     "an account that nobody allowed": service(
-        TENANT, template("cluster-admin"), 'serviceAccountName: "cluster-admin"', "default, reader", "admission.serviceAccounts"
+        TENANT,
+        template("cluster-admin"),
+        'serviceAccountName: "cluster-admin"',
+        "default, reader",
+        "admission.serviceAccounts",
     ),
     "by the old name of the field": service(
         TENANT,
@@ -434,7 +453,9 @@ def test_the_api_server_warns_of_no_expression(locked: Cluster) -> None:
         return Unmet(unread) if unread else found
 
     policies = wait_until(checked, 30, "the controller manager to check the types of the expressions")
-    assert {p["metadata"]["name"] for p in policies} == {f"hetserve-{w}" for w in ("pods", "bindings", "fences", "services")}
+    assert {p["metadata"]["name"] for p in policies} == {
+        f"hetserve-{w}" for w in ("pods", "bindings", "fences", "services")
+    }
     assert [w for p in policies for w in p["status"].get("typeChecking", {}).get("expressionWarnings", [])] == []
 
 
