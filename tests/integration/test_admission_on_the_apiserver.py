@@ -149,7 +149,7 @@ OWNER: Final = [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "UID",
 TAKEN: Final = "extender alone writes it"
 NAMING: Final = ("container ", "NVIDIA_VISIBLE_DEVICES names devices", "fieldRef.fieldPath", "void")
 CDI: Final = "cdi.k8s.io/gpus"
-MOUNT: Final = {
+MOUNT: Final[dict[str, Any]] = {
     "volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}],
 }
 
@@ -412,25 +412,32 @@ def next_gpus(cluster: Cluster) -> tuple[str, ...]:
     PodEventHandler(placer).replace(cluster.kube.list("pods"))
     another = with_metadata(pod("another"), uid="another")
     assert placer.filter(another, [NODE]).passed == (NODE,)
-    return tuple(placer.ledger.booking("another").gpus)
+    booking = placer.ledger.booking("another")
+    assert booking is not None
+    return tuple(booking.gpus)
 
 
-def really_move(cluster: Cluster) -> None:
+MOVES: Final = pytest.mark.parametrize("way", ["an owner moves its pod to another GPU", "by the status"])
+
+
+def really_move(cluster: Cluster, way: str) -> None:
     headers = {"Impersonate-User": TENANT, "Content-Type": MERGE}
-    row = ROWS["an owner moves its pod to another GPU"]
+    row = ROWS[way]
     cluster.kube.request(row.method, row.path, content=json.dumps(row.body), headers=headers)
 
 
-def test_without_the_lock_an_owners_edit_gives_a_full_gpu_away(inhabited: Cluster) -> None:
+@MOVES
+def test_without_the_lock_an_owners_edit_gives_a_full_gpu_away(inhabited: Cluster, way: str) -> None:
     assert next_gpus(inhabited) == ("1",), "25,000 of 32,768 MiB of GPU 0 are held"
-    really_move(inhabited)
+    really_move(inhabited, way)
     assert next_gpus(inhabited) == ("0",), "the threat: 50,000 MiB on a GPU of 32,768, and no drift"
     inhabited.kube.patch("pods", "held", {"metadata": {"annotations": HELD}}, SPACE)
 
 
-def test_with_the_lock_the_ledger_keeps_what_the_binding_wrote(locked: Cluster) -> None:
+@MOVES
+def test_with_the_lock_the_ledger_keeps_what_the_binding_wrote(locked: Cluster, way: str) -> None:
     with pytest.raises(ApiError, match="extender alone writes it"):
-        really_move(locked)
+        really_move(locked, way)
     assert next_gpus(locked) == ("1",)
 
 
@@ -453,9 +460,7 @@ def test_the_api_server_warns_of_no_expression(locked: Cluster) -> None:
         return Unmet(unread) if unread else found
 
     policies = wait_until(checked, 30, "the controller manager to check the types of the expressions")
-    assert {p["metadata"]["name"] for p in policies} == {
-        f"hetserve-{w}" for w in ("pods", "bindings", "fences", "services")
-    }
+    assert {p["metadata"]["name"] for p in policies} == set(names.ADMISSION_POLICIES)
     assert [w for p in policies for w in p["status"].get("typeChecking", {}).get("expressionWarnings", [])] == []
 
 
