@@ -434,6 +434,14 @@ def test_without_the_lock_an_owners_edit_gives_a_full_gpu_away(inhabited: Cluste
     inhabited.kube.patch("pods", "held", {"metadata": {"annotations": HELD}}, SPACE)
 
 
+@pytest.mark.parametrize("sub", ["resize", "ephemeralcontainers"])
+def test_other_subresources_write_no_annotation(inhabited: Cluster, sub: str) -> None:
+    row = annotate(TENANT, "waiting", {GPU: "1"}, sub=f"/{sub}")
+    assert refusal(inhabited, row) is None
+    inhabited.kube.patch("pods", "waiting", row.body, SPACE, subresource=sub)
+    assert GPU not in inhabited.get("pods", "waiting", SPACE)["metadata"].get("annotations", {})
+
+
 @MOVES
 def test_with_the_lock_the_ledger_keeps_what_the_binding_wrote(locked: Cluster, way: str) -> None:
     with pytest.raises(ApiError, match="extender alone writes it"):
