@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "reference": "profiles.reference",
     "search": "capacity.search.command",
     "simulate": "capacity.simulate.command",
+    "wait": "health.wait",
     "why": "placement.why",
 }
 """Module of each command below `hetserve.cli`; the function has the command's name."""
