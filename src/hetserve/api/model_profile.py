@@ -119,6 +119,7 @@ class LatencySpec(ApiModel):
         default=None,
         min_length=1,
         max_length=256,
+        description="measured latencies, by batch size; between two of them it is a line",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
     )
     linear: Linear | None = None
@@ -185,7 +186,9 @@ class ModelProfileSpec(ApiModel):
         "1.18 under MPS",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["model", "batch"]},
     )
-    measured_at: str | None = Field(default=None, max_length=32, json_schema_extra={"format": "date-time"})
+    measured_at: str | None = Field(
+        default=None, max_length=32, description="when it was measured", json_schema_extra={"format": "date-time"}
+    )
     source: str | None = Field(default=None, max_length=512, description="where the numbers come from")
 
 
