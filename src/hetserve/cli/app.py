@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "autoscale": "capacity.autoscale.command",
     "compare": "capacity.compare.command",
     "decision": "decisions.decision",
+    "doctor": "health.doctor",
     "explain": "decisions.explain",
     "gpus": "placement.gpus",
     "placement": "placement.placement",

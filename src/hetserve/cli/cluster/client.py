@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, urlencode
@@ -20,6 +21,7 @@ import yaml
 from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
 from hetserve.base.pages import FIRST_PAGE, next_page
+from hetserve.base.units import Seconds
 
 RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]
@@ -135,6 +137,18 @@ class ClusterClient:
         """Patches an object and returns it; begin a JSON patch with `test` operations."""
         content: RawObject = json.loads(self._request("PATCH", path, body=body, content_type=content_type).data)
         return content
+
+    def create(self, path: str, body: object) -> RawObject:
+        """Creates an object in a collection and returns it, for example an access review. Raises ClusterError."""
+        content: RawObject = json.loads(self._request("POST", path, body=body).data)
+        return content
+
+    def time(self) -> Seconds:
+        """The API server's clock [s since 1970], in whole seconds: ours may differ. Raises ClusterError."""
+        stamp = self._request("GET", "/version").headers.get("Date")
+        if stamp is None:
+            raise ClusterError(f"the API server at {self._host} does not say what time it is")
+        return Seconds(parsedate_to_datetime(stamp).timestamp())
 
     def watch(
         self, path: str, revision: str, selector: str | None = None, *, seconds: int = _WATCH_SECONDS
