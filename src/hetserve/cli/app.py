@@ -17,6 +17,7 @@ from hetserve.extras import EXIT_MISSING, install_hint
 COMMANDS: Final = {
     "autoscale": "capacity.autoscale.command",
     "compare": "capacity.compare.command",
+    "completion": "completion",
     "decision": "decisions.decision",
     "doctor": "health.doctor",
     "explain": "decisions.explain",
