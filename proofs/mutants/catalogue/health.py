@@ -1,0 +1,40 @@
+"""Bugs of what tells how a service and an installation are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.changes import Replace, always
+from mutants.mutant import Mutant
+
+STANDING: Final = "hetserve.cli.health.standing"
+JUDGEMENT: Final = "hetserve.cli.health.judgement"
+WAIT: Final = "tests/unit/cli/test_wait_command.py"
+DOCTOR: Final = "tests/unit/cli/test_doctor_command.py"
+
+HEALTH: Final = (
+    Mutant(
+        "a condition of an earlier spec ends the wait",
+        STANDING,
+        "standing",
+        always('int($condition.get("observedGeneration") or 0) == $generation'),
+        WAIT,
+        "test_a_condition_counts_where_it_is_about_the_present_generation",
+    ),
+    Mutant(
+        "what could not be checked is well",
+        JUDGEMENT,
+        "sound",
+        Replace("($one.level in (Level.OK, Level.NOTE))", "$one.level is not Level.PROBLEM"),
+        DOCTOR,
+        "test_each_fault_is_named_once_with_why_and_what_to_do",
+    ),
+    Mutant(
+        "a Lease that has lapsed leads",
+        JUDGEMENT,
+        "_not_led",
+        Replace("$lease.silent > $lease.duration + _LATE", "False"),
+        DOCTOR,
+        "test_each_fault_is_named_once_with_why_and_what_to_do",
+    ),
+)
