@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
+from hetserve.api.condition import Condition
 from hetserve.api.demand_source import MetricsSpec
 from hetserve.api.load import Load
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
@@ -172,19 +173,6 @@ class InferenceServiceSpec(ApiModel):
     def pauses(self, direction: Literal["ScaleUp", "ScaleDown"]) -> bool:
         """Whether changes in this direction are held back."""
         return self.pause in ("All", direction)
-
-
-class Condition(ApiModel):
-    """One observation about a service, as Kubernetes conditions are."""
-
-    type: str = Field(max_length=64, description="what is observed, for example Ready")
-    status: Literal["True", "False", "Unknown"] = Field(description="whether it holds")
-    reason: str = Field(max_length=128, description="why, as one word for programs")
-    message: str = Field(default="", max_length=4096, description="why, for people, with names and numbers")
-    observed_generation: int = Field(default=0, description="metadata.generation that this was observed of")
-    last_transition_time: str = Field(
-        max_length=32, description="when status last changed", json_schema_extra={"format": "date-time"}
-    )
 
 
 class PlannedInstances(ApiModel):

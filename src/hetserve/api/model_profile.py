@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
+from hetserve.api.input_status import ModelProfileStatus
 from hetserve.api.scalars import (
     DnsLabel,
     Duration,
@@ -197,4 +198,4 @@ class ModelProfile(ApiObject):
 
     kind: Literal["ModelProfile"] = "ModelProfile"
     spec: ModelProfileSpec
-    status: dict[str, Any] | None = None
+    status: ModelProfileStatus | None = None

@@ -29,6 +29,7 @@ OF_COMPONENTS: Final = {
         Right("watch", GROUP, "instancetypes"),
         Right("watch", GROUP, "modelprofiles"),
         Right("patch", GROUP, "inferenceservices/status"),
+        Right("patch", GROUP, "modelprofiles/status"),
         Right("watch", "", "nodes"),
         Right("watch", "", "pods"),
         Right("create", "apps", "deployments"),
