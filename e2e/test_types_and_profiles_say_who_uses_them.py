@@ -1,4 +1,4 @@
-"""Promise: a type and a profile say how many services may use them and what is wrong with them; at rest nobody writes."""
+"""Promise: a type and a profile say how many services may use them, and what is wrong with them."""
 
 from __future__ import annotations
 

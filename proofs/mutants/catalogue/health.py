@@ -37,4 +37,12 @@ HEALTH: Final = (
         DOCTOR,
         "test_each_fault_is_named_once_with_why_and_what_to_do",
     ),
+    Mutant(
+        "the status of types and profiles is written though it says the same",
+        "hetserve_operator.work.input_statuses",
+        "InputStatuses._write",
+        Replace("all($before.get($key) == $value for $key, $value in $status.items())", "False"),
+        "tests/unit/operator/test_input_statuses.py",
+        "test_at_rest_and_in_a_new_term_nothing_is_written_again",
+    ),
 )

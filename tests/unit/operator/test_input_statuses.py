@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve.api.instance_type import InstanceType, InstanceTypeStatus
+from hetserve.api.input_status import InstanceTypeStatus, ModelProfileStatus
+from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
-from hetserve.api.model_profile import ModelProfile, ModelProfileStatus
+from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
 from hetserve.reconcile.interest import may_use
 from hetserve.reconcile.status.inputs import InputStatus, input_statuses
