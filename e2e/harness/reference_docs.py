@@ -44,7 +44,9 @@ def kind_page(kind: CustomResource) -> str:
             parts.append(f"## {part}\n\n" + _table(("Field", "Type", "Default", "Limits", "What it is"), rows))
     rules = [(where, rule["message"]) for where, rule in _rules(schema, "")]
     if rules:
-        intro = "Checked by the API server, and alike by `hetserve plan`. What is refused is answered with these words.\n"
+        intro = (
+            "The API server checks them, and `hetserve plan` alike; the answer to what they refuse has these words.\n"
+        )
         parts.append(f"## Rules\n\n{intro}\n" + _table(("Of", "Words"), rules))
     return "\n".join(parts)
 
@@ -80,13 +82,13 @@ def _type(node: Json) -> str:
 
 def _limits(node: Json) -> str:
     """What the schema bounds, the items' bounds included."""
-    words = [f"`{_plain(value)}`" for value in node.get("enum", ())]
-    found = [f"one of {', '.join(words)}"] if words else []
+    choices = [f"`{_plain(value)}`" for value in node.get("enum", ())]
+    found = [f"one of {', '.join(choices)}"] if choices else []
     for key, text in _LIMITS.items():
         if key in node:
             exclusive = node.get(f"exclusive{key.capitalize()}")
-            text = text.replace("at least", "above").replace("at most", "below") if exclusive else text
-            found.append(text.format(node[key]))
+            words = text.replace("at least", "above").replace("at most", "below") if exclusive else text
+            found.append(words.format(node[key]))
     if isinstance(node.get("items"), dict) and (each := _limits(node["items"])):
         found.append(f"each: {each}")
     return "; ".join(found)
@@ -110,8 +112,8 @@ def cli_page() -> str:
         ("1", "What was compared differs, or what was asked for could not be done; the command's help says which."),
         (
             str(EXIT_BAD_INPUT),
-            "Bad input, a cluster that cannot be read, or an extra that is not installed: the message names file, line, "
-            "field and value, or the command that installs the extra.",
+            "Bad input, a cluster that cannot be read, or an extra that is not installed: the message names file, "
+            "line, field and value, or the command that installs the extra.",
         ),
         (str(EXIT_INFEASIBLE), "The answer is no: no feasible plan, or no GPU that fits."),
     )
@@ -163,7 +165,8 @@ def _sentence(text: str) -> str:
 
 def index_page() -> str:
     """The Markdown page that leads to the others."""
-    rows = "\n".join(f"- [{kind.name}]({kind.plural}.md): {(kind.model.__doc__ or '').splitlines()[0]}" for kind in KINDS)
+    about = {kind: (kind.model.__doc__ or "").splitlines()[0] for kind in KINDS}
+    rows = "\n".join(f"- [{kind.name}]({kind.plural}.md): {text}" for kind, text in about.items())
     return (
         f"{NOTE}# Reference\n\n## Kinds\n\n{rows}\n\n## Others\n\n"
         "- [The command line](cli.md): every command, option and exit code.\n"
