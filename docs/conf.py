@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -31,3 +32,16 @@ def setup(app: Sphinx) -> None:
     """Shows as plain text what Pygments has no lexer for, or one that knows no placeholders (`[W]`)."""
     for language in ("csv", "promql"):
         app.add_lexer(language, TextLexer)
+    app.connect("source-read", name_files_of_the_tree)
+
+
+def name_files_of_the_tree(app: Sphinx, page: str, text: list[str]) -> None:
+    """A link out of docs/ becomes the path of its file: the site has no such page."""
+    folder = (Path(app.srcdir) / page).parent
+
+    def named(found: re.Match[str]) -> str:
+        target = (folder / found[2]).resolve()
+        outside = target.is_relative_to(ROOT) and not target.is_relative_to(app.srcdir)
+        return f"{found[1]} (`{target.relative_to(ROOT)}`)" if outside else found[0]
+
+    text[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)\)", named, text[0])
