@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -145,7 +145,7 @@ def _wide(command: click.Command) -> dict[str, Any]:
     return {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
 
 
-def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]] | tuple[tuple[str, ...], ...]) -> str:
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(heading)} |", "|" + "---|" * len(heading)]
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
