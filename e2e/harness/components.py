@@ -110,7 +110,10 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
         "components": {"enabled": False},
         "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
         "operator": {"probePort": ports.operator_probe},
+        # One process: a scheduler that a scenario kills and starts again should not wait for its own Lease.
         "scheduler": {
+            "replicas": 1,
+            "leaderElection": {"enabled": False},
             "extenderUrl": f"http://{HOST}:{ports.extender}",
             "kubeconfig": str(folder.account("hetserve-scheduler")),
         },
