@@ -63,8 +63,7 @@ def _resolved(root: Schema, schema: Schema) -> dict[str, Any]:
 
 def _row(value: Value) -> str:
     default = "" if value.default is None else f"`{json.dumps(value.default)}`"
-    words = value.schema.get("description", "")
-    return f"| `{value.path}` | {_type(value.schema)} | {default} | {words[:1].upper()}{words[1:]}. |\n"
+    return f"| `{value.path}` | {_type(value.schema)} | {default} | {value.schema.get('description', '')} |\n"
 
 
 def _type(schema: Schema) -> str:

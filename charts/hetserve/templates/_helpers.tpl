@@ -27,7 +27,7 @@ app.kubernetes.io/component: {{ .component }}
 
 {{/* Labels of a component's pods: those that select, and those that were given */}}
 {{- define "hetserve.podLabels" -}}
-{{- $given := merge (dict) (get .root.Values .component).podLabels .root.Values.commonLabels }}
+{{- $given := merge (dict) (dig .component "podLabels" (dict) .root.Values.AsMap) .root.Values.commonLabels }}
 {{- include "hetserve.selector" . }}
 {{- with $given }}
 {{ toYaml . }}

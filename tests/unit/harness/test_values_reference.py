@@ -50,5 +50,5 @@ def test_a_reference_brings_its_definition_and_its_own_words_win() -> None:
         },
     }
     page = render_values(schema, {"a": 1, "b": {"c": 2}})
-    assert "| `a` | integer, 1 to 9 | `1` | A port. |\n" in page
-    assert "| `b.c` | integer, 1 to 9 | `2` | Its own. |\n" in page
+    assert "| `a` | integer, 1 to 9 | `1` | a port |\n" in page
+    assert "| `b.c` | integer, 1 to 9 | `2` | its own |\n" in page
