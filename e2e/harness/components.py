@@ -60,8 +60,8 @@ class Component:
                 f"--authentication-kubeconfig={account}",
                 f"--authorization-kubeconfig={account}",
                 f"--bind-address={HOST}",
-                f"--secure-port={ports.scheduler}",
-                f"--cert-dir={folder.path / 'scheduler-certificates'}",
+                f"--secure-port={ports.scheduler_standby if self.replica else ports.scheduler}",
+                f"--cert-dir={folder.path / f'{self.process}-certificates'}",
             ]
         program = Path(sys.executable).parent / self.name
         return [str(program), "--config", settings, "--kubeconfig", account, "--host", HOST, *self.flags]
@@ -85,10 +85,14 @@ def components(ports: Ports) -> tuple[Component, ...]:
 
 
 def standbys(ports: Ports) -> tuple[Component, ...]:
-    """The standby extender, which waits for the port of the first, and operator; only some scenarios start them."""
+    """The standby extender, which waits for the port of the first, operator and scheduler (which stands by where
+    its election is on); only some scenarios start them.
+    """
+    scheduler = f"https://{HOST}:{ports.scheduler_standby}/readyz"
     return (
         _standby("hetserve-extender", ports.standby_probe),
         _standby("hetserve-operator", ports.operator_standby_probe),
+        Component("hetserve-scheduler", "scheduler.yaml", scheduler, replica="standby"),
     )
 
 
