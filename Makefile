@@ -144,7 +144,7 @@ bench-sharing: setup ## Measure what holds together on shared GPUs and write doc
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)
 
 .PHONY: bench-scaling
-bench-scaling: setup ## Measure what following a load is worth and write docs/results/scaling.md (FLAGS=worth: that part; ten minutes on two cores)
+bench-scaling: setup ## Measure what following a load is worth and write docs/results/scaling.md (FLAGS=worth: that part; a quarter of an hour on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scaling $(FLAGS)
 
 .PHONY: bench-flow

@@ -38,6 +38,10 @@ class Kept:
     parts: str = ""
 
     @property
+    def package(self) -> str:
+        return self.parts or self.name
+
+    @property
     def folder(self) -> Path:
         return RESULTS / self.name
 
@@ -62,7 +66,7 @@ class Kept:
         """Writes the page; `command`: would measure a part, `facts`: follow a measured one."""
         texts = [head]
         for part in parts:
-            module = cast("ReportPart", import_module(f"benchmarks.{self.parts or self.name}.{part}"))
+            module = cast("ReportPart", import_module(f"benchmarks.{self.package}.{part}"))
             kept = self.load(part)
             texts.append(f"## {module.TITLE}\n")
             if kept is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from benchmarks.reporting import Json, Kept, machine
 
@@ -35,21 +35,7 @@ class Scale:
     cases: tuple[str, ...] = ()
 
 
-class Section(Protocol):
-    """Measures and describes one thing."""
-
-    TITLE: str
-
-    def measure(self, scale: Scale) -> Json:
-        """Plain data for text and plots."""
-        ...
-
-    def describe(self, data: Json) -> str:
-        """Markdown: table, goals, held or missed."""
-        ...
-
-
-def save(name: str, data: Json, scale: Scale, seconds: float) -> None:
+def save(name: str, scale: Scale, data: Json, seconds: float) -> None:
     command = f"make bench-placement FLAGS='{name}{' --quick' if scale.quick else ''}'"
     KEPT.save(
         name, {"command": command, "seconds": round(seconds, 1), "quick": scale.quick, "machine": machine()}, data

@@ -5,14 +5,13 @@ Without names all parts are measured.
 
 from __future__ import annotations
 
-import argparse
-import time
-from importlib import import_module
-from typing import Final, Protocol, cast
+from pathlib import Path
+from typing import Final
 
 from benchmarks.reporting import Json, Kept, machine
+from benchmarks.running import run
 
-PARTS: Final = ("worth", "noise", "speed", "demand", "twin")
+PARTS: Final = ("worth", "unseen", "noise", "speed", "demand", "twin")
 KEPT: Final = Kept("scaling")
 _HEAD: Final = """# Scaling measured
 
@@ -21,39 +20,13 @@ What following a load is worth, in virtual time ([how scaling is decided](../how
 """
 
 
-class Part(Protocol):
-    TITLE: str
-
-    def measure(self, quick: bool, /) -> Json: ...
-
-    def describe(self, data: Json, /) -> str: ...
+def save(part: str, data: Json, seconds: float) -> None:
+    KEPT.save(part, {"machine": machine("numpy", "numba", "highspy"), "seconds": seconds}, data)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="less, printed only: to see that it works")
-    parser.add_argument("--report", action="store_true", help="write the page from what is kept")
-    options = parser.parse_args()
-    unknown = sorted(set(options.parts) - set(PARTS))
-    if unknown:
-        parser.error(f"unknown part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
-    for name in () if options.report else options.parts or PARTS:
-        _one(name, options.quick)
-    if not options.quick:
-        print(f"wrote {KEPT.write(_HEAD, PARTS, 'make bench-scaling FLAGS={}', _facts)}")
-
-
-def _one(name: str, quick: bool) -> None:
-    part = cast("Part", import_module(f"benchmarks.scaling.{name}"))
-    print(f"{name}: {part.TITLE} ...", flush=True)
-    start = time.perf_counter()
-    data = part.measure(quick)
-    seconds = time.perf_counter() - start
-    if not quick:
-        KEPT.save(name, {"machine": machine("numpy", "numba", "highspy"), "seconds": seconds}, data)
-    print(part.describe(data))
-    print(f"{name}: {seconds:.0f} s\n", flush=True)
+def write() -> Path:
+    """Names parts that were never measured."""
+    return KEPT.write(_HEAD, PARTS, "make bench-scaling FLAGS={}", _facts)
 
 
 def _facts(about: Json) -> str:
@@ -61,4 +34,4 @@ def _facts(about: Json) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, KEPT, PARTS, save, write)

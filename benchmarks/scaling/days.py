@@ -20,15 +20,16 @@ _HOURS: Final = np.arange(_MINUTES) / 60
 
 def days() -> dict[str, LoadTrace]:
     """By name."""
-    return {name: _trace(rates) for name, rates in _shapes().items()}
+    return {name: trace_of(rates) for name, rates in _shapes().items()}
 
 
 def noise(level: float, seed: int) -> LoadTrace:
     """A day around a rate [queries/s], each minute up to 10 % more or less."""
-    return _trace(level * np.random.default_rng(seed).uniform(0.9, 1.1, _MINUTES))
+    return trace_of(level * np.random.default_rng(seed).uniform(0.9, 1.1, _MINUTES))
 
 
-def _trace(rates: Floats) -> LoadTrace:
+def trace_of(rates: Floats) -> LoadTrace:
+    """A trace of a rate a minute [queries/s]; less than nothing is none."""
     times = tuple(Seconds(60.0 * minute) for minute in range(len(rates)))
     return LoadTrace(times, tuple(QPS(round(float(rate), 4)) for rate in np.maximum(rates, 0.0)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from benchmarks.reporting import Json, Kept, machine, table, verdict
 
@@ -37,20 +37,6 @@ What is promised, and on what it rests: [how to measure sharing](../how-to-measu
 ## Goals that are measured elsewhere
 
 """
-
-
-class Part(Protocol):
-    """Measures and describes one thing."""
-
-    TITLE: str
-
-    def measure(self, quick: bool) -> Json:
-        """Plain data. quick: less of it, to see that it works."""
-        ...
-
-    def describe(self, data: Json) -> str:
-        """Markdown: table, goals, held or missed."""
-        ...
 
 
 def goals(rows: Goals) -> str:

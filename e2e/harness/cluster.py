@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 
-from harness import components, controlplane, prometheus, stages, tools, twin
+from harness import beside, components, controlplane, stages, tools
 from harness.components import Component
 from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
@@ -218,8 +218,8 @@ class Cluster(ClusterViews):
         return found
 
     def _every_component(self) -> tuple[Component, ...]:
-        beside = (prometheus.component(self.ports), twin.component(self.ports))
-        return (*self.components(), *components.standbys(self.ports), *beside)
+        extra = (beside.prometheus_component(self.ports), beside.twin_component(self.ports))
+        return (*self.components(), *components.standbys(self.ports), *extra)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
         """Starts a component unless it runs; `descriptors`: limit of its open files."""
@@ -234,7 +234,7 @@ class Cluster(ClusterViews):
         self.state = self.state.with_process(record)
         self.folder.save(self.state)
         if component.metrics_port is not None:
-            prometheus.write_target(self.folder, component.process, component.metrics_port)
+            beside.write_target(self.folder, component.process, component.metrics_port)
         if wait:
             self.wait_for_component(name)
 

@@ -26,7 +26,7 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from harness import faults, prometheus, tools
+from harness import beside, faults, tools
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.controlplane import PARTS
@@ -77,7 +77,7 @@ def up(state: Path, *, with_prometheus: bool = False, launch_scale: float | None
         cluster.add_nodes(*DEMO)
         progress.say(f"{len(cluster.kube.list('nodes'))} nodes are ready: {', '.join(b.name for b in DEMO)}")
         if with_prometheus:
-            cluster.start_component(prometheus.NAME)
+            cluster.start_component(beside.PROMETHEUS)
             progress.say(f"Prometheus answers on port {cluster.ports.prometheus}")
         _hetserve(cluster, progress)
         _launch_times(cluster, launch_scale)
@@ -100,7 +100,7 @@ def load(state: Path, wanted: Wanted) -> int:
         cluster = _control_plane(state, toolset, progress)
         with closing(cluster.kube):
             _kubectl_beside(cluster)
-            cluster.start_component(prometheus.NAME)
+            cluster.start_component(beside.PROMETHEUS)
             _hetserve(cluster, progress)
     # From here on its components may be stopped, killed and frozen.
     with _one_at_a_time(state, "plays a load on"), _attached(state) as cluster:
@@ -242,7 +242,7 @@ def show(cluster: Cluster) -> None:
     console.print(Text(f"               {hetserve} {play}"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
     console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
-    if cluster.running(prometheus.NAME):
+    if cluster.running(beside.PROMETHEUS):
         console.print(Text(f"Prometheus:    http://127.0.0.1:{cluster.ports.prometheus}"))
     console.print(Text(f"Logs:          {state}/logs"))
     console.print(Text("Stop it:       make demo-down", style="bold"))
@@ -271,7 +271,7 @@ def status(state: Path) -> int:
 def act(state: Path, action: Action, name: str) -> int:
     """Stops, starts, kills, freezes or thaws a component. Raises DemoError."""
     with _attached(state) as cluster:
-        if (action, name) == (Action.START, prometheus.NAME):
+        if (action, name) == (Action.START, beside.PROMETHEUS):
             cluster.tools = tools.provide((*CONTROL_PLANE, PROMETHEUS), out=sys.stdout)
         print(faults.act(cluster, action, name))
     return 0

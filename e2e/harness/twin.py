@@ -1,54 +1,25 @@
-"""The load twin beside the control plane, an ordinary process: STATE/twin holds its traces, its role is its page's."""
+"""The load twin of a cluster: what it plays and what it says; its role is that of its page."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from harness.components import HOST, ROOT, Component, write_account
+from harness.beside import TWIN
+from harness.cluster import Cluster
+from harness.components import HOST, ROOT, write_account
 from harness.files import write_whole
-from harness.kube import Kube, Manifest
-from harness.ports import Ports
-from harness.state import StateFolder
-from harness.tools import Toolset
+from harness.kube import Manifest
 from hetserve.api.names import SYSTEM_NAMESPACE
-
-if TYPE_CHECKING:
-    from harness.cluster import Cluster
-
-NAME: Final = "hetserve-twin"
-_PROGRAM: Final = "from hetserve_twin import start; start()"
 
 Trace = Iterable[tuple[float, float]]
 """Times [s] and rates [queries/s]."""
-
-
-@dataclass(frozen=True, slots=True)
-class TwinComponent(Component):
-    """Its settings are what `Twin.play` wrote; its account has no Deployment in the chart."""
-
-    def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:  # noqa: ARG002
-        account = str(folder.account(self.name))
-        return [sys.executable, "-c", _PROGRAM, "--config", str(self.settings_file(folder)), "--kubeconfig", account]
-
-    def write_settings(self, kube: Kube, folder: StateFolder) -> None:  # noqa: ARG002
-        if not self.port:
-            raise RuntimeError(f"this cluster is of an earlier version, without a port for {self.name}: make a new one")
-        if not self.settings_file(folder).exists():
-            raise RuntimeError(f"{self.name} has no load to play yet: harness.twin.Twin(cluster).play(...)")
-
-
-def component(ports: Ports) -> Component:
-    """The twin as a component; ready once it plays."""
-    return TwinComponent(NAME, "", f"http://{HOST}:{ports.twin}/readyz", ports.twin, metrics_port=ports.twin)
 
 
 def documented_role() -> Manifest:
@@ -72,17 +43,17 @@ class Twin:
 
         One that runs is ended first.
         """
-        self._cluster.stop_component(NAME)
+        self._cluster.stop_component(TWIN)
         write_account(self._cluster.kube, self._cluster.folder, self._account())
         given = {"host": HOST, "port": self._cluster.ports.twin, **settings}
         given["loads"] = [self._load(namespace, service, trace) for (namespace, service), trace in loads.items()]
-        path = self._cluster.component(NAME).settings_file(self._cluster.folder)
+        path = self._cluster.component(TWIN).settings_file(self._cluster.folder)
         write_whole(path, yaml.safe_dump(given))
-        self._cluster.start_component(NAME)
+        self._cluster.start_component(TWIN)
 
     def stop(self) -> None:
         """Ends it in order: what has arrived is served."""
-        self._cluster.stop_component(NAME)
+        self._cluster.stop_component(TWIN)
 
     def requests(self, namespace: str, service: str) -> dict[str, float]:
         """Queries of a service: those that pods have served by pod, and `received` and `dropped`."""
@@ -123,16 +94,16 @@ class Twin:
     def _account(self) -> str:
         """An account with the documented role alone."""
         role = documented_role()
-        subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
+        subject = {"kind": "ServiceAccount", "name": TWIN, "namespace": SYSTEM_NAMESPACE}
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
         binding = {
             "apiVersion": role["apiVersion"],
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": NAME},
+            "metadata": {"name": TWIN},
             "roleRef": reference,
             "subjects": [subject],
         }
-        metadata = {"name": NAME, "namespace": SYSTEM_NAMESPACE}
+        metadata = {"name": TWIN, "namespace": SYSTEM_NAMESPACE}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
         self._cluster.apply([account, role, binding])
-        return NAME
+        return TWIN

@@ -122,29 +122,15 @@ class Operator:
         self.watching = asyncio.Event()
         self.stop = asyncio.Event()
         now: Callable[[], datetime] = _now
-        sharing = settings.sharing
-        self.extender = ExtenderLease(api, sharing.extender_namespace, sharing.extender_lease, self._add_all)
+        self.extender = self._extender_lease(api)
         self.demand = self._demand_book()
-        self.observer = Observer(
-            api,
-            self.cache,
-            settings.planning,
-            now,
-            lambda: self.extender.books_compute,
-            demand=self.demand.demand,
-        )
+        self.observer = self._observer(api, now)
         self.ways = (Prometheus(settings.metrics.prometheus), Prometheus(settings.metrics.prometheus))
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
         self.book = PlanBook(self.clock, self.queue.add)
-        self.planners = PlanningPool(
-            self.book,
-            self.metrics,
-            processes=settings.planner_processes,
-            deadline=settings.planner_deadline,
-            start=start_planning,
-        )
+        self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
         self.writer = Writer(api, socket.gethostname(), now)
@@ -241,6 +227,29 @@ class Operator:
         options = self.settings.leader_election
         candidate = options.candidate(os.environ.get(POD_NAME))
         return Elector(lease_api, options.namespace, options.lease_name, candidate, clock)
+
+    def _extender_lease(self, api: ApiServer) -> ExtenderLease:
+        options = self.settings.sharing
+        return ExtenderLease(api, options.extender_namespace, options.extender_lease, self._add_all)
+
+    def _observer(self, api: ApiServer, now: Callable[[], datetime]) -> Observer:
+        return Observer(
+            api,
+            self.cache,
+            self.settings.planning,
+            now,
+            lambda: self.extender.books_compute,
+            demand=self.demand.demand,
+        )
+
+    def _planning_pool(self, start: Callable[[], Awaitable[Planning]]) -> PlanningPool:
+        return PlanningPool(
+            self.book,
+            self.metrics,
+            processes=self.settings.planner_processes,
+            deadline=self.settings.planner_deadline,
+            start=start,
+        )
 
     def _demand_book(self) -> DemandBook:
         options = self.settings.metrics

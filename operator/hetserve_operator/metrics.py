@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,58 +20,83 @@ class OperatorMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
-        self.plans = counter("hetserve_plans_total", "Plans computed.", ["planner", "feasible"])
-        self.writes = counter("hetserve_operator_writes_total", "Requests to the API server.", ["kind", "result"])
-        self.errors = counter("hetserve_operator_errors_total", "Looks at a service that ended in an error.", ["kind"])
-        self.task_failures = counter(
+        self._define_work()
+        self._define_planning()
+        self.leader = self._gauge("hetserve_operator_leader", "1 while this process leads and writes.")
+        self._define_demand()
+        self._define_services()
+        self._known: set[Key] = set()
+
+    def _define_work(self) -> None:
+        self.plans = self._counter("hetserve_plans_total", "Plans computed.", ["planner", "feasible"])
+        self.writes = self._counter("hetserve_operator_writes_total", "Requests to the API server.", ["kind", "result"])
+        self.errors = self._counter(
+            "hetserve_operator_errors_total", "Looks at a service that ended in an error.", ["kind"]
+        )
+        self.task_failures = self._counter(
             "hetserve_operator_task_failures_total", "Restarts of the operator's tasks.", ["task"]
         )
-        self.waiting = gauge("hetserve_operator_queue_length", "Services to look at.")
-        self.seconds = histogram("hetserve_operator_reconcile_seconds", "Time of one look at a service.")
-        self.planning_seconds = histogram(
+        self.waiting = self._gauge("hetserve_operator_queue_length", "Services to look at.")
+        self.seconds = self._histogram("hetserve_operator_reconcile_seconds", "Time of one look at a service.")
+
+    def _define_planning(self) -> None:
+        self.planning_seconds = self._histogram(
             "hetserve_operator_planning_seconds",
             "Time of one try to plan, by outcome.",
             ["outcome"],
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60),
         )
-        self.planning_waiting = gauge(
+        self.planning_waiting = self._gauge(
             "hetserve_operator_planning_queue_length", "Problems that wait for a process to plan them."
         )
-        self.leader = gauge("hetserve_operator_leader", "1 while this process leads and writes.")
-        self.demand_polls = counter(
+
+    def _define_demand(self) -> None:
+        self.demand_polls = self._counter(
             "hetserve_operator_demand_polls_total", "Times that Prometheus was asked for demand.", ["source", "result"]
         )
-        self.demand_seconds = histogram(
+        self.demand_seconds = self._histogram(
             "hetserve_operator_demand_poll_seconds",
             "Time of asking Prometheus for demand and reading its answers.",
             ["source"],
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
         )
-        self.decisions = counter(
+        self.decisions = self._counter(
             "hetserve_scaling_decisions_total", "Changes of plan that the load decided.", ["action", "reason"]
         )
-        labels = ["namespace", "service"]
-        self.cost = gauge("hetserve_service_cost_dollars_per_hour", "Price of the plan in force.", labels)
-        self.running = gauge(
-            "hetserve_service_running_cost_dollars_per_hour", "Cost of all pods, terminating ones too.", labels
+
+    def _define_services(self) -> None:
+        of_service = partial(self._gauge, labels=["namespace", "service"])
+        self.cost = of_service("hetserve_service_cost_dollars_per_hour", "Price of the plan in force.")
+        self.running = of_service(
+            "hetserve_service_running_cost_dollars_per_hour", "Cost of all pods, terminating ones too."
         )
-        self.overlapping = gauge(
-            "hetserve_service_overlapping_cost_dollars_per_hour",
-            "Cost of the pods that the plan does not have.",
-            labels,
+        self.overlapping = of_service(
+            "hetserve_service_overlapping_cost_dollars_per_hour", "Cost of the pods that the plan does not have."
         )
-        self.qps = gauge("hetserve_service_planned_qps", "Bound or capacity of the plan in force.", labels)
-        self.ready = gauge("hetserve_service_ready", "1 where the service is Ready.", labels)
-        self.demand_qps = gauge("hetserve_service_demand_qps", "Measured load.", labels)
-        self.demand_age = gauge("hetserve_service_demand_age_seconds", "Age of the newest sample of the load.", labels)
-        self.attainment = gauge(
-            "hetserve_service_attainment_ratio", "Measured share of queries within the SLO's latency.", labels
+        self.qps = of_service("hetserve_service_planned_qps", "Bound or capacity of the plan in force.")
+        self.ready = of_service("hetserve_service_ready", "1 where the service is Ready.")
+        self.demand_qps = of_service("hetserve_service_demand_qps", "Measured load.")
+        self.demand_age = of_service("hetserve_service_demand_age_seconds", "Age of the newest sample of the load.")
+        self.attainment = of_service(
+            "hetserve_service_attainment_ratio", "Measured share of queries within the SLO's latency."
         )
         costs = self.cost, self.running, self.overlapping
         self._of_services = *costs, self.qps, self.ready, self.demand_qps, self.demand_age, self.attainment
-        self._known: set[Key] = set()
+
+    def _counter(self, name: str, words: str, labels: Sequence[str] = ()) -> Counter:
+        return Counter(name, words, labels, registry=self.registry)
+
+    def _gauge(self, name: str, words: str, labels: Sequence[str] = ()) -> Gauge:
+        return Gauge(name, words, labels, registry=self.registry)
+
+    def _histogram(
+        self,
+        name: str,
+        words: str,
+        labels: Sequence[str] = (),
+        buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS,
+    ) -> Histogram:
+        return Histogram(name, words, labels, registry=self.registry, buckets=buckets)
 
     async def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -33,16 +34,14 @@ from hetserve_operator.demand.prometheus import Prometheus
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.settings import PrometheusOptions
 from hetserve_operator.workqueue import Key
+from measured_demand import WANTED
 
 QPS: Final = 100.0
 WITHIN: Final = 40.0
 PLACE: Final = ("shop", "ads", "rm2")
 ADS, OWN, BAD, SEVERAL = (Key("shop", name) for name in ("ads", "own", "bad", "several"))
-WANTED: Final = Wanted(
-    "shop",
-    "ads",
-    slo=Seconds(0.35),
-    percentile=0.99,
+QUICK: Final = replace(
+    WANTED,
     window=Seconds(6.0),
     stale_after=Seconds(8.0),
     up_window=Seconds(4.0),
@@ -120,8 +119,8 @@ class Measuring:
 
     def __init__(self, url: str) -> None:
         clock = asyncio.get_running_loop().time
-        self.wanted = {ADS: WANTED} | {
-            key: Wanted(**{name: getattr(WANTED, name) for name in WANTED.__slots__} | {"name": key.name, "own": own})
+        self.wanted = {ADS: QUICK} | {
+            key: Wanted(**{name: getattr(QUICK, name) for name in QUICK.__slots__} | {"name": key.name, "own": own})
             for key, own in QUERIES.items()
         }
         self.book = DemandBook(clock, lambda _key: None, configured=True, allow_queries=True, show=self._see)

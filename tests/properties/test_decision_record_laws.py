@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
-from hetserve.planning.problem import Pool, ResourceAmounts, TypeOption, TypeRefusal
+from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption, TypeRefusal
 from hetserve.planning.tenancy import GpuDemand, Tenancy
 from hetserve.planning.work import Work
 from hetserve.profiles import LatencyProfile, LinearProfile, Spread, TableProfile
@@ -78,10 +78,8 @@ def mixes(draw: st.DrawFn) -> BatchMix:
 
 
 @st.composite
-def odd_facts(draw: st.DrawFn) -> Facts:
-    """Facts in which every field has some value that is not its default, sensible or not."""
-    case, mix = draw(situations()), draw(mixes())
-    demand = Demand(
+def odd_demands(draw: st.DrawFn) -> Demand:
+    return Demand(
         draw(st.sampled_from(list(Freshness))),
         draw(NAMES),
         draw(EXACT),
@@ -94,10 +92,15 @@ def odd_facts(draw: st.DrawFn) -> Facts:
         draw(st.none() | st.sampled_from(list(Trouble))),
         (draw(NAMES),),
     )
+
+
+@st.composite
+def odd_problems(draw: st.DrawFn, sensible: Problem) -> Problem:
+    """The problem with other values, sensible or not."""
     some = tuple(draw(st.lists(options(), min_size=1, max_size=3)))
-    problem = replace(
-        case.problem,
-        mix=mix,
+    return replace(
+        sensible,
+        mix=draw(mixes()),
         types=some,
         budget=draw(st.none() | st.integers(0, 10**15).map(MicroDollarsPerHour)),
         load=draw(st.none() | EXACT.map(QPS)),
@@ -109,12 +112,19 @@ def odd_facts(draw: st.DrawFn) -> Facts:
         least_total=draw(st.integers(0, 3)),
         most_total=draw(st.none() | st.integers(3, 9)),
     )
-    counts = tuple((option.name, draw(st.integers(0, 9))) for option in some)
+
+
+@st.composite
+def odd_facts(draw: st.DrawFn) -> Facts:
+    """Facts in which every field has some value that is not its default, sensible or not."""
+    case = draw(situations())
+    problem = draw(odd_problems(case.problem))
+    counts = tuple((option.name, draw(st.integers(0, 9))) for option in problem.types)
     return replace(
         case,
         now=draw(st.floats(0, 4e9)),
         rules=draw(scaling_rules()),
-        demand=demand,
+        demand=draw(odd_demands()),
         problem=problem,
         declared=draw(st.none() | st.just(replace(problem, pools=()))),
         in_force=draw(st.none() | st.just(InForce(counts, QPS(draw(EXACT))))),

@@ -14,21 +14,12 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.queries import Part, RangeQuery, group_queries, groups
 from hetserve.demand.reading import Answered, aged, read_demand
 from hetserve.demand.wanted import OwnQueries, Wanted
+from measured_demand import WANTED
 from scrapes import over, rate, stamp
 
 NOW = 10_003.0
-WANTED = Wanted(
-    "shop",
-    "ads",
-    slo=Seconds(0.35),
-    percentile=0.99,
-    window=Seconds(60.0),
-    stale_after=Seconds(120.0),
-    up_window=Seconds(30.0),
-    down_window=Seconds(120.0),
-    scales=True,
-)
-(GROUP,) = groups([WANTED])
+REQUESTED = replace(WANTED, down_window=Seconds(120.0))
+(GROUP,) = groups([REQUESTED])
 QUERIES = group_queries(GROUP)
 JUNK = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -63,14 +54,14 @@ def moved(points: Points, by: float) -> Points:
 def test_a_steady_load_is_never_read_as_far_less_whatever_is_lost(
     found: list[tuple[float, float]], look_back: float
 ) -> None:
-    demand = read_demand(WANTED, answered(found, look_back), NOW)
+    demand = read_demand(REQUESTED, answered(found, look_back), NOW)
 
     assert all(50 < sample.qps < 150 for sample in demand.samples)
 
 
 @given(scrapes(), st.sampled_from([15.0, 300.0]))
 def test_samples_are_taken_when_the_source_was_and_in_order(found: list[tuple[float, float]], look_back: float) -> None:
-    demand = read_demand(WANTED, answered(found, look_back), NOW)
+    demand = read_demand(REQUESTED, answered(found, look_back), NOW)
 
     times = [sample.at for sample in demand.samples]
     assert times == sorted(set(times))
@@ -88,7 +79,7 @@ def test_only_differences_of_time_count(found: list[tuple[float, float]], by: in
         rate=[Series({}, moved(series.points, by)) for series in here.rate],
         sampled_at=[(at + by, at_source + by) for at, at_source in here.sampled_at or ()],
     )
-    one, other = read_demand(WANTED, here, NOW), read_demand(WANTED, there, NOW + by)
+    one, other = read_demand(REQUESTED, here, NOW), read_demand(REQUESTED, there, NOW + by)
 
     assert one.freshness is other.freshness
     assert [round(s.at + by, 3) for s in one.samples] == [round(s.at, 3) for s in other.samples]
@@ -96,10 +87,10 @@ def test_only_differences_of_time_count(found: list[tuple[float, float]], by: in
 
 @given(scrapes(), st.lists(st.floats(0, 500), max_size=5))
 def test_time_alone_never_makes_demand_fresher(found: list[tuple[float, float]], passing: list[float]) -> None:
-    demand = read_demand(WANTED, answered(found, 300.0), NOW)
+    demand = read_demand(REQUESTED, answered(found, 300.0), NOW)
     seen: list[Demand] = [demand]
     for seconds in passing:
-        seen.append(aged(seen[-1], Seconds(seconds), WANTED.stale_after, "away"))
+        seen.append(aged(seen[-1], Seconds(seconds), REQUESTED.stale_after, "away"))
 
     order = [one.freshness is Freshness.FRESH for one in seen]
     assert order == sorted(order, reverse=True)
@@ -113,7 +104,7 @@ sorted_points = junk_points.map(sorted)
 
 
 @given(
-    st.sampled_from([WANTED, replace(WANTED, own=OwnQueries("x", "y", "z"))]),
+    st.sampled_from([REQUESTED, replace(REQUESTED, own=OwnQueries("x", "y", "z"))]),
     st.lists(sorted_points, max_size=2),
     st.none() | sorted_points,
     sorted_points,

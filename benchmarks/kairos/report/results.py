@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Final
 
 from benchmarks.kairos.evaluation.measure import Scale
 from benchmarks.reporting import Json, Kept, machine
+from benchmarks.running import part
 
 KEPT: Final = Kept("kairos", "kairos.figures")
 
 
-class Figure(Protocol):
-    """Measures, draws and describes one figure or table."""
-
-    TITLE: str
-
-    def measure(self, scale: Scale) -> Json:
-        """Plain data for text and plot."""
-        ...
-
-    def describe(self, data: Json) -> str:
-        """Markdown: table, the paper's words, held or missed."""
-        ...
-
-
-def save(name: str, data: Json, scale: Scale, seconds: float, used: Scale) -> None:
-    """Keeps a measurement; used: the scale of its figures."""
+def save(name: str, scale: Scale, data: Json, seconds: float) -> None:
+    """Keeps a measurement, with the scale that its figures have."""
+    used = getattr(part(KEPT, name), "used", lambda same: same)(scale)
     about = {
         "command": f"python -m benchmarks.kairos {name}" + (" --full" if scale.full else ""),
         "seconds": round(seconds, 1),
@@ -45,8 +32,7 @@ def kept_or_measured(name: str, scale: Scale) -> Json:
     kept = KEPT.load(name)
     if kept is not None:
         return kept[1]
-    module = cast("Figure", import_module(f"benchmarks.kairos.figures.{name}"))
-    return module.measure(scale)
+    return part(KEPT, name).measure(scale)
 
 
 def qps(value: float) -> str:

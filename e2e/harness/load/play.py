@@ -12,7 +12,7 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from harness import twin
+from harness.beside import TWIN
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.files import write_whole
@@ -85,7 +85,7 @@ class DayService:
 def prepare(cluster: Cluster, wanted: Wanted, say: Say) -> DayService:
     """Applies the service anew, on nodes of its own, and waits until it is Ready. Raises WaitTimeoutError."""
     service = DayService(wanted)
-    cluster.stop_component(twin.NAME)
+    cluster.stop_component(TWIN)
     _clear(cluster, service)
     cluster.add_nodes(DAY)
     cluster.apply(service.types)
@@ -147,8 +147,8 @@ def _watched(cluster: Cluster, service: DayService, course: Play, held: Held, co
                 course.held.append(held.of(moment.ready))
                 course.told = merged(course.told, told)
                 show()
-                if not cluster.running(twin.NAME):
-                    console.print(f"the load twin ended: see {cluster.folder.log(twin.NAME)}", style="red")
+                if not cluster.running(TWIN):
+                    console.print(f"the load twin ended: see {cluster.folder.log(TWIN)}", style="red")
                     return 1
                 time.sleep(max(0.0, min(EVERY - looker.seconds_since(moment), wanted.seconds - moment.at)))
     except KeyboardInterrupt:

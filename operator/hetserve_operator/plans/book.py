@@ -6,13 +6,17 @@ and the facts of the cluster change. So a plan for other facts of the declared p
 
 A service of which nothing runs yet waits PATIENCE for its tried plan, then gets an untried one, which takes a fraction
 of the time: a thousand new services do not wait for each other's simulations, and few pods are started to be moved.
+
+Tickets of services whose load exceeds what they hold go first: each second that they wait, queries miss the SLO. First
+plans have no queries yet, and an untried plan is near; checks for something cheaper come last. Every `FAIR`-th ticket
+is the oldest of all, so that each is taken at some time, however many others are more urgent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final, TypeVar
 
 from hetserve.api.conditions import Reason
@@ -28,6 +32,8 @@ RETRY_AFTER: Final = 300.0
 """Seconds after which a planner that failed or was stopped is asked again about the same declared problem."""
 PATIENCE: Final = 10.0
 """Seconds after which a service without any plan gets an untried one."""
+FAIR: Final = 4
+"""Of so many tickets that a lane takes, one is the oldest."""
 _MOST_PLANS: Final = 6
 """Answers kept per service: plan and trial without facts of the cluster, the untried plan, and the latest with them.
 
@@ -44,14 +50,35 @@ class Lane(Enum):
     SLOW = "slow"
 
 
+class _Rank(IntEnum):
+    """Of what waits, the least is the most urgent."""
+
+    SHORT = 0
+    NEEDED = 1
+    CHECK = 2
+
+
+_RANKS: Final = tuple(_Rank)
+
+
+def _rank(question: PlanQuestion) -> _Rank:
+    if question.short:
+        return _Rank.SHORT
+    return _Rank.NEEDED if question.needed else _Rank.CHECK
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """A question that a service waits for. untried: for an untried plan, beside the ticket for the tried one."""
+    """A question that a service waits for. untried: for an untried plan, beside the ticket for the tried one.
+
+    number: rises with each ticket that begins to wait.
+    """
 
     key: Key
     question: PlanQuestion
     lane: Lane = Lane.QUICK
     untried: bool = False
+    number: int = 0
 
     @property
     def work(self) -> Work:
@@ -140,9 +167,11 @@ class PlanBook:
         self._clock = clock
         self._wake = wake
         self._pages: dict[Key, _Page] = {}
-        self._waiting: dict[tuple[Lane, bool], dict[Key, Ticket]] = {
-            (lane, needed): {} for lane in Lane for needed in (True, False)
+        self._waiting: dict[tuple[Lane, _Rank], dict[Key, Ticket]] = {
+            (lane, rank): {} for lane in Lane for rank in _RANKS
         }
+        self._numbered = 0
+        self._taken = dict.fromkeys(Lane, 0)
         self._patience: dict[Key, tuple[float, PlanQuestion]] = {}
         self._planned: dict[tuple[Key, bool], Ticket] = {}
         self._shared: dict[Work, Done] = {}
@@ -183,7 +212,7 @@ class PlanBook:
         self._pages.pop(key, None)
 
     def take(self, lane: Lane) -> Ticket | None:
-        """The next ticket of a lane: for untried plans first, then of services that need the answer, then by age.
+        """The next ticket of a lane: for untried plans first, then by rank and age; every `FAIR`-th by age alone.
 
         A ticket whose problem was planned or timed out for another service meanwhile is settled instead.
         """
@@ -248,7 +277,7 @@ class PlanBook:
             return (similar if takes and similar is not None else untried or refused), None
         first = similar or untried
         if first is not None:
-            return first, replace(question, needed=False)
+            return first, replace(question, needed=False, short=False)
         return PlanPending(), question
 
     def _next(self, lane: Lane) -> Ticket | None:
@@ -257,8 +286,13 @@ class PlanBook:
             if until <= self._clock():
                 del self._patience[key]
                 return Ticket(key, question, untried=True)
-        tickets = self._waiting[lane, True] or self._waiting[lane, False]
-        return tickets.pop(next(iter(tickets))) if tickets else None
+        first = [next(iter(tickets.values())) for rank in _RANKS if (tickets := self._waiting[lane, rank])]
+        if not first:
+            return None
+        self._taken[lane] += 1
+        fair = self._taken[lane] % FAIR == 0
+        ticket = min(first, key=lambda one: one.number) if fair else first[0]
+        return self._waiting[lane, _rank(ticket.question)].pop(ticket.key)
 
     def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: PlanQuestion | None) -> None:
         for untried in (False, True):
@@ -294,12 +328,15 @@ class PlanBook:
 
     def _enqueue(self, key: Key, question: PlanQuestion) -> None:
         """Lets a service wait for this question and no other; it keeps its place if it waits already."""
-        place = (self._pages[key].lane, question.needed)
+        place = (self._pages[key].lane, _rank(question))
         self._have_no_ticket(key, besides=place)
-        self._waiting[place][key] = Ticket(key, question, place[0])
+        before = self._waiting[place].get(key)
+        self._numbered += before is None
+        number = self._numbered if before is None else before.number
+        self._waiting[place][key] = Ticket(key, question, place[0], number=number)
         self.wanted()
 
-    def _have_no_ticket(self, key: Key, besides: tuple[Lane, bool] | None = None) -> None:
+    def _have_no_ticket(self, key: Key, besides: tuple[Lane, _Rank] | None = None) -> None:
         for place, tickets in self._waiting.items():
             if place != besides:
                 tickets.pop(key, None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from hetserve.api import names
@@ -24,7 +26,9 @@ class Controllers:
     """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server.
 
     books_compute: False: the extender is of before compute was booked. launch_ticks: stages from bound to ready.
-    never_ready: types whose instances do not become ready. terminating_ticks: stages from deleted to gone.
+    never_ready: types whose instances do not become ready. terminating_ticks: stages from deleted to gone. gated: types
+    whose instances stay at their gates. refused: types whose instances the scheduler finds no place for, and why.
+    clock: what a new pod's creation time is read from; None: from how many there were.
     """
 
     def __init__(self, api: FakeApiServer) -> None:
@@ -34,6 +38,9 @@ class Controllers:
         self.launch_ticks = 0
         self.never_ready: set[str] = set()
         self.books_compute = True
+        self.gated: set[str] = set()
+        self.refused: dict[str, str] = {}
+        self.clock: Callable[[], datetime] | None = None
 
     def tick(self) -> None:
         """Moves everything by one stage."""
@@ -89,8 +96,7 @@ class Controllers:
                 continue
             waited = pod["metadata"].setdefault("launching", 0)
             pod["metadata"]["launching"] = waited + 1
-            kind = (pod["metadata"].get("labels") or {}).get(names.LABEL_INSTANCE_TYPE)
-            serves = waited >= self.launch_ticks and kind not in self.never_ready
+            serves = waited >= self.launch_ticks and _kind(pod) not in self.never_ready
             if serves:
                 pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
             if serves or waited < self.launch_ticks:
@@ -100,10 +106,14 @@ class Controllers:
         for path, pod in self.pods():
             if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
                 continue
-            place = self._place(pod)
+            if _kind(pod) in self.gated and pod["spec"].get("schedulingGates"):
+                continue
+            refusal = self.refused.get(_kind(pod) or "")
+            place = None if refusal is not None else self._place(pod)
             if place is None:
                 words = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-                conditions = [{**words, "message": "same model on every GPU"}]
+                message = refusal or "0/1 nodes are available: 1 same model on every GPU."
+                conditions = [{**words, "message": message}]
                 if pod["status"].get("conditions") == conditions:
                     continue
                 pod["status"]["conditions"] = conditions
@@ -197,7 +207,7 @@ class Controllers:
             "metadata": {
                 "name": name,
                 "namespace": meta["namespace"],
-                "creationTimestamp": f"2026-01-01T00:{self.made // 60 % 60:02d}:{self.made % 60:02d}Z",
+                "creationTimestamp": self._created(),
                 "labels": {**template["metadata"]["labels"], "pod-template-hash": digest},
                 "annotations": dict(template["metadata"].get("annotations") or {}),
                 "ownerReferences": [_controlled_by("ReplicaSet", owner)],
@@ -205,13 +215,25 @@ class Controllers:
             "spec": template["spec"],
             "status": {},
         }
+        if _kind(pod) in self.gated:
+            pod["spec"]["schedulingGates"] = [{"name": names.QUEUE_GATE}]
         namespace = path.rsplit("/", 2)[0].replace("/apis/apps/v1", "/api/v1")
         pod_path = f"{namespace}/pods/{name}"
         return pod_path, self.api.put(pod_path, pod)
 
+    def _created(self) -> str:
+        if self.clock is None:
+            return f"2026-01-01T00:{self.made // 60 % 60:02d}:{self.made % 60:02d}Z"
+        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 def _owner(raw: Json) -> str | None:
     return next((o["uid"] for o in raw["metadata"].get("ownerReferences") or () if o.get("controller")), None)
+
+
+def _kind(pod: Json) -> str | None:
+    kind: str | None = (pod["metadata"].get("labels") or {}).get(names.LABEL_INSTANCE_TYPE)
+    return kind
 
 
 def _controlled_by(kind: str, raw: Json) -> Json:

@@ -73,8 +73,13 @@ class Observer:
                 self._go_without(path, error)
 
     async def recount(self) -> None:
-        """Lists each kind again of which the cache has too many or too few objects, twice in a row."""
-        stores = list(self._cache.listed())
+        """Lists each kind again of which the cache has too many or too few objects, twice in a row.
+
+        Scalers that are not watched, as they could not be read at the start, are listed each time.
+        """
+        if not self.reads_scalers:
+            await self._list_scalers()
+        stores = [(path, store) for path, store in self._cache.listed() if path != SCALERS_PATH or self.reads_scalers]
         surplus = {path: await self._surplus(path, store) for path, store in stores}
         if not any(surplus.values()):
             return
@@ -93,10 +98,16 @@ class Observer:
             return 0
         return 1 if there is None else len(store) - there
 
+    async def _list_scalers(self) -> None:
+        try:
+            await self._cache.scalers.fill(Pages(self._api, SCALERS_PATH))
+        except ApiStatusError as error:
+            self._go_without(SCALERS_PATH, error)
+
     def _go_without(self, path: str, error: ApiStatusError) -> None:
         """Goes on without the scalers of others, which decide nothing, where they may not be read; raises for others.
 
-        They are watched from a start at which they can be read.
+        They are watched from a start at which they can be read; until then they are listed at each recount.
         """
         if path != SCALERS_PATH or error.status not in (403, 404):
             raise error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -105,9 +105,7 @@ class Controller:
         Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
         Raises NotLeadingError if the term in which the look began is over.
         """
-        term = self._leadership.term()
-        if term is None:
-            raise NotLeadingError(self._leadership.refusal())
+        term = self._term()
         permit = self._leadership.permit(term)
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = memory.recorded
@@ -124,9 +122,7 @@ class Controller:
                 self._forget(key)
                 return None
             request = await self._step(key, world, permit)
-            self._metrics.observe(key, world.service)
-            if isinstance(request, Settled | WriteStatus):
-                self._metrics.observe_costs(key, request.costs)
+            self._export(key, world.service, request)
             if isinstance(request, Settled):
                 memory.keep_load(world.demand if request.interest.growing else None, self._clock())
                 return self._rest(key, request, memory)
@@ -140,6 +136,18 @@ class Controller:
             if conflicts > MOST_CONFLICTS:
                 raise StuckError(f"{request.key}: somebody else writes at the same time")
         raise StuckError(f"{key} is not settled after {MOST_STEPS} writes")
+
+    def _term(self) -> int:
+        term = self._leadership.term()
+        if term is None:
+            raise NotLeadingError(self._leadership.refusal())
+        return term
+
+    def _export(self, key: Key, service: Mapping[str, Any], request: Request | Settled) -> None:
+        """Shows a service's status, and its costs where the step says them."""
+        self._metrics.observe(key, service)
+        if isinstance(request, Settled | WriteStatus):
+            self._metrics.observe_costs(key, request.costs)
 
     def _rest(self, key: Key, settled: Settled, memory: Memory) -> float | None:
         """Remembers what concerns a settled service; returns seconds until the next look, or None."""

@@ -8,6 +8,7 @@ from mutants.catalogue.binding import BINDING
 from mutants.catalogue.compute import COMPUTE
 from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
+from mutants.catalogue.following import FOLLOWING
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
 from mutants.catalogue.moves import MOVES
@@ -38,6 +39,7 @@ MUTANTS: Final = (
     *QUEUES,
     *FLOW,
     *SCALING,
+    *FOLLOWING,
     *SCALERS,
     *RECORDS,
     *SERVICE_SPEC,

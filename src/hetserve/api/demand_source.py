@@ -65,7 +65,9 @@ class MetricsSpec(ApiModel):
     )
     queries: MetricQueries | None = None
     window: Window | None = Field(
-        default=None, description=f"time that rate and mix are taken over; absent: {DEFAULT_WINDOW}"
+        default=None,
+        description=f"time that rates are taken over; absent: {DEFAULT_WINDOW}. The mix of batch sizes is taken over "
+        "10m",
     )
     stale_after: Window | None = Field(
         default=None,

@@ -24,7 +24,7 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _METRICS,
         "False",
         Reason.METRICS_STALE,
-        "The newest sample is older than `staleAfter`, or the samples cover too little of the window. Nothing shrinks.",
+        "A rate was measured, and the newest is older than `staleAfter`. Nothing shrinks.",
         "Look whether Prometheus still scrapes the target: its page of targets, or `up`. A `staleAfter` below two "
         "intervals of scrapes is too short.",
     ),
@@ -32,7 +32,8 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _METRICS,
         "False",
         Reason.METRICS_MISSING,
-        "Prometheus answers, and has no sample of this service. That is not taken for a load of zero: nothing shrinks.",
+        "Prometheus answers, and has no rate of this service: no sample, or too few to cover `spec.metrics.window`. "
+        "That is not taken for a load of zero: nothing shrinks.",
         "Let Prometheus scrape whoever serves; docs/metrics.md has the names and labels that are looked for. For "
         "queries, run `spec.metrics.queries.rate` in Prometheus.",
     ),
@@ -140,7 +141,7 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _LIMITED,
         "True",
         Reason.MIN_INSTANCES_REACHED,
-        "The load asks for less than `spec.scaling.minInstances`.",
+        "The load asks for less than `spec.scaling.minInstances`, which keeps what runs; one instance always stays.",
         "Lower spec.scaling.minInstances to save money.",
     ),
     ReasonDoc(

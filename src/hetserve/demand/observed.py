@@ -49,11 +49,12 @@ class ShareSample:
     """Share of queries that met the SLO's latency in the window that ends at `at` [Unix seconds, as above].
 
     Where only the latency at the SLO's percentile is measured: that percentile if it is met, else 0, each the least
-    that the share can be.
+    that the share can be. queries: how many ended in the window; None: not known, and no chance is allowed for.
     """
 
     at: float
     share: float
+    queries: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,9 @@ def _attained(wanted: Wanted, answered: Answered, times: Mapping[float, float]) 
         raise ValueError(
             f"{contract.DURATION} has no bucket le={contract.bound_label(wanted.slo)}, which is slo.latency"
         )
-    return tuple(ShareSample(times[at], _share(in_time[at], all_)) for at, all_ in ended if at in in_time)
+    return tuple(
+        ShareSample(times[at], _share(in_time[at], all_), all_ * wanted.window) for at, all_ in ended if at in in_time
+    )
 
 
 def _share(in_time: float, ended: float) -> float:

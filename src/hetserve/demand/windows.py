@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from hetserve.base.units import QPS, Seconds
-from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 
 HELD_STEPS: Final = 3.0
 """Steps for which a sample holds, so that two lost scrapes are no gap."""
@@ -24,6 +25,7 @@ LEAST_COVER: Final = 0.75
 """Share of a window in which samples must hold."""
 _LEAST_SAMPLES: Final = 4
 _ROUNDING: Final = 1e-9
+_SURE: Final = NormalDist().inv_cdf(0.99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,30 @@ def attained_below(demand: Demand, share: float, window: Seconds) -> bool:
     """
     shares = _throughout(demand, [(sample.at, sample.share) for sample in demand.attained], window)
     return shares is not None and max(shares) < share
+
+
+def surely_missed(demand: Demand, share: float, window: Seconds) -> bool:
+    """Whether more queries were late throughout the last `window` seconds than chance makes of `share` in time.
+
+    A window of 30 queries with one late says nothing about 99 %. False where it is not known, as above.
+    """
+    marks = [(sample.at, float(_is_no_chance(sample, share))) for sample in demand.attained]
+    surely = _throughout(demand, marks, window)
+    return surely is not None and min(surely) > 0
+
+
+def _is_no_chance(sample: ShareSample, share: float) -> bool:
+    """Whether so many late queries are seen in fewer than one of a hundred windows of a service that keeps its SLO.
+
+    The quantile of the binomial distribution by Cornish and Fisher: mean + z sd + skewness term (Fisher and Cornish,
+    "The percentile points of distributions having known cumulants", Technometrics 2 (1960)).
+    """
+    if sample.queries is None:
+        return sample.share < share
+    late, allowed = sample.queries * (1 - sample.share), 1 - share
+    mean = sample.queries * allowed
+    skew = (_SURE**2 - 1) * (1 - 2 * allowed) / 6
+    return late > mean + _SURE * math.sqrt(mean * share) + skew
 
 
 def trend(demand: Demand, window: Seconds) -> Trend | None:

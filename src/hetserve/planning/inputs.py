@@ -11,7 +11,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import QPS, Millionths, Seconds, parse_duration, parse_money
 from hetserve.demand import declared_mix
-from hetserve.planning.offers import Offer, Unplannable, alone, resolve_offers
+from hetserve.planning.offers import Offer, Offers, Unplannable, alone, resolve_offers
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
 from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN, SharingRule
 from hetserve.profiles import profile_from_spec
@@ -77,11 +77,24 @@ def build_problem(
     offers = resolve_offers(service, types, profiles, sharing)
     if isinstance(offers, Unplannable):
         return offers
-    spec, shares = service.spec, any(offer.shares for offer in offers.usable)
+    spec = service.spec
     if load is None and spec.load is not None and spec.load.expected_qps is not None:
         load = QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
         return Unplannable(Reason.LOAD_UNKNOWN, _no_load(measured=spec.scaling is not None))
+    return _problem(service, offers, facts, settings, sharing=sharing, load=load)
+
+
+def _problem(
+    service: InferenceService,
+    offers: Offers,
+    facts: ClusterFacts,
+    settings: PlanSettings,
+    *,
+    sharing: SharingRule,
+    load: QPS | None,
+) -> Problem:
+    spec, shares = service.spec, any(offer.shares for offer in offers.usable)
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,

@@ -19,7 +19,7 @@ class Planner(Protocol):
     def __call__(self, problem: Problem, evaluate: Evaluator | None, seed: int | None, /) -> Plan: ...
 
 
-class Judge(Protocol):
+class CountsJudge(Protocol):
     """Tries counts of any origin; equal arguments get equal answers."""
 
     def __call__(self, problem: Problem, counts: Counts, /) -> Trial: ...
@@ -86,7 +86,7 @@ def trial(problem: Problem, counts: Counts) -> Trial:
     judge = PLANNERS[problem.planned_by].judge
     if judge is None:
         raise ValueError(f"planner {problem.planned_by} tries nothing")
-    return cast("Judge", load(judge))(problem, counts)
+    return cast("CountsJudge", load(judge))(problem, counts)
 
 
 def _made(member: PlannerMember, problem: Problem, evaluate: Evaluator | None, seed: int | None, quick: bool) -> Plan:

@@ -78,8 +78,8 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
 
 
 def _decided(decision: PlanDecision) -> WriteDecisions | None:
-    """What is recorded of a change of the plan that was decided by the load."""
-    record = None if decision.following is None else decision.following.decided
+    """What is recorded of a change of the plan that was decided by what is measured."""
+    record = None if decision.explained is None else decision.explained.record
     if record is None or not decision.fresh or decision.service is None:
         return None
     return WriteDecisions(record, owner_reference(decision.service))

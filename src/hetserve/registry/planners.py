@@ -16,8 +16,8 @@ class PlannerMember(Member):
     """Its function is a `hetserve.planning.registry.Planner`.
 
     objectives: those it is made for. default_for: as default. compared_for: as default of `hetserve compare`.
-    evaluates: takes an evaluator. seeded: else simulates queries that it draws. judge: where the
-    `hetserve.planning.registry.Judge` of a planner is that tries its plan (a `QuickPlanner`); None: it tries nothing.
+    evaluates: takes an evaluator. seeded: else simulates queries that it draws. judge: of a planner that tries its plan
+    (a `QuickPlanner`): where its `hetserve.planning.registry.CountsJudge` is; None: it tries nothing.
     """
 
     objectives: tuple[Objective, ...] = OBJECTIVES

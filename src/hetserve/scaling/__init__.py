@@ -1,4 +1,4 @@
-"""How a MinCost service follows its measured load: facts, history and clock in, an explained decision out."""
+"""How a service follows what is measured of it: facts, history and clock in, an explained decision out."""
 
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause

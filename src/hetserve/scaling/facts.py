@@ -73,12 +73,12 @@ class Change:
 class Facts:
     """One look at a service.
 
-    now: Unix seconds, by the clock of who decides; `demand` has its own. problem: with facts of the cluster; its load
-    does not matter. declared: the same without them; None: there is no cluster. in_force: None: nothing was planned
-    yet. expected: spec.load.expectedQPS. keeps_over_budget: spec.budget.whenTooLow is Keep. changes: recorded, in any
-    order. ready: instances that serve, by type. bound: those on a node. waiting: seconds for which the scheduler has
-    found no place for the oldest instance of a type; without gated ones, and those that only wait for a GPU that does
-    not have their model yet.
+    now: Unix seconds, by the clock of who decides; `demand` has its own. rules: of MinCost. problem: with facts of the
+    cluster; its load does not matter. declared: the same without them; None: there is no cluster. in_force: None:
+    nothing was planned yet. expected: spec.load.expectedQPS. keeps_over_budget: spec.budget.whenTooLow is Keep.
+    changes: recorded, in any order. ready: instances that serve, by type. bound: those on a node. waiting: seconds for
+    which the scheduler has found no place for the oldest instance of a type; without gated ones, and those that only
+    wait for a GPU that does not have their model yet.
     """
 
     now: float

@@ -13,10 +13,11 @@ from hetserve.base.units import Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.formatting import qps_text, share_text
-from hetserve.planning.plan import Counts, Plan, summary
+from hetserve.planning.plan import Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, ScalingReason
+from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.capacity import capacity
 from hetserve.scaling.plans.counts import in_order, is_same
 from hetserve.scaling.plans.found import plan_words
@@ -42,12 +43,20 @@ def coarse(mix: BatchMix) -> BatchMix:
     return BatchMix.of((batch, _RATIO**step) for batch, step in steps)
 
 
-def follow_mix(problem: Problem, counts: Counts, demand: Demand, ask: Ask) -> Decision:
-    """The decision for a MaxThroughput service. problem: with the mix that the plan in force is for. counts: in force.
+def has_moved(problem: Problem, demand: Demand) -> bool:
+    """Whether the measured mix is another than the problem's, as far as it is known: it is not unless it is Fresh."""
+    unknown = demand.freshness is not Freshness.FRESH or demand.mix is None
+    return unknown or (demand.mix is not None and distance(problem.mix, demand.mix) >= MOVED)
+
+
+def follow_mix(facts: Facts, ask: Ask) -> Decision:
+    """The decision for a MaxThroughput service. facts: the problem has the mix that the plan in force is for.
 
     Instances move only if another plan holds more by `BETTER` under the mix as measured.
     """
-    held = in_order(counts, problem)
+    assert facts.in_force is not None  # noqa: S101  the caller has checked
+    problem, demand = facts.problem, facts.demand
+    held = in_order(facts.in_force.counts, problem)
 
     def hold(reason: ScalingReason, words: str, *, pending: bool = False) -> Decision:
         return Decision(Action.HOLD, reason, words, held, pending=pending)

@@ -1,7 +1,8 @@
 """Decides how a service follows its load: which counts are in force from now on, and why.
 
 In this order: limits that are not kept, metrics that cannot be acted on, too few instances, too many, a mix that pays.
-Nothing is remembered between decisions: history is in the samples and in the recorded changes.
+Nothing is remembered between decisions: history is in the samples and in the recorded changes. What uses its budget
+whatever the load follows the mix of batch sizes instead.
 """
 
 from __future__ import annotations
@@ -16,30 +17,40 @@ from hetserve.scaling.actions.first import first_plan
 from hetserve.scaling.actions.growth import scale_up
 from hetserve.scaling.actions.limits import mend
 from hetserve.scaling.actions.replacement import replace_where_it_pays
-from hetserve.scaling.actions.shrinking import quiet_loads, scale_down
+from hetserve.scaling.actions.shrinking import at_minimum, quiet_loads, scale_down
 from hetserve.scaling.decision import Decision, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.look import Look, look_at
+from hetserve.scaling.mix import follow_mix
 from hetserve.scaling.plans.capacity import capacity
+from hetserve.scaling.plans.counts import is_same
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 from hetserve.scaling.quiet import NO_LOAD
 
 
 def decide(facts: Facts, ask: Ask) -> Decision:
-    """The decision for a MinCost service. ask: planners, which may answer later; then nothing changes until they do.
+    """The decision for a service. ask: planners, which may answer later; then nothing changes until they do.
 
     Pure: equal facts and answers give equal decisions.
     """
     if facts.in_force is None:
         return first_plan(facts, ask)
+    if facts.problem.objective == "MaxThroughput":
+        return follow_mix(facts, ask)
     look = look_at(facts)
     mended = mend(look, ask)
-    if mended is not None and (mended.changes or mended.pending):
+    if mended is not None and (mended.changes or mended.pending or _has_unknown_types(look)):
         return mended
     followed = _followed(look, ask)
     if mended is None or followed.changes or followed.pending:
         return followed
     return mended
+
+
+def _has_unknown_types(look: Look) -> bool:
+    """Whether instances of the plan can no longer be used: what all of it holds is not known."""
+    in_force = look.facts.in_force
+    return in_force is not None and not is_same(in_force.counts, look.counts)
 
 
 def _followed(look: Look, ask: Ask) -> Decision:
@@ -72,4 +83,8 @@ def _follow(look: Look, how: str, ask: Ask) -> Decision:
         f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(look.counts)} hold "
         f"{qps_text(seen.capacity or 0)} {how}, of which {share_text(rules.saturation)} are used"
     )
-    return replace(look.hold(ScalingReason.LOAD_CARRIED, words), quiet=quiet_loads(look, ask))
+    kept = at_minimum(look, ask)
+    if isinstance(kept, Pending):
+        return look.waits("what one instance fewer holds", quiet=quiet_loads(look, ask))
+    held = look.hold(ScalingReason.LOAD_CARRIED, words, *(() if kept is None else (kept,)))
+    return replace(held, quiet=quiet_loads(look, ask))

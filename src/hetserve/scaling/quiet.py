@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ class Quiet:
 
     above: queries/s; at a largest load of `down` seconds that is not above it, fewer instances may do. most: queries/s;
     a load of `up` seconds, or what its trend leads to in `launch` seconds, that is higher needs more. share: of queries
-    that must meet the SLO.
+    that must meet the SLO. until: queries/s; a largest load above it needs what the minimum keeps.
     """
 
     above: QPS
@@ -29,6 +30,7 @@ class Quiet:
     down: Seconds
     launch: Seconds
     share: float
+    until: QPS = QPS(math.inf)
 
     def covers(self, demand: Demand) -> bool:
         """Whether the decision is the same for this demand."""
@@ -37,4 +39,4 @@ class Quiet:
         low, high = over(lowest, demand, self.up), over(highest, demand, self.down)
         if low is None or high is None or attained_below(demand, self.share, max(self.up, demand.step)):
             return False
-        return high > self.above and low + rise(demand, self.up, self.launch, low) <= self.most
+        return self.above < high <= self.until and low + rise(demand, self.up, self.launch, low) <= self.most

@@ -20,10 +20,10 @@ LAUNCH = 60.0
 def measured(rates: Iterable[float | None], **fields: Any) -> Demand:
     """Fresh demand with a sample each 15 s, the last one now; None: that sample is missing.
 
-    attained: shares of queries in time, as rates.
+    attained: shares of queries in time, as rates. ended: queries behind each share; absent: not known.
     """
-    now = fields.pop("now", NOW)
-    attained = tuple(ShareSample(at, share) for at, share in _ending(fields.pop("attained", ()), now))
+    now, ended = fields.pop("now", NOW), fields.pop("ended", None)
+    attained = tuple(ShareSample(at, share, ended) for at, share in _ending(fields.pop("attained", ()), now))
     samples = tuple(RateSample(at, QPS(rate)) for at, rate in _ending(rates, now))
     return Demand(Freshness.FRESH, now=now, samples=samples, step=Seconds(STEP), attained=attained, **fields)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from benchmarks.scaling.days import days, noise
+from benchmarks.scaling.autoscalers import Autoscalers
+from benchmarks.scaling.days import days, noise, trace_of
 from benchmarks.scaling.rivals import HorizontalPodAutoscaler, clairvoyant_dollars, targets
+from benchmarks.scaling.unseen import LAUNCHES, loads
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Fleet
+from hetserve.scaling.replay import Fleet, arrivals_of
 from hetserve.testing.scaling import LAUNCH, scaled_problem, steady
 
 PROBLEM = scaled_problem()
@@ -47,9 +50,43 @@ def test_it_shrinks_to_the_largest_recommendation_of_its_window() -> None:
 
 
 def test_targets_are_shares_of_the_rate_of_one_instance() -> None:
-    import numpy as np
-
     assert targets(PROBLEM, "t4", np.array([0.5, 0.8])) == pytest.approx([12.5, 20.0])
+
+
+@pytest.fixture(scope="module")
+def rivals() -> Autoscalers:
+    """Over nine minutes that step up and down; the first two of them are late for anybody."""
+    rates = np.repeat([60.0, 110.0, 80.0], 3)
+    return Autoscalers(PROBLEM, arrivals_of(trace_of(rates), 1), 2)
+
+
+@pytest.mark.parametrize("allowed", [0.2, 0.3])
+def test_the_best_autoscaler_is_the_cheapest_of_those_that_are_seldom_enough_late(
+    rivals: Autoscalers, allowed: float
+) -> None:
+    best = rivals.cheapest(allowed)
+
+    assert best["late"] <= allowed
+    assert best["dollars"] <= rivals.cheapest(allowed * 0.9)["dollars"]
+
+
+def test_targets_go_up_for_as_long_as_queries_stay_in_time(rivals: Autoscalers) -> None:
+    """The rate of one instance without a pause is 25 queries/s: no list ends at 95 % of it."""
+    assert rivals.cheapest(0.5)["target"] > 0.95 * 25.0
+    assert rivals.cheapest(0.2)["target"] < rivals.cheapest(0.5)["target"]
+
+
+def test_where_no_autoscaler_is_seldom_enough_late_there_is_none(rivals: Autoscalers) -> None:
+    assert rivals.cheapest(0.1) == {}
+
+
+def test_loads_that_nothing_was_chosen_by_are_the_same_each_time_and_differ_by_launch_time() -> None:
+    seeds = [round(100 + launch) for launch in LAUNCHES]
+    for name, rates in loads(seeds[0]).items():
+        assert len(rates) == 360, name
+        assert rates.min() >= 0, name
+        assert np.array_equal(rates, loads(seeds[0])[name])
+        assert not np.array_equal(rates, loads(seeds[1])[name])
 
 
 def test_a_clairvoyant_pays_the_cheapest_plan_of_each_minute_and_its_launches() -> None:

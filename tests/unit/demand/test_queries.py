@@ -11,21 +11,12 @@ from hetserve.base.units import Seconds
 from hetserve.demand.answers import Series
 from hetserve.demand.grouped import buckets_by_service, buckets_of, take_apart
 from hetserve.demand.queries import Part, RangeQuery, group_queries, groups, mix_query, own_queries
-from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.wanted import OwnQueries
 from hetserve.reconcile.cluster.observed import service_outline
 from hetserve.testing.builders import service as manifest
+from measured_demand import WANTED
 
-ADS = Wanted(
-    "shop",
-    "ads",
-    slo=Seconds(0.35),
-    percentile=0.99,
-    window=Seconds(60.0),
-    stale_after=Seconds(120.0),
-    up_window=Seconds(30.0),
-    down_window=Seconds(300.0),
-    scales=True,
-)
+ADS = WANTED
 
 
 def test_the_queries_of_a_group() -> None:

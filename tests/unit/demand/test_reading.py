@@ -13,24 +13,14 @@ from hetserve.demand.answers import Points, Series
 from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.demand.queries import Group, Part, RangeQuery, group_queries, groups
 from hetserve.demand.reading import Answered, aged, read_demand, unknown
-from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.wanted import OwnQueries
 from hetserve.demand.windows import highest, lowest
+from measured_demand import WANTED
 from scrapes import LOOK_BACK, Scrapes, counter, over, rate, stamp
 
 NOW = 10_003.0
 """Some seconds after the last moment of the range, and after the last scrape."""
 LABELS = {"namespace": "shop", "service": "ads"}
-WANTED = Wanted(
-    "shop",
-    "ads",
-    slo=Seconds(0.35),
-    percentile=0.99,
-    window=Seconds(60.0),
-    stale_after=Seconds(120.0),
-    up_window=Seconds(30.0),
-    down_window=Seconds(300.0),
-    scales=True,
-)
 OWN = replace(WANTED, own=OwnQueries("sum(rate(istio_requests_total[1m]))", latency="histogram_quantile(...)"))
 (GROUP,) = groups([WANTED])
 FOR_EVER = [float(t) for t in range(8_002, 10_003, 15)]

@@ -10,15 +10,15 @@ import pytest
 import yaml
 
 from harness import components
+from harness.beside import PROMETHEUS, prometheus_component, remove_target, write_target
 from harness.files import write_whole
 from harness.kube import Kube
 from harness.ports import FIRST, Ports
-from harness.prometheus import NAME, component, remove_target, write_target
 from harness.state import StateFolder
 from harness.tools import Toolset
 
 PORTS = Ports.block_from(FIRST)
-TOOLS = Toolset({NAME: Path("/tools/prometheus")})
+TOOLS = Toolset({PROMETHEUS: Path("/tools/prometheus")})
 NO_KUBE = cast("Kube", None)
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> StateFolder:
 
 
 def test_it_scrapes_each_second_what_the_target_files_name_and_keeps_their_labels(folder: StateFolder) -> None:
-    prometheus = component(PORTS)
+    prometheus = prometheus_component(PORTS)
     prometheus.write_settings(NO_KUBE, folder)
     settings = yaml.safe_load(prometheus.settings_file(folder).read_text())
     assert settings["global"]["scrape_interval"] == "1s"
@@ -38,7 +38,7 @@ def test_it_scrapes_each_second_what_the_target_files_name_and_keeps_their_label
 
 
 def test_it_listens_on_this_machine_only_and_looks_back_fifteen_seconds(folder: StateFolder) -> None:
-    program, *flags = component(PORTS).command(folder, TOOLS, PORTS)
+    program, *flags = prometheus_component(PORTS).command(folder, TOOLS, PORTS)
     assert program == "/tools/prometheus"
     given = dict(flag.split("=", 1) for flag in flags)
     assert given["--web.listen-address"] == f"127.0.0.1:{PORTS.prometheus}"
@@ -47,7 +47,7 @@ def test_it_listens_on_this_machine_only_and_looks_back_fifteen_seconds(folder: 
 
 
 def test_the_folder_of_targets_is_there_before_prometheus_watches_it(folder: StateFolder) -> None:
-    component(PORTS).write_settings(NO_KUBE, folder)
+    prometheus_component(PORTS).write_settings(NO_KUBE, folder)
     assert (folder.path / "prometheus" / "targets").is_dir()
 
 
@@ -79,7 +79,7 @@ def test_a_state_of_an_earlier_version_says_what_to_do(folder: StateFolder) -> N
     write_whole(folder.path / "state.json", "{}")
     old = Ports(*PORTS.all()[:12])
     with pytest.raises(RuntimeError, match="of an earlier version, without a port for prometheus: make a new one"):
-        component(old).write_settings(NO_KUBE, folder)
+        prometheus_component(old).write_settings(NO_KUBE, folder)
 
 
 def test_the_ports_of_a_cluster_fit_into_its_block() -> None:

@@ -13,19 +13,9 @@ from hetserve.demand.reading import unknown
 from hetserve.demand.wanted import OwnQueries, Wanted
 from hetserve_operator.demand.book import DemandBook, moved
 from hetserve_operator.workqueue import Key
+from measured_demand import WANTED
 
 ADS, MAIL = Key("shop", "ads"), Key("shop", "mail")
-WANTED = Wanted(
-    "shop",
-    "ads",
-    slo=Seconds(0.35),
-    percentile=0.99,
-    window=Seconds(60.0),
-    stale_after=Seconds(120.0),
-    up_window=Seconds(30.0),
-    down_window=Seconds(300.0),
-    scales=True,
-)
 OWN = replace(WANTED, own=OwnQueries("sum(x)"))
 
 

@@ -19,22 +19,12 @@ from hetserve_operator.demand.own import LONGEST_PAUSE
 from hetserve_operator.demand.poller import EARLY, DemandPoller
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
+from measured_demand import WANTED
 from simulated_prometheus import EPOCH, SimulatedPrometheus
 from virtual_time import virtually
 
 INTERVAL = 15.0
 ADS = Key("shop", "ads")
-WANTED = Wanted(
-    "shop",
-    "ads",
-    slo=Seconds(0.35),
-    percentile=0.99,
-    window=Seconds(60.0),
-    stale_after=Seconds(120.0),
-    up_window=Seconds(30.0),
-    down_window=Seconds(300.0),
-    scales=True,
-)
 
 
 class Scene:

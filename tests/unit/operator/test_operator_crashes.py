@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import pytest
 
-from hetserve.base.units import QPS
-from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.demand.observed import Freshness
 from hetserve.testing.scenes import GPU_TYPE, rm2_scene
 from hetserve_operator.testing import CrashError, SimulatedOperator
-from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
+from measured_demand import steady, unknown
 from operator_scene import CPU_DEPLOYMENT, SERVICE, deployment_path
 
 Json = dict[str, Any]
@@ -58,12 +56,7 @@ async def new_template(sim: SimulatedOperator) -> None:
 
 def _measured(sim: SimulatedOperator, qps: float) -> None:
     """The service's load from now on, steady for longer than any window."""
-
-    def demand(_key: Key, moment: datetime) -> Demand:
-        times = [moment.timestamp() - 5 * i for i in reversed(range(120))]
-        return Demand(Freshness.FRESH, "", moment.timestamp(), tuple(RateSample(t, QPS(qps)) for t in times))
-
-    sim.demand = demand
+    sim.demand = steady(qps)
 
 
 async def _scaled(sim: SimulatedOperator) -> None:
@@ -89,7 +82,7 @@ async def less_load(sim: SimulatedOperator) -> None:
 async def scaled_poor(sim: SimulatedOperator) -> None:
     """A service that follows its load gets a budget that does not carry it, and its metrics go."""
     await _scaled(sim)
-    sim.demand = lambda _key, moment: Demand(Freshness.STALE, "old", moment.timestamp())
+    sim.demand = unknown(Freshness.STALE, "old")
     sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.6"))
 
 

@@ -11,6 +11,11 @@ import pytest
 from hetserve.base.units import QPS
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.planning.plan import summary
+from hetserve.scaling import ScalingReason
+from hetserve.scaling.plans.answers import Answers
+from hetserve.scaling.record.replay import replay
+from hetserve.scaling.record.ring import record_of_entry, ring_of
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
@@ -21,6 +26,7 @@ Json = dict[str, Any]
 METRICS = {"spec.metrics": {"source": "Hetserve"}}
 DECLARED = ((20, 0.98), (500, 0.02))
 LARGE = ((20, 0.2), (500, 0.8))
+RING = "/api/v1/namespaces/default/configmaps/rm2-decisions"
 
 
 class Mix:
@@ -69,6 +75,33 @@ async def test_a_mix_that_has_moved_gets_another_plan_which_a_restart_keeps() ->
     assert plan(sim) == after, "what was measured is not forgotten"
 
 
+async def test_a_plan_for_another_mix_explains_itself_and_replays() -> None:
+    sim = await running(Mix(LARGE))
+    before = plan(sim)["summary"]
+    await sim.converge()
+    await sim.converge()
+    after = plan(sim)["summary"]
+
+    (said,) = sim.service()["status"]["lastDecisions"]
+    assert (said["action"], said["reason"]) == ("Replace", "BetterMix")
+    assert (said["from"], said["to"]) == (before, after)
+    assert "the mix has moved by" in said["message"]
+    (event,) = [one for _, one in sim.api.items("events") if one["reason"] == "Replaced"]
+    assert event["note"].startswith(f"BetterMix: {before} -> {after}")
+    (record,) = [record_of_entry(entry) for entry in ring_of(sim.api.objects[RING])]
+    assert (record.decision.reason, summary(record.before or ())) == (ScalingReason.BETTER_MIX, before)
+    assert replay(record, Answers(), Answers(quick=True)).identical
+
+
+async def test_a_change_that_a_pause_holds_back_is_not_told() -> None:
+    sim = await running(Mix(LARGE))
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(pause="All"))
+    await sim.converge()
+
+    assert "lastDecisions" not in sim.service()["status"]
+    assert RING not in sim.api.objects
+
+
 async def test_digits_of_the_mix_change_nothing() -> None:
     sim = await running(Mix(LARGE))
     await sim.converge()
@@ -77,6 +110,28 @@ async def test_digits_of_the_mix_change_nothing() -> None:
         sim.demand = Mix(((20, 1 - share), (500, share)))
         await sim.converge()
     assert sim.api.writes == []
+
+
+async def test_advice_for_another_mix_stands_until_the_mix_is_back() -> None:
+    sim = await running(Mix(LARGE))
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    await sim.converge()
+    advice, before = sim.service()["status"]["advice"], plan(sim)
+    assert (advice["reason"], advice["summary"] != before["summary"]) == ("BetterMix", True)
+    sim.api.writes.clear()
+    for share in (0.6, 0.83, 0.7, 0.9):
+        sim.demand = Mix(((20, 1 - share), (500, share)))
+        await sim.converge()
+    sim.demand = Mix(LARGE, Freshness.STALE)
+    await sim.converge()
+    sim.demand = lambda _key, now: Demand(Freshness.MISSING, "no series", now.timestamp())
+    await sim.converge()
+    assert (sim.service()["status"]["advice"], plan(sim)) == (advice, before)
+    assert [path for _, path in sim.api.writes if path.endswith("/deployments")] == []
+    assert RING not in sim.api.objects
+    sim.demand = Mix(DECLARED)
+    await sim.converge()
+    assert sim.service()["status"].get("advice") is None
 
 
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])

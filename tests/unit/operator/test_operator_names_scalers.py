@@ -22,14 +22,14 @@ Json = dict[str, Any]
 
 
 class Refusing(FakeApiServer):
-    """Refuses to list HorizontalPodAutoscalers, with this status."""
+    """Refuses to list HorizontalPodAutoscalers, with this status; 0: lists them."""
 
     status = 403
 
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: Any = None, content_type: str = "application/json"
     ) -> Answer:
-        if path == SCALERS_PATH:
+        if path == SCALERS_PATH and self.status:
             return Answer(self.status, b'{"message": "horizontalpodautoscalers is forbidden"}')
         return super().answer(method, path, query, body, content_type)
 
@@ -132,6 +132,32 @@ async def test_without_the_right_to_read_scalers_all_else_goes_on(
     assert path_of(service("rm2")) in sim.api.objects
     assert list(sim.cache.services), "the lists after it are read too"
     assert await sim.look_all()
+
+
+async def test_a_right_that_is_granted_later_counts_without_another_start() -> None:
+    sim = await converged()
+    sim.api = Refusing(objects=sim.api.objects, statuses=sim.api.statuses, revision=sim.api.revision)
+    sim.restart()
+
+    def scalers() -> list[str]:
+        return [one.name for one in sim.cache.scalers]
+
+    first, second = (autoscaler(name, CPU_DEPLOYMENT) for name in ("first", "second"))
+    sim.add(first)
+    await sim.observer.relist()
+    await sim.observer.recount()
+    assert scalers() == []
+
+    sim.api.status = 0
+    await sim.observer.recount()
+    assert scalers() == ["first"]
+    sim.api.remove(first)
+    sim.add(second)
+    await sim.observer.recount()
+    assert scalers() == ["second"], "there are as many as before, and nobody watches them"
+    sim.api.status = 403
+    await sim.observer.recount()
+    assert scalers() == ["second"]
 
 
 async def test_a_server_that_fails_is_no_lack_of_rights() -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from hetserve.base.units import QPS
-from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.demand.observed import Freshness
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
+from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
+from measured_demand import fresh, steady, unknown
 
 Json = dict[str, Any]
-Measured = Callable[[Key, datetime], Demand]
 RATE = 10
 """Queries/s of an instance; at 80 % it is planned for 8."""
 EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
@@ -42,25 +41,6 @@ def scene(**overrides: Any) -> list[Json]:
             },
         ),
     ]
-
-
-def fresh(rate: Callable[[float], float]) -> Measured:
-    """Demand as measured every 5 s for the last ten minutes. rate: queries/s at a time [Unix seconds]."""
-
-    def demand(_key: Key, moment: datetime) -> Demand:
-        now = moment.timestamp()
-        times = [now - 5 * i for i in reversed(range(120))]
-        return Demand(Freshness.FRESH, "", now, tuple(RateSample(t, QPS(rate(t))) for t in times))
-
-    return demand
-
-
-def steady(qps: float) -> Measured:
-    return fresh(lambda _: qps)
-
-
-def unknown(freshness: Freshness, why: str) -> Measured:
-    return lambda _key, moment: Demand(freshness, why, moment.timestamp())
 
 
 def instances(sim: SimulatedOperator) -> int:
@@ -122,6 +102,22 @@ async def test_a_service_that_grows_is_ready_while_what_serves_carries_the_load(
     assert not is_true(sim, "Ready")
 
 
+@pytest.mark.parametrize(("qps", "mode", "short"), [(60, "Apply", True), (10, "Apply", False), (60, "Advise", False)])
+async def test_what_a_service_asks_is_urgent_if_its_load_exceeds_what_it_holds(
+    sim: SimulatedOperator, qps: float, mode: str, short: bool
+) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode=mode))
+    book = PlanBook(lambda: 0.0, lambda _: None)
+    sim.restart(book)
+    sim.demand = steady(qps)
+    await sim.observer.relist()
+    await sim.look(Key("default", "rm2"))
+    ticket = book.take(Lane.QUICK)
+    assert ticket is not None
+    assert ticket.question.short is short
+
+
 async def test_ten_percent_of_noise_writes_nothing(sim: SimulatedOperator) -> None:
     await sim.converge()
     draw = random.Random(7)  # noqa: S311  no secret
@@ -152,6 +148,24 @@ async def test_a_true_zero_shrinks_to_the_least(sim: SimulatedOperator) -> None:
     sim.demand = steady(0)
     await sim.converge()
     assert instances(sim) == 1
+
+
+async def test_a_minimum_that_keeps_more_than_the_load_needs_is_said() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(spec__scaling={"minInstances": 6, "scaleUp": {"lookAhead": "None"}}))
+    sim.demand = steady(30)
+    await sim.converge()
+    limited = sim.condition("ScalingLimited")
+    assert (limited["status"], limited["reason"]) == ("True", "MinInstancesReached")
+    assert "spec.scaling.minInstances is 6" in limited["message"]
+    assert [e["type"] for _, e in sim.api.items("events") if e["reason"] == "ScalingLimited"] == ["Normal"]
+    before = len(sim.api.writes)
+    sim.demand = steady(25)
+    await sim.converge()
+    assert len(sim.api.writes) == before, "digits of a load below the minimum are written"
+    sim.demand = steady(45)
+    await sim.converge()
+    assert sim.condition("ScalingLimited")["reason"] == "NotLimited"
 
 
 async def test_a_load_beyond_the_cluster_gets_the_most_that_fits(sim: SimulatedOperator) -> None:
@@ -250,9 +264,71 @@ async def test_ten_percent_of_noise_writes_no_other_advice(runs: bool) -> None:
         sim.clock += 30
         await sim.round()
     assert (status(sim)["advice"], len(sim.api.writes)) == (advice, before)
-    sim.demand = steady(70)
+    sim.demand = steady(80)
     await sim.converge()
     assert status(sim)["advice"]["summary"] != advice["summary"]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_advice_swings_with_the_load_no_more_than_a_plan_does(runs: bool) -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(spec__mode="Apply" if runs else "Advise"))
+    sim.demand = steady(30)
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    sim.demand = steady(57)
+    await sim.converge()
+    advice, before = status(sim)["advice"], len(sim.api.writes)
+    assert (advice["summary"], advice["reason"]) == ("8xt4", "LoadAboveCapacity")
+    for qps in (53, 60, 55, 68):
+        sim.demand = steady(qps)
+        await sim.converge()
+    assert (status(sim)["advice"], len(sim.api.writes)) == (advice, before)
+    sim.edit(path_of(instance_type("t4")), lambda raw: raw["spec"]["price"].update(hourly="0.1"))
+    await sim.converge()
+    assert status(sim)["advice"] == {**advice, "hourlyCost": "0.800"}
+    sim.demand = steady(40)
+    await sim.converge()
+    assert (status(sim)["advice"]["summary"], status(sim)["advice"]["reason"]) == ("6xt4", "LoadFitsOnLess")
+    sim.demand = unknown(Freshness.MISSING, "no series")
+    await sim.converge()
+    assert status(sim)["advice"]["summary"] == "6xt4"
+    assert "lastDecisions" not in status(sim) or len(status(sim)["lastDecisions"]) == 1
+
+
+async def test_advice_ends_where_what_runs_would_do_again(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    sim.demand = steady(57)
+    await sim.converge()
+    assert status(sim)["advice"]["summary"] == "8xt4"
+    sim.demand = steady(30)
+    await sim.converge()
+    assert status(sim).get("advice") is None
+    assert status(sim)["plan"]["summary"] == "4xt4"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"summary": "many", "load": "57"},
+        {"summary": "3xgone", "load": "57"},
+        {"summary": "8xt4", "load": "nan"},
+        {"summary": "99999999999999999999xt4"},
+        {"summary": "8xt4", "load": "-3"},
+        {"summary": 8},
+    ],
+)
+async def test_advice_that_cannot_be_read_is_given_anew(sim: SimulatedOperator, forged: Json) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
+    sim.demand = steady(57)
+    await sim.converge()
+    words = {"hourlyCost": "1", "reason": "Forged", "message": "forged", **forged}
+    sim.edit(SERVICE, lambda raw: raw["status"].update(advice=words))
+    await sim.converge()
+    assert status(sim)["advice"]["summary"] == "8xt4"
+    assert status(sim)["advice"]["reason"] == "LoadAboveCapacity"
 
 
 async def test_without_metrics_and_without_an_expected_load_nothing_is_planned() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook, Ticket
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
+from measured_demand import Measured, fresh
 
 Json = dict[str, Any]
 EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
@@ -67,19 +68,11 @@ def scene(scaling: Json | None = None, **spec: Any) -> list[Json]:
     ]
 
 
-def swinging(qps: float, by: float = 0.1) -> Callable[[Key, datetime], Demand]:
+def swinging(qps: float, by: float = 0.1) -> Measured:
     """Demand as measured every 5 s for the last ten minutes, with noise."""
     draw = random.Random(7)  # noqa: S311  no secret
     noise = [draw.uniform(-by, by) for _ in range(1009)]
-
-    def demand(_key: Key, moment: datetime) -> Demand:
-        now = moment.timestamp()
-        times = [now - 5 * i for i in reversed(range(120))]
-        return Demand(
-            Freshness.FRESH, "", now, tuple(RateSample(t, QPS(qps * (1 + noise[int(t) % 1009]))) for t in times)
-        )
-
-    return demand
+    return fresh(lambda at: qps * (1 + noise[int(at) % 1009]))
 
 
 def old(_key: Key, moment: datetime) -> Demand:
@@ -178,6 +171,29 @@ async def test_a_budget_is_cut_while_planners_are_busy_and_said_afterwards(measu
 
 
 @OPERATORS
+async def test_a_budget_that_buys_nothing_is_said_as_long_as_it_lasts(operator: Any) -> None:
+    sim = await serving(operator)
+    edit(sim, budget={"hourly": "0.1"})
+    await sim.converge()
+    assert instances(sim) == 0
+    assert (sim.condition("Feasible")["status"], sim.condition("Feasible")["reason"]) == ("False", "BudgetTooLow")
+    assert sim.condition("Planned")["reason"] == "PlanComputed"
+    assert await writes_of(sim, 3) == []
+    edit(sim, budget={"hourly": "9"})
+    await sim.converge()
+    assert (instances(sim), sim.condition("Feasible")["status"]) == (4, "True")
+
+
+async def test_a_first_plan_that_the_budget_does_not_buy_says_so() -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(budget={"hourly": "0.1"}))
+    sim.demand = swinging(30, 0.0)
+    await sim.converge()
+    assert sim.condition("Feasible")["reason"] == "BudgetTooLow"
+    assert "0.1 $/h" in sim.condition("Ready")["message"]
+
+
+@OPERATORS
 async def test_a_type_that_may_be_used_no_longer_is_left(operator: Any) -> None:
     sim = await serving(operator)
     edit(sim, instanceTypes={"names": ["v100"]})
@@ -210,6 +226,23 @@ async def test_a_step_that_must_wait_is_taken_though_nothing_happens() -> None:
     sim.clock += wait
     await sim.converge()
     assert instances(sim) == 6
+
+
+@pytest.mark.parametrize("time", ["2999-01-01T00:00:00Z", "never"])
+async def test_a_forged_decision_holds_nothing_up_and_is_named(time: str) -> None:
+    policies = {"policies": [{"type": "Instances", "value": 100, "period": "1h"}]}
+    sim = await serving(scaling={"scaleDown": {**policies, "selectPolicy": "Min"}})
+    forged = {"action": "ScaleUp", "reason": "SLOMissed", "from": "12xt4", "to": "13xt4", "load": "0"}
+    forge = {**forged, "time": time, "hourlyCost": "1", "message": "forged"}
+    sim.edit(SERVICE, lambda raw: raw["status"].update(lastDecisions=[forge]))
+
+    def completed(key: Key, moment: datetime) -> Demand:
+        return replace(swinging(10, 0.0)(key, moment), lower_bound=True)
+
+    sim.demand = completed
+    await sim.converge()
+    assert instances(sim) < 4
+    assert "status.lastDecisions[1] does not count: time" in sim.condition("ScalingActive")["message"]
 
 
 async def test_a_paused_service_keeps_more_than_its_new_limit() -> None:

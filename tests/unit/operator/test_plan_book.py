@@ -15,7 +15,7 @@ from hetserve.planning import plan as planned_by
 from hetserve.planning.plan import infeasible
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.testing.planning import line, option, problem
-from hetserve_operator.plans.book import RETRY_AFTER, Lane, PlanBook, Ticket
+from hetserve_operator.plans.book import FAIR, RETRY_AFTER, Lane, PlanBook, Ticket
 from hetserve_operator.workqueue import Key
 
 plan = lru_cache(partial(planned_by, planner="kairos"))
@@ -47,6 +47,11 @@ class Bench:
     ) -> PlannerAnswer:
         """A look that asks one question."""
         return self.book.look(key, lambda planner: planner(PlanQuestion(problem, declared, needed)))
+
+    def short(self, key: Key) -> PlannerAnswer:
+        """A look of a service with a plan, whose load exceeds what that holds."""
+        question = PlanQuestion(DECLARED, DECLARED, needed=False, exact=True, short=True)
+        return self.book.look(key, lambda planner: planner(question))
 
     def ideal(self, key: Key, declared: Problem = DECLARED) -> PlannerAnswer:
         """A look that asks for the plan without facts of the cluster."""
@@ -96,6 +101,42 @@ def test_a_check_that_becomes_needed_moves_forward(bench: Bench) -> None:
     bench.ask(B, needed=False)
     bench.ask(B, needed=True)
     assert bench.take().key == B
+
+
+def test_a_service_whose_load_exceeds_what_it_holds_goes_before_first_plans_and_checks(bench: Bench) -> None:
+    bench.ask(A, needed=False)
+    bench.ask(B)
+    bench.short(C)
+    assert [bench.take().key for _ in range(3)] == [C, B, A]
+
+
+def test_a_check_whose_load_rises_moves_forward(bench: Bench) -> None:
+    bench.ask(A, needed=False)
+    bench.ask(B, needed=False)
+    bench.short(B)
+    assert bench.take().key == B
+
+
+def test_neither_a_check_nor_a_first_plan_waits_for_ever_behind_loads_that_rise(bench: Bench) -> None:
+    bench.ask(A, needed=False)
+    bench.ask(B)
+    taken = []
+    for number in range(2 * FAIR):
+        bench.short(Key("ns", f"busy{2 * number}"))
+        bench.short(Key("ns", f"busy{2 * number + 1}"))
+        taken.append(bench.take().key)
+    assert (taken.index(A), taken.index(B)) == (FAIR - 1, 2 * FAIR - 1)
+    assert len([key for key in taken if key.name.startswith("busy")]) == 2 * FAIR - 2
+
+
+def test_a_ticket_that_is_asked_again_keeps_its_age(bench: Bench) -> None:
+    bench.ask(A, needed=False)
+    taken = []
+    for number in range(FAIR):
+        bench.short(Key("ns", f"busy{number}"))
+        bench.ask(A, capped(DECLARED, number + 1), needed=False)
+        taken.append(bench.take().key)
+    assert taken[-1] == A
 
 
 def test_a_waiting_problem_is_replaced_by_the_facts_of_the_last_look(bench: Bench) -> None:

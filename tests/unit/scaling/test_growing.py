@@ -8,8 +8,9 @@ from typing import Literal
 import pytest
 
 from hetserve.base.units import QPS, Seconds
-from hetserve.demand.observed import Demand
+from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Change, Direction, Facts, Pause, ScalingReason, ScalingRules, decide
+from hetserve.scaling.actions.growth import is_short
 from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import LAUNCH, NOW, at_most, facts, limited, measured, scaled_problem, steady
@@ -172,6 +173,16 @@ def test_a_missed_slo_adds_a_step_more_than_demand_alone_says() -> None:
     assert dict(found.counts or ())["t4"] == 3
 
 
+@pytest.mark.parametrize(
+    ("ended", "late_queries", "adds"), [(30, 1, False), (30, 3, True), (2400, 35, False), (2400, 37, True)]
+)
+def test_late_queries_that_chance_explains_add_none(ended: int, late_queries: int, adds: bool) -> None:
+    seen = steady(38.0, attained=[1 - late_queries / ended] * 20, ended=float(ended))
+    found = decide(facts(seen, {"t4": 2}, problem=scaled_problem(percentile=99.0)), Answers())
+
+    assert (found.action is Action.SCALE_UP) is adds
+
+
 def test_a_missed_slo_adds_none_while_instances_launch_or_twice_the_load_is_held() -> None:
     recent = Change(NOW - LAUNCH, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("t4", 1),), (("t4", 2),), QPS(38.0))
 
@@ -196,3 +207,14 @@ def test_a_window_of_no_length_acts_on_the_newest_sample() -> None:
     at_once = ScalingRules(up=Direction(Seconds(0.0)), look_ahead=False)
 
     assert decide(facts(measured([20.0] * 30 + [60.0]), {"t4": 2}, rules=at_once), Answers()).action is Action.SCALE_UP
+
+
+def test_what_is_too_little_is_known_without_a_planner() -> None:
+    holds = QPS(50.0)
+
+    assert is_short(facts(steady(44.1), {"t4": 2}), holds)
+    assert not is_short(facts(steady(43.9), {"t4": 2}), holds)
+    assert is_short(facts(measured([43.0 - 3.0 * i for i in range(12, 0, -1)] + [43.0]), {"t4": 2}), holds)
+    assert is_short(facts(steady(30.0, attained=[0.5] * 20), {"t4": 2}), holds)
+    assert is_short(facts(steady(20.0), {"t4": 2}, waiting={"t4": Seconds(LAUNCH + 1)}, bound={"t4": 1}), holds)
+    assert not is_short(facts(Demand(Freshness.MISSING), {"t4": 2}), holds)

@@ -111,6 +111,34 @@ def test_a_type_that_is_gone_is_replaced() -> None:
     assert "k80" in decide(gone, Answers()).words
 
 
+GONE = InForce((("t4", 2), ("gone", 1)), QPS(30.0))
+
+
+def test_leaving_a_type_that_is_gone_is_called_a_swap() -> None:
+    found = decide(facts(steady(75.0), in_force=GONE), Answers())
+
+    assert (found.action, found.reason) == (Action.REPLACE, ScalingReason.LIMITS_CHANGED)
+
+
+def test_a_type_that_is_gone_is_left_though_the_others_carry_the_load_alone() -> None:
+    found = decide(facts(steady(30.0), in_force=GONE), Answers())
+
+    assert (found.action, dict(found.counts or ())) == (Action.SCALE_DOWN, {"v100": 0, "t4": 2})
+
+
+def test_a_pause_of_scaling_down_keeps_a_type_that_is_gone_whatever_the_load() -> None:
+    found = decide(facts(steady(200.0), in_force=GONE, pause=Pause.SCALE_DOWN), Answers())
+
+    assert (found.action, found.reason) == (Action.HOLD, ScalingReason.LIMITS_CHANGED)
+
+
+def test_a_first_plan_that_the_budget_does_not_buy_is_no_failure_of_the_planner() -> None:
+    found = decide(facts(steady(30.0), problem=scaled_problem(budget="0.01")), Answers())
+
+    assert (found.action, found.reason) == (Action.HOLD, ScalingReason.BEYOND_BUDGET)
+    assert found.held == 0
+
+
 def test_a_type_whose_instances_wait_longer_than_their_launch_is_left_for_the_next_best() -> None:
     waits = facts(steady(48.0), {"t4": 3}, 48.0, bound={"t4": 1}, waiting={"t4": Seconds(61.0)})
     short = facts(steady(48.0), {"t4": 3}, 48.0, bound={"t4": 1}, waiting={"t4": Seconds(60.0)})

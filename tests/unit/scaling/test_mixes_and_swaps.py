@@ -11,7 +11,7 @@ from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.actions.replacement import swap
-from hetserve.scaling.mix import coarse, distance, follow_mix
+from hetserve.scaling.mix import coarse, distance
 from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import line, option, problem
 from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
@@ -81,12 +81,14 @@ def seen(mix: BatchMix, freshness: Freshness = Freshness.FRESH) -> Demand:
 def test_a_mix_that_has_moved_gets_a_plan_that_holds_more_under_it() -> None:
     given = problem(TYPES, mix=SMALL, budget="2", slo_ms=200)
     planned = Answers()
-    first = follow_mix(given, (("big", 1), ("small", 15)), seen(LARGE), planned)
+    held = {"big": 1, "small": 15}
+    first = decide(facts(seen(LARGE), held, problem=given), planned)
 
     assert (first.action, first.reason) == (Action.REPLACE, ScalingReason.BETTER_MIX)
     assert dict(first.counts or ())["big"] > 1
 
-    again = follow_mix(replace(given, mix=coarse(LARGE)), first.counts or (), seen(LARGE), planned)
+    after = replace(given, mix=coarse(LARGE))
+    again = decide(facts(seen(LARGE), dict(first.counts or ()), problem=after), planned)
     assert again.action is Action.HOLD
 
 
@@ -94,4 +96,5 @@ def test_a_mix_that_has_moved_gets_a_plan_that_holds_more_under_it() -> None:
 def test_a_mix_that_is_not_fresh_moves_nothing(freshness: Freshness) -> None:
     given = problem(TYPES, mix=SMALL, budget="2", slo_ms=200)
 
-    assert follow_mix(given, (("big", 1), ("small", 15)), seen(LARGE, freshness), Answers()).action is Action.HOLD
+    held = facts(seen(LARGE, freshness), {"big": 1, "small": 15}, problem=given)
+    assert decide(held, Answers()).action is Action.HOLD

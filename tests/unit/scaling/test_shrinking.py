@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.scaling import Action, Change, Pause, ScalingReason, ScalingRules, decide
+from hetserve.scaling import Action, Change, Facts, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import NOW, at_most, facts, limited, measured, scaled_problem, steady
@@ -141,3 +141,50 @@ def test_an_instance_that_a_type_must_have_stays() -> None:
     found = decide(facts(steady(1.0), {"v100": 1, "t4": 3}, problem=wanted), Answers())
 
     assert dict(found.counts or ()) == {"v100": 1, "t4": 0}
+
+
+LEAST = ScalingRules(least=3)
+
+
+def limits(given: Facts) -> list[ScalingReason]:
+    found = decide(given, Answers())
+    assert found.action is Action.HOLD
+    return [limit.reason for limit in found.limits]
+
+
+def test_the_minimum_is_said_to_limit_where_fewer_would_do() -> None:
+    # Two T4 hold 50 q/s; 36.3 with saturation and the tolerance in hand.
+    found = decide(facts(steady(36.0), {"t4": 3}, rules=LEAST), Answers())
+
+    assert found.action is Action.HOLD
+    (limit,) = found.limits
+    assert limit.reason is ScalingReason.AT_MINIMUM
+    assert limit.words == ("at most 36.0 q/s throughout 300 s, which 2xt4 would carry; spec.scaling.minInstances is 3")
+    assert limits(facts(steady(0.0), {"t4": 3}, rules=LEAST)) == [ScalingReason.AT_MINIMUM]
+
+
+def test_the_minimum_limits_nothing_where_the_load_needs_it_or_is_not_known() -> None:
+    peak = measured([5.0] * 30 + [60.0] + [5.0] * 10)
+
+    assert limits(facts(steady(37.0), {"t4": 3}, rules=LEAST)) == []
+    assert limits(facts(peak, {"t4": 3}, rules=LEAST)) == []
+    assert limits(facts(replace(steady(5.0), freshness=Freshness.STALE), {"t4": 3}, rules=LEAST)) == []
+    assert limits(facts(steady(5.0, 100.0), {"t4": 3}, rules=LEAST)) == []
+    assert limits(facts(steady(0.0), {"t4": 1})) == [], "a minimum of one is nobody's choice"
+
+
+def test_a_cheaper_mix_is_taken_at_the_minimum_too() -> None:
+    found = decide(facts(steady(5.0), {"v100": 3}, rules=replace(LEAST, replaces=True)), Answers())
+
+    assert (found.action, found.reason) == (Action.REPLACE, ScalingReason.CHEAPER_MIX)
+
+
+@pytest.mark.parametrize(("qps", "same", "other"), [(20.0, 36.0, 37.0), (40.0, 37.0, 36.0)])
+def test_loads_at_which_the_minimum_begins_or_ceases_to_limit_are_not_quiet(
+    qps: float, same: float, other: float
+) -> None:
+    quiet = decide(facts(steady(qps), {"t4": 3}, rules=LEAST), Answers()).quiet
+
+    assert quiet is not None
+    assert quiet.covers(steady(same))
+    assert not quiet.covers(steady(other))

@@ -9,6 +9,7 @@ from hetserve.api.conditions import ConditionType
 from hetserve.cli.decisions.recorded import listed
 from hetserve.planning.formatting import for_less_text, money_text
 from hetserve.planning.plan import summary
+from hetserve.scaling.decision import Measured
 from hetserve.scaling.record.reading import MalformedError
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import Ring, record_of_entry, ring_name, time_text
@@ -46,7 +47,7 @@ def answer(service: Json, ring: Ring) -> tuple[Json, list[str]]:
         "ready": list(status.get("instances") or ()),
         "limits": _limits(status),
         "demand": status.get("demand"),
-        "measured": None if newest is None else _measured(newest),
+        "measured": None if newest is None or newest.decision.measured == Measured() else _measured(newest),
         "transition": status.get("transition"),
         "advice": status.get("advice"),
         "decisions": decisions,

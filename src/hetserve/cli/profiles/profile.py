@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 _FORMATS = ("yaml", "json", "table")
 _NO_MEMORY = "no --gpu-memory: set gpuMemory in the profile; without it each instance takes all memory of a GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The profile to make, and how."""
+
+    model: str
+    instance_type: str
+    name: str | None
+    namespace: str
+    kind: Any
+    sharing_mode: Any
+    batch: int | None
+    gpu_memory: str | None
+    keep_wild: bool
 
 
 @click.group()
@@ -65,20 +81,7 @@ def profile() -> None:
 @click.option("--keep-wild", is_flag=True, help="Keep single cold starts and stalls, which are left out by default.")
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
 @click.option("--plot", metavar="FILE", callback=plot_file, help="Draw samples and fit: .png or .svg.")
-def fit(  # noqa: PLR0917  options arrive by name
-    samples: str,
-    model: str,
-    instance_type: str,
-    name: str | None,
-    namespace: str,
-    kind: Any,
-    sharing_mode: Any,
-    batch: int | None,
-    gpu_memory: str | None,
-    keep_wild: bool,
-    output: str,
-    plot: str | None,
-) -> None:
+def fit(samples: str, output: str, plot: str | None, **options: Any) -> None:
     """Make a ModelProfile from the measured latencies in SAMPLES.CSV (- for standard input).
 
     The first line names the columns: `batch` (items in the query) and `latency_ms` (milliseconds) or `latency`
@@ -104,15 +107,15 @@ def fit(  # noqa: PLR0917  options arrive by name
     """
     from hetserve.profiles.fit import fit_samples  # noqa: PLC0415
 
-    title = f"{model} on {instance_type}"
-    measured = _measured(samples, model, instance_type)
-    fitted = fit_samples(measured.alone, kind, keep_wild=keep_wild)
-    sharing = _sharing(measured, sharing_mode, batch, keep_wild=keep_wild)
-    metadata = (name or f"{model}-{instance_type}", namespace)
-    manifest = _manifest(measured, fitted, sharing, metadata, (model, instance_type), gpu_memory=gpu_memory)
+    wanted = _Wanted(**options)
+    title = f"{wanted.model} on {wanted.instance_type}"
+    measured = _measured(samples, wanted.model, wanted.instance_type)
+    fitted = fit_samples(measured.alone, wanted.kind, keep_wild=wanted.keep_wild)
+    sharing = _sharing(measured, wanted.sharing_mode, wanted.batch, keep_wild=wanted.keep_wild)
+    manifest = _manifest(measured, fitted, sharing, wanted)
     if plot is not None:
         draw_or_refuse(lambda: _draw(measured, fitted, sharing, title, plot), plot)
-    unshared = [_NO_MEMORY] if sharing and gpu_memory is None else []
+    unshared = [_NO_MEMORY] if sharing and wanted.gpu_memory is None else []
     for note in (*fitted.notes, *(sharing.notes if sharing else ()), *unshared):
         messages.note(note)
     text = _table(measured, fitted, sharing, title) if output == "table" else _document(manifest, output)
@@ -158,15 +161,7 @@ def _sharing(
     return None
 
 
-def _manifest(
-    measured: Measurements,
-    fitted: Fit,
-    sharing: SharingFit | None,
-    metadata: tuple[str, str],
-    of: tuple[str, str],
-    *,
-    gpu_memory: str | None,
-) -> dict[str, Any]:
+def _manifest(measured: Measurements, fitted: Fit, sharing: SharingFit | None, wanted: _Wanted) -> dict[str, Any]:
     from pydantic import ValidationError  # noqa: PLC0415
 
     from hetserve.api.manifest_errors import field_errors  # noqa: PLC0415
@@ -179,13 +174,16 @@ def _manifest(
     source = f"{how} of {samples.count} samples at {len(fitted.entries)} batches in {Path(samples.name).name}"
     if sharing is not None:
         source += f"; {share_source(sharing.share)}"
-    (name, namespace), (model, instance_type) = metadata, of
-    latency = latency_of(fitted)
     manifest = profile_manifest(
-        name, namespace, model=model, instance_type=instance_type, latency=latency, source=source
+        wanted.name or f"{wanted.model}-{wanted.instance_type}",
+        wanted.namespace,
+        model=wanted.model,
+        instance_type=wanted.instance_type,
+        latency=latency_of(fitted),
+        source=source,
     )
-    if gpu_memory is not None:
-        manifest["spec"]["gpuMemory"] = gpu_memory
+    if wanted.gpu_memory is not None:
+        manifest["spec"]["gpuMemory"] = wanted.gpu_memory
     if sharing is not None:
         manifest["spec"] |= sharing_fields(sharing)
     try:

@@ -17,6 +17,12 @@ _DEVICE_PLUGIN: Final = "pods on the node hold GPUs through {}, and nobody knows
 _UNREADABLE_POD: Final = (
     "pods on the node cannot be read, nor which GPUs they hold; it takes new pods once they end: {}"
 )
+SAME_MODEL: Final = "same model on every GPU"
+WITHOUT_MODEL: Final = "without the same model"
+IDLE: Final = "idle GPU"
+FREE: Final = "free"
+DECLARING: Final = "pods that declare"
+"""Parts of refusals by which `reading` knows their kinds again."""
 _SHOWN: Final = 3
 _LONG: Final = 80
 
@@ -64,28 +70,28 @@ def _closed_by(cause: Cause, names: str) -> str:
 
 def _same_model(refusal: NodeRefusal) -> str:
     request = refusal.request
-    return "same model on every GPU" if request.gpus == 1 else f"{_no(request, 'GPU')} without the same model"
+    return SAME_MODEL if request.gpus == 1 else f"{_no(request, 'GPU')} {WITHOUT_MODEL}"
 
 
 def _no_room(refusal: NodeRefusal) -> str:
     request = refusal.request
     if request.whole:
-        return _no(request, "idle GPU")
-    return f"{_no(request, 'GPU')} with {request.memory_mib} MiB free"
+        return _no(request, IDLE)
+    return f"{_no(request, 'GPU')} with {request.memory_mib} MiB {FREE}"
 
 
 def _undeclared(refusal: NodeRefusal) -> str:
     request = refusal.request
-    with_room = f"GPU with {request.memory_mib} MiB free"
-    declare = "declare" if request.compute is None else "declare no"
+    with_room = f"GPU with {request.memory_mib} MiB {FREE}"
+    declare = DECLARING if request.compute is None else f"{DECLARING} no"
     if request.gpus == 1:
-        return f"pods that {declare} {names.RESOURCE_GPU_COMPUTE} are on every {with_room}"
-    return f"fewer than {request.gpus} {with_room.replace('GPU', 'GPUs')} without pods that {declare} compute"
+        return f"{declare} {names.RESOURCE_GPU_COMPUTE} are on every {with_room}"
+    return f"fewer than {request.gpus} {with_room.replace('GPU', 'GPUs')} without {declare} compute"
 
 
 def _no_compute(refusal: NodeRefusal) -> str:
     request = refusal.request
-    return f"{_no(request, 'GPU')} with {request.share} free"
+    return f"{_no(request, 'GPU')} with {request.share} {FREE}"
 
 
 def _most(refusal: NodeRefusal) -> str:

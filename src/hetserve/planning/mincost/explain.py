@@ -111,33 +111,52 @@ def too_little(
     without the budget. heuristic: what found these; empty if proven. Raises ArithmeticError if they contradict each
     other.
     """
-    short = f"{qps_text(model.needed - most.capacity)} too little"
+    reason = Reason.CAPACITY_TOO_LOW
     if sum(most.counts) < model.least_total:
-        allow = (
-            f"{heuristic} finds within limits and free resources" if heuristic else "limits and free resources allow"
-        )
-        why, reason = f"{allow} no mix of {total_text(model.least_total, None)}", Reason.CAPACITY_TOO_LOW
-    elif most.capacity < model.needed * (1 - float(TOLERANCE)) and model.room_for(most.counts) <= 0:
-        best = f"the best that {heuristic} finds" if heuristic else "the best"
-        held = f"{best} ({_held(problem, model, most)}) carry {qps_text(most.capacity)}"
-        why, reason = f"{total_text(0, model.most_total)} are allowed, {held}, {short}", Reason.CAPACITY_TOO_LOW
+        why = _too_few(model, heuristic)
     elif most.capacity < model.needed * (1 - float(TOLERANCE)):
-        allow = f"the most that {heuristic} finds within limits and free resources"
-        who = allow if heuristic else f"every instance that {_ALLOW}"
-        why = f"{who} ({_held(problem, model, most)}) carries {qps_text(most.capacity)}, {short}"
-        reason = Reason.CAPACITY_TOO_LOW
+        why = _carries_too_little(problem, model, most, heuristic)
     elif cheapest is None or problem.budget is None or cheapest.cost <= problem.budget:
         raise ArithmeticError(f"{_held(problem, model, most)} carries the load, but the solvers find no plan")
     else:
-        budget, reason = money_text(problem.budget), Reason.BUDGET_TOO_LOW
-        buys = f"with budget {budget} {heuristic} buys" if heuristic else f"budget {budget} buys at most"
-        found = f"the plan that {heuristic} finds" if heuristic else "the cheapest plan"
-        why = (
-            f"{buys} {qps_text(affordable.capacity)} ({_held(problem, model, affordable)}); {found} that carries "
-            f"the load costs {money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), "
-            f"{money_text(cheapest.cost - problem.budget)} more"
-        )
+        reason = Reason.BUDGET_TOO_LOW
+        why = _too_dear(problem, model, affordable, cheapest, budget=problem.budget, heuristic=heuristic)
     return infeasible(problem, planner, reason, f"{_need(problem, model)}; {why}", unusable(problem, model))
+
+
+def _too_few(model: CostModel, heuristic: str) -> str:
+    allow = f"{heuristic} finds within limits and free resources" if heuristic else "limits and free resources allow"
+    return f"{allow} no mix of {total_text(model.least_total, None)}"
+
+
+def _carries_too_little(problem: Problem, model: CostModel, most: Choice, heuristic: str) -> str:
+    held, carried = _held(problem, model, most), qps_text(most.capacity)
+    short = f"{qps_text(model.needed - most.capacity)} too little"
+    if model.room_for(most.counts) <= 0:
+        best = f"the best that {heuristic} finds" if heuristic else "the best"
+        return f"{total_text(0, model.most_total)} are allowed, {best} ({held}) carry {carried}, {short}"
+    allow = f"the most that {heuristic} finds within limits and free resources"
+    who = allow if heuristic else f"every instance that {_ALLOW}"
+    return f"{who} ({held}) carries {carried}, {short}"
+
+
+def _too_dear(
+    problem: Problem,
+    model: CostModel,
+    affordable: Choice,
+    cheapest: Choice,
+    *,
+    budget: MicroDollarsPerHour,
+    heuristic: str,
+) -> str:
+    shown = money_text(budget)
+    buys = f"with budget {shown} {heuristic} buys" if heuristic else f"budget {shown} buys at most"
+    found = f"the plan that {heuristic} finds" if heuristic else "the cheapest plan"
+    return (
+        f"{buys} {qps_text(affordable.capacity)} ({_held(problem, model, affordable)}); {found} that carries "
+        f"the load costs {money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), "
+        f"{money_text(cheapest.cost - budget)} more"
+    )
 
 
 def _need(problem: Problem, model: CostModel) -> str:

@@ -21,6 +21,7 @@ from hetserve.objects.metadata import OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.objects.resources import WHOLE_COMPUTE
+from hetserve.placement.decision.reading import waits_for_other_model
 from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 
@@ -75,6 +76,8 @@ class NodeFact:
 class PodFact:
     """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
 
+    other_model: by these it waits only for a GPU without its model: others would find room. refused_since: Unix seconds
+    of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
     gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
     takes of its node is not known then. launch_time: from its node to Ready; None: not seen.
@@ -99,6 +102,8 @@ class PodFact:
     terminating: bool = False
     gated: bool = False
     waiting: str | None = None
+    other_model: bool = False
+    refused_since: float | None = None
     gpus_unknown: bool = False
     unread: str | None = None
     owner: OwnerReference | None = None
@@ -132,6 +137,7 @@ def pod_fact(raw: RawObject) -> PodFact | None:
 def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
     labels, node = pod.labels, pod.node
     gpus, unread = _gpus(raw)
+    refusal = _refusal(pod) if node is None else None
     return PodFact(
         uid=pod.uid,
         namespace=pod.namespace,
@@ -151,7 +157,9 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
         ready=pod.condition("Ready").get("status") == "True",
         terminating=pod.terminating,
         gated=bool(pod.gates),
-        waiting=_refusal(pod) if node is None else None,
+        waiting=refusal,
+        other_model=refusal is not None and waits_for_other_model(refusal),
+        refused_since=None if refusal is None else _refused_since(pod),
         gpus_unknown=node is not None if gpus is None else gpus.gpus_unknown,
         unread=unread,
         owner=pod.controller,
@@ -179,6 +187,28 @@ def _refusal(pod: Pod) -> str | None:
     if scheduled.get("reason") != "Unschedulable":
         return None
     return str(scheduled.get("message") or "Unschedulable")
+
+
+def _refused_since(pod: Pod) -> float | None:
+    """Since when the scheduler has refused a pod [Unix seconds]; None: its status does not say.
+
+    The condition is False at a gate too, so its time is that of the first refusal only if nobody has edited the pod
+    since it was made: Kubernetes counts edits from 1.33 on. Of an edited one the time is that at which the scheduler
+    last changed its words: no earlier than the first refusal after the gate was lifted.
+    """
+    with suppress(Exception):  # an odd time says nothing
+        told, edited = pod.condition("PodScheduled").get("lastTransitionTime"), pod.metadata.get("generation", 1) > 1
+        at = (_last_written(pod.metadata, "PodScheduled") if edited else None) or told
+        return None if at is None else datetime.fromisoformat(str(at)).timestamp()
+    return None
+
+
+def _last_written(metadata: Mapping[str, Any], condition: str) -> object | None:
+    """When a condition of the status was last written, by the record of who manages its fields."""
+    key = f'k:{{"type":"{condition}"}}'
+    entries = [one for one in metadata.get("managedFields") or () if one.get("subresource") == "status"]
+    owners = [one for one in entries if key in one["fieldsV1"].get("f:status", {}).get("f:conditions", {})]
+    return max((str(one["time"]) for one in owners), default=None)
 
 
 def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:

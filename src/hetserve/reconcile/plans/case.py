@@ -9,14 +9,15 @@ from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import MicroDollarsPerHour
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.offers import Offer, Offers, Unplannable
-from hetserve.planning.plan import Plan
+from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import Tenancy
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
-from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record
+from hetserve.reconcile.plans.plan_record import PlanRecord, handmade_record, plan_record
 
 _ABSENT_BEFORE: Final = (
     "gpu_compute=0",
@@ -87,8 +88,21 @@ class Case:
         )
 
 
+def cost_at(case: Case, counts: Counts) -> MicroDollarsPerHour:
+    """Micro-dollars/h of counts of the declared types."""
+    prices = {option.name: option.price for option in case.declared.types}
+    return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
+
+
 def record_of(case: Case, plan: Plan) -> PlanRecord:
     return plan_record(plan, case.digest, recorded_gpus(plan.counts, case.offers.usable, case.recorded))
+
+
+def handmade_of(case: Case, counts: Counts, words: str, plan: Plan | None, qps: float) -> PlanRecord:
+    """The record of counts that no planner proposed as they are. plan: that they are a part of; qps: held at least."""
+    by = case.problem.planned_by if plan is None else plan.planner
+    gpus = recorded_gpus(counts, case.offers.usable, case.recorded)
+    return handmade_record(counts, cost_at(case, counts), case.digest, gpus, qps=qps, planner=by, verdict=words)
 
 
 def recorded_as(case: Case, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:

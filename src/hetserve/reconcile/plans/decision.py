@@ -57,7 +57,7 @@ def _decide(world: World, service: InferenceService, recorded: PlanRecord | None
     try:
         if service.spec.scaling is not None:
             return choose_scaled(case, world, planner)
-        return choose_mixed(case.under(_mix_in_force(service, recorded)), world.demand, planner)
+        return choose_mixed(case.under(_mix_in_force(service, recorded)), world, planner)
     except Exception as error:
         return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 

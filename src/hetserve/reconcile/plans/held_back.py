@@ -38,16 +38,17 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
 def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject) -> PlanDecision:
     """What would be done, as advice; nothing is recorded or followed. raw: the service.
 
-    Where a service follows its load, advice for the same instances keeps its words, as a recorded plan does: the
-    load moves at each look. What is stored stays, too, while a planner is asked.
+    Where a service follows what is measured, advice for the same instances keeps its words, as a recorded plan does:
+    the load moves at each look. What is stored stays, too, while a planner is asked.
     """
-    advice = _advice(decision, recorded)
+    advice = decision.advice or _advice(decision, recorded)
     told = replace(decision, record=recorded, fresh=False, follow=False, advice=advice)
     stored = read_status(raw)
     before = stored.get("advice")
-    if decision.following is None or stored.get("observedGeneration") != raw["metadata"].get("generation"):
+    follows = decision.following is not None or decision.advice is not None or decision.explained is not None
+    if not follows or stored.get("observedGeneration") != raw["metadata"].get("generation"):
         return told
-    asks = decision.following.limited is None and isinstance(before, dict)
+    asks = decision.following is not None and decision.following.limited is None and isinstance(before, dict)
     if not (asks or _is_same(advice, before)):
         return told
     planned = _worded(raw, ConditionType.PLANNED, decision.planned)
@@ -76,7 +77,7 @@ def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:
         return None
     if recorded is not None and nonzero(record.counts) == recorded.nonzero:
         return None
-    entry = None if decision.following is None else decision.following.entry
+    entry = None if decision.explained is None else decision.explained.entry
     load = {} if record.load is None else {"load": record.raw["load"]}
     return {
         "summary": record.raw["summary"],

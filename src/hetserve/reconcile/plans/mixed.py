@@ -10,31 +10,48 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hetserve.demand.observed import Demand
+from hetserve.planning.plan import Counts
 from hetserve.planning.registry import has_judge
+from hetserve.reconcile.plans.advice import held_advice, stored_advice
 from hetserve.reconcile.plans.case import Case, is_right, pending, record_of, recorded_as
+from hetserve.reconcile.plans.changes import entry_of
 from hetserve.reconcile.plans.choosing import choose
-from hetserve.reconcile.plans.plan_decision import PlanDecision
+from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
 from hetserve.reconcile.plans.plan_record import MOST_SIZES, PlanRecord, with_mix
 from hetserve.reconcile.plans.planner import Planner, fits
-from hetserve.reconcile.plans.scaled import asking
-from hetserve.scaling.mix import coarse, follow_mix
+from hetserve.reconcile.plans.scaled import decided_for
+from hetserve.reconcile.world import World
+from hetserve.scaling import Facts, InForce, ScalingRules
+from hetserve.scaling.mix import coarse, has_moved
 
 
-def choose_mixed(case: Case, demand: Demand | None, planner: Planner) -> PlanDecision:
+def choose_mixed(case: Case, world: World, planner: Planner) -> PlanDecision:
     """The plan in force; of MaxThroughput one for the mix as measured, if it holds more by enough under that.
 
-    demand: as of World. Only planners that try what they claim are asked: the bounds of others do not compare.
+    Only planners that try what they claim are asked: the bounds of others do not compare.
     """
-    standing = _standing(case)
-    if standing is None or demand is None or demand.mix is None or len(demand.mix.batches) > MOST_SIZES:
+    standing, demand = _standing(case), world.demand
+    if standing is None or demand is None or (demand.mix is not None and len(demand.mix.batches) > MOST_SIZES):
         return _labelled(case, choose(case, planner))
-    decided = follow_mix(case.problem, standing.counts, demand, asking(case, planner, first=False))
+    advice = stored_advice(case, world.service or {})
+    held = standing.counts if advice is None else advice.counts
+    decided, on_record = decided_for(case, _facts(case, world, demand, held), planner)
     if decided.pending:
         return pending(case, standing)
     if decided.plan is None:
+        if advice is not None and has_moved(case.problem, demand):
+            return held_advice(case, advice, decided.words)
         return _labelled(case, choose(case, planner))
+    assert demand.mix is not None  # noqa: S101  the plan is for it
     plan = replace(decided.plan, verdict=f"{decided.words}; {decided.plan.verdict or decided.plan.message}")
-    return recorded_as(case, with_mix(record_of(case, plan), coarse(demand.mix)))
+    record = with_mix(record_of(case, plan), coarse(demand.mix))
+    explained = Explained(entry_of(decided, standing, record, world.now), on_record)
+    return replace(recorded_as(case, record), explained=explained)
+
+
+def _facts(case: Case, world: World, demand: Demand, held: Counts) -> Facts:
+    """What the mix is followed by: neither a load nor what runs counts."""
+    return Facts(world.now.timestamp(), ScalingRules(), demand, case.problem, case.declared, InForce(held))
 
 
 def _standing(case: Case) -> PlanRecord | None:

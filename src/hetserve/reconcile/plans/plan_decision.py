@@ -31,16 +31,14 @@ NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
 class Following:
     """How a service with spec.scaling follows its load.
 
-    active, limited: the conditions ScalingActive and ScalingLimited. entry: of status.lastDecisions, for a change.
-    decided: that change with all that it stands on. load: queries/s now, None: not known or not fresh. capacity:
-    queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays. growing: it
-    waits for a plan of more instances. turns_in: seconds until it may be another one though nothing else has changed.
+    active, limited: the conditions ScalingActive and ScalingLimited. load: queries/s now, None: not known or not fresh.
+    capacity: queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays.
+    growing: it waits for a plan of more instances. turns_in: seconds until it may be another one though nothing else
+    has changed.
     """
 
     active: Finding
     limited: Finding | None = None
-    entry: Json | None = None
-    decided: DecisionRecord | None = None
     load: QPS | None = None
     capacity: QPS | None = None
     quiet: Quiet | None = None
@@ -49,13 +47,25 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
+class Explained:
+    """A change of the plan that was decided by what is measured.
+
+    entry: of status.lastDecisions. record: the same with all that it stands on; None: advice, which has none.
+    """
+
+    entry: Json
+    record: DecisionRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlanDecision:
     """The decision for one service: conditions, and the plan in force.
 
     record: the plan in force. fresh: it is not recorded yet. ideal: no plan for an empty cluster is better. follow:
     whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: no
-    plan to follow until the planner answers, so nothing to do or to say. following: None without spec.scaling. advice:
-    of status.advice: what would be done, where spec.mode is Advise.
+    plan to follow until the planner answers, so nothing to do or to say. following: None without spec.scaling.
+    explained: of a fresh plan that was decided by what is measured. advice: of status.advice: what would be done, where
+    spec.mode is Advise.
     """
 
     planned: Finding
@@ -69,6 +79,7 @@ class PlanDecision:
     service: InferenceService | None = None
     offers: Mapping[str, Offer] = field(default_factory=dict)
     following: Following | None = None
+    explained: Explained | None = None
     advice: Json | None = None
 
     @property

@@ -15,7 +15,7 @@ from hetserve.profiles.sharing import WHOLE
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
-_MOST_LOAD = 1e9
+MOST_LOAD: Final = 1e9
 """Queries/s, as of spec.load.expectedQPS."""
 MOST_SIZES: Final = 1000
 """Batch sizes of a mix that a record can hold."""
@@ -184,7 +184,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    if load is not None and not 0 <= load <= _MOST_LOAD:
+    if load is not None and not 0 <= load <= MOST_LOAD:
         return None
     if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
         return None

@@ -19,6 +19,7 @@ class PlanQuestion:
     have too few instances; else it checks for a better or a smaller plan. exact: a plan made for other facts of the
     cluster is no answer. counts: asks what these do. untried: nothing runs yet, so an untried plan is an answer if the
     tried one takes long. kind: of the work; only a decision may be answered by a plan made for other facts.
+    short: what is measured asks for more than the plan in force holds.
     """
 
     problem: Problem
@@ -28,6 +29,7 @@ class PlanQuestion:
     counts: Counts | None = None
     untried: bool = False
     kind: WorkKind = "Decision"
+    short: bool = False
 
     @property
     def work(self) -> Work:

@@ -6,36 +6,33 @@ load makes another plan. What the policy reads besides is in the world: samples,
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from hetserve import scaling
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, format_money
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.work import Work
 from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.plans.bookings import recorded_gpus
-from hetserve.reconcile.plans.case import Case, is_right, record_of, recorded_as, unbooked, unplanned
-from hetserve.reconcile.plans.plan_decision import Finding, Following, PlanDecision, read_status
-from hetserve.reconcile.plans.plan_record import Json, PlanRecord, handmade_record, summary, with_load
+from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
+from hetserve.reconcile.plans.case import Case, handmade_of, is_right, record_of, recorded_as, unbooked, unplanned
+from hetserve.reconcile.plans.changes import entry_of, history_of
+from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_record import PlanRecord, with_load
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
-from hetserve.reconcile.world import RawObject, World
+from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
+from hetserve.scaling.actions.growth import is_short
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.plans.counts import in_order
 from hetserve.scaling.plans.problems import can_wait
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
-_PART: Final = re.compile(r"(\d+)x(.+)")
-_MOST_WORDS: Final = 1024
-_TOLD: Final = 2048
 _LIMITS: Final = {
     ScalingReason.STEP_POLICY: Reason.STEP_POLICY_LIMITS,
     ScalingReason.AT_MINIMUM: Reason.MIN_INSTANCES_REACHED,
@@ -54,20 +51,24 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     in_force = _in_force(case)
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
-    facts = facts_of(case, world, in_force)
-    decided, on_record = _decided(case, facts, planner)
-    following = _following(case, world, facts, decided)
+    advice = stored_advice(case, world.service or {})
+    history = history_of(world.service or {}, world.now.timestamp())
+    facts = facts_of(case, world, in_force_by(in_force, advice), history.changes)
+    decided, on_record = decided_for(case, facts, planner)
+    following = _following(case, world, facts, decided, history.ignored)
+    if advice is not None:
+        following = replace(following, capacity=None)  # of what is advised, not of what runs
     if decided.counts is None:
         none = _without_plan(case, decided)
         planned = _steady(none.planned, case, world, ConditionType.PLANNED)
-        return replace(none, planned=planned, following=following)
+        feasible = _steady(none.feasible, case, world, ConditionType.FEASIBLE)
+        return replace(none, planned=planned, feasible=feasible, following=following)
     if decided.changes:
-        record = _record(case, decided)
-        made = recorded_as(case, with_load(record, decided.load))
-        following = replace(following, entry=_entry(case, world, decided, record), decided=on_record)
+        record = with_load(_record(case, decided), decided.load)
+        explained = Explained(entry_of(decided, case.recorded, record, world.now), on_record)
+        made = replace(recorded_as(case, record), explained=explained)
     else:
-        assert in_force is not None  # noqa: S101  the policy holds only what is in force
-        made = _held(case, _kept(case, in_force))
+        made = _held(case, in_force, advice, decided)
     planned, feasible = _planned(decided, made), _feasible(case, decided, made)
     if not made.fresh:
         if _is_still_short(case, decided):
@@ -80,10 +81,9 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     return replace(made, planned=planned, feasible=feasible, following=following)
 
 
-def _decided(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
+def decided_for(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
     """The policy's decision, and its record; advice, which is given anew at each look, has none."""
-    held = None if facts.in_force is None else in_order(facts.in_force.counts, case.problem)
-    ask = asking(case, planner, first=held is None, held=held)
+    ask = asking(case, planner, facts)
     if case.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
     meta = case.service.metadata
@@ -97,7 +97,15 @@ def _in_force(case: Case) -> PlanRecord | None:
     return None if edited else recorded
 
 
-def facts_of(case: Case, world: World, in_force: PlanRecord | None) -> scaling.Facts:
+def in_force_by(recorded: PlanRecord | None, advice: Advice | None) -> scaling.InForce | None:
+    """What the policy takes for the plan in force: the advice that stands, else the recorded plan."""
+    stands = recorded if advice is None else advice
+    return None if stands is None else scaling.InForce(stands.counts, stands.load)
+
+
+def facts_of(
+    case: Case, world: World, in_force: scaling.InForce | None, changes: tuple[scaling.Change, ...]
+) -> scaling.Facts:
     """What the policy decides by."""
     spec, load = case.service.spec, case.service.spec.load
     assert spec.scaling is not None  # noqa: S101  the caller has checked
@@ -107,45 +115,15 @@ def facts_of(case: Case, world: World, in_force: PlanRecord | None) -> scaling.F
         demand=world.demand or _NOT_MEASURED,
         problem=case.problem,
         declared=case.declared,
-        in_force=None if in_force is None else scaling.InForce(in_force.counts, in_force.load),
+        in_force=in_force,
         expected=None if load is None or load.expected_qps is None else QPS(load.expected_qps),
         pause=scaling.Pause(spec.pause),
         keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
-        changes=tuple(recorded_changes(world.service or {})),
+        changes=changes,
         ready=_counted(world, lambda pod: pod.ready),
         bound=_counted(world, lambda pod: pod.node is not None),
-        waiting=_waiting(world),
+        waiting=waiting_times(world),
     )
-
-
-def recorded_changes(raw: RawObject) -> Iterator[scaling.Change]:
-    """The decisions in a service's status, as far as they can be read."""
-    for entry in read_status(raw).get("lastDecisions") or ():
-        change = _change(entry) if isinstance(entry, Mapping) else None
-        if change is not None:
-            yield change
-
-
-def _change(entry: Mapping[str, Any]) -> scaling.Change | None:
-    try:
-        at = datetime.strptime(str(entry["time"]), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
-        action, reason = Action(str(entry["action"])), ScalingReason(str(entry["reason"]))
-        before, after = (_counts(str(entry.get(key) or "none")) for key in ("from", "to"))
-        load = None if entry.get("load") is None else QPS(float(entry["load"]))
-    except (KeyError, ValueError):
-        return None
-    scarce = entry.get("instanceType")
-    return scaling.Change(at, action, reason, before, after, load, None if scarce is None else str(scarce))
-
-
-def _counts(text: str) -> Counts:
-    """Counts from their summary. Raises ValueError for another text."""
-    if text == "none":
-        return ()
-    parts = [_PART.fullmatch(part) for part in text.split("+")]
-    if not all(parts):
-        raise ValueError(f"{text!r} are no counts")
-    return tuple((part[2], int(part[1])) for part in parts if part is not None)
 
 
 def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
@@ -153,24 +131,31 @@ def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, in
     return Counter(str(pod.instance_type) for pod in live if counts(pod))
 
 
-def _waiting(world: World) -> Mapping[str, Seconds]:
-    """Seconds for which the scheduler has found no place for the oldest instance of each type."""
+def waiting_times(world: World) -> Mapping[str, Seconds]:
+    """Seconds for which the scheduler has found no place for the instance of each type that has waited longest.
+
+    A pod's time at a gate does not count: nobody has looked for a place for it.
+    """
     found: defaultdict[str, Seconds] = defaultdict(lambda: Seconds(0.0))
     for pod in world.pods:
         waits = pod.node is None and pod.waiting is not None and not (pod.gated or pod.terminating)
-        if waits and pod.instance_type is not None and pod.created and not _only_same_model(pod.waiting or ""):
-            since = datetime.fromisoformat(pod.created).timestamp()
+        since = _since(pod)
+        if waits and pod.instance_type is not None and since is not None and not pod.other_model:
             found[pod.instance_type] = max(found[pod.instance_type], Seconds(world.now.timestamp() - since))
     return dict(found)
 
 
-def _only_same_model(refusal: str) -> bool:
-    """Whether an instance waits for a GPU without its model: the type has room, for others."""
-    return "same model" in refusal and "free" not in refusal
+def _since(pod: PodFact) -> float | None:
+    """When a place was first looked for; the creation, if nothing says so [Unix seconds]. None: not known."""
+    if pod.refused_since is not None:
+        return pod.refused_since
+    return datetime.fromisoformat(pod.created).timestamp() if pod.created else None
 
 
-def asking(case: Case, planner: Planner, *, first: bool, held: Counts | None = None) -> scaling.Ask:
-    """The planner, as the policy asks it. held: counts in force, which may be too few until it answers."""
+def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
+    """The planner, as the policy asks it. The counts in force may be too few until it answers."""
+    first = facts.in_force is None
+    held = None if facts.in_force is None else in_order(facts.in_force.counts, case.problem)
     untried = first and not case.runs
 
     def ask(work: Work) -> scaling.Answer:
@@ -178,6 +163,8 @@ def asking(case: Case, planner: Planner, *, first: bool, held: Counts | None = N
         needed = first or (held is not None and not can_wait(work, held))
         question = PlanQuestion(work.problem, case.declared, needed, True, work.counts, quick, work.kind)
         answer = planner(question)
+        if isinstance(answer, PlanPending) and _is_short(case, facts):
+            answer = planner(replace(question, short=True))
         if isinstance(answer, PlanPending):
             return scaling.Pending()
         if isinstance(answer, PlannerTimedOut):
@@ -187,11 +174,22 @@ def asking(case: Case, planner: Planner, *, first: bool, held: Counts | None = N
     return ask
 
 
+def _is_short(case: Case, facts: scaling.Facts) -> bool:
+    """Whether a plan that follows the load holds too little of it, and more may be added."""
+    record, spec = case.recorded, case.service.spec
+    may = spec.scaling is not None and spec.mode == "Apply" and facts.pause.adds
+    return may and record is not None and facts.in_force is not None and is_short(facts, QPS(float(record.qps)))
+
+
 def _without_plan(case: Case, decided: Decision) -> PlanDecision:
     """No plan is in force, and none is made now."""
     if decided.pending:
         waits = PlanDecision(*(Finding("Unknown", Reason.NOT_PLANNED, ""),) * 3, case.recorded, waits=True)
         return replace(waits, service=case.service)
+    if decided.held is not None:
+        none = unplanned(Reason.NOT_PLANNED, decided.words, case.recorded, case.service, case.offers)
+        computed = Finding("True", Reason.PLAN_COMPUTED, "no plan is feasible")
+        return replace(none, planned=computed, feasible=_out_of_reach(decided))
     reason = Reason.PLANNER_FAILED if decided.reason is ScalingReason.PLANNER_FAILED else Reason.LOAD_UNKNOWN
     if decided.reason is ScalingReason.PAUSED:
         reason = Reason.NOT_PLANNED
@@ -203,7 +201,7 @@ def _record(case: Case, decided: Decision) -> PlanRecord:
     plan, counts = decided.plan, decided.counts or ()
     if plan is not None and {n: c for n, c in plan.counts if c} == {n: c for n, c in counts if c}:
         return record_of(case, plan)
-    return _handmade(case, counts, decided.words, plan, _least_held(decided))
+    return handmade_of(case, counts, decided.words, plan, _least_held(decided))
 
 
 def _least_held(decided: Decision) -> float:
@@ -211,12 +209,6 @@ def _least_held(decided: Decision) -> float:
     if decided.action is Action.SCALE_UP:
         return decided.measured.capacity or 0.0
     return decided.load or 0.0 if decided.action is Action.SCALE_DOWN else 0.0
-
-
-def _handmade(case: Case, counts: Counts, words: str, plan: Plan | None, qps: float) -> PlanRecord:
-    by = case.problem.planned_by if plan is None else plan.planner
-    gpus = recorded_gpus(counts, case.offers.usable, case.recorded)
-    return handmade_record(counts, _cost(case, counts), case.digest, gpus, qps=qps, planner=by, verdict=words)
 
 
 def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
@@ -227,19 +219,18 @@ def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
     counts = tuple((name, n) for name, n in in_force.counts if name in known)
     if len(counts) < len(in_force.counts):
         return in_force
-    kept = _handmade(case, counts, in_force.verdict, None, float(in_force.qps))
+    kept = handmade_of(case, counts, in_force.verdict, None, float(in_force.qps))
     return with_load(replace(kept, raw={**kept.raw, "planner": in_force.raw["planner"]}), in_force.load)
 
 
-def _held(case: Case, record: PlanRecord) -> PlanDecision:
+def _held(case: Case, in_force: PlanRecord | None, advice: Advice | None, decided: Decision) -> PlanDecision:
     """What is in force; it is not followed while it has a type that can no longer be used: what runs stays."""
+    if advice is not None:
+        return held_advice(case, advice, decided.words)
+    assert in_force is not None  # noqa: S101  the policy holds only what is in force
+    record = _kept(case, in_force)
     made = recorded_as(case, record)
     return replace(made, follow=made.follow and record.nonzero.keys() <= made.offers.keys())
-
-
-def _cost(case: Case, counts: Counts) -> MicroDollarsPerHour:
-    prices = {option.name: option.price for option in case.declared.types}
-    return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
 
 
 def _planned(decided: Decision, made: PlanDecision) -> Finding:
@@ -266,6 +257,10 @@ def _feasible(case: Case, decided: Decision, made: PlanDecision) -> Finding:
         return stored
     if decided.held is None and not any(limit.reason is ScalingReason.BUDGET_CUT for limit in decided.limits):
         return made.feasible
+    return _out_of_reach(decided)
+
+
+def _out_of_reach(decided: Decision) -> Finding:
     by_budget = any(limit.reason in _BY_BUDGET for limit in decided.limits)
     return Finding("False", Reason.BUDGET_TOO_LOW if by_budget else Reason.CAPACITY_TOO_LOW, decided.words)
 
@@ -285,11 +280,15 @@ def _is_still_short(case: Case, decided: Decision) -> bool:
     return seen.highest > scaling.scaling_rules(scaling_spec).trigger * seen.capacity
 
 
-def _following(case: Case, world: World, facts: scaling.Facts, decided: Decision) -> Following:
+def _following(
+    case: Case, world: World, facts: scaling.Facts, decided: Decision, ignored: tuple[str, ...]
+) -> Following:
+    """ignored: decisions in the status that do not count."""
     demand = world.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
+    active = _active(case, demand, decided)
     return Following(
-        _active(case, demand, decided),
+        replace(active, message="; ".join((active.message, *ignored[:1]))) if ignored else active,
         None if decided.pending else _limited(decided),
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
@@ -320,21 +319,3 @@ def _limited(decided: Decision) -> Finding:
         if limit.reason in _LIMITS:
             return Finding("True", _LIMITS[limit.reason], limit.words)
     return Finding("False", Reason.NOT_LIMITED, "the instances are as the load asks for")
-
-
-def _entry(case: Case, world: World, decided: Decision, record: PlanRecord) -> Json:
-    """Of status.lastDecisions."""
-    before = "none" if case.recorded is None else summary(case.recorded.counts)
-    load = {} if decided.load is None else {"load": f"{decided.load:.6g}"}
-    scarce = {} if decided.scarce is None else {"instanceType": decided.scarce}
-    return {
-        "time": world.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "action": str(decided.action),
-        "reason": str(decided.reason),
-        "from": before[:_TOLD],
-        "to": str(record.raw["summary"]),
-        **load,
-        "hourlyCost": format_money(record.cost),
-        "message": decided.words[:_MOST_WORDS],
-        **scarce,
-    }

@@ -39,7 +39,7 @@ def scaling_findings(
     """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of World."""
     found = dict(_findings(decision, demand, before))
     foreign = None if decision.advises else foreign_scaler(scalers)
-    steady = {kind: _steady(finding, before.get(kind.value)) for kind, finding in found.items()}
+    steady = {kind: _steady(kind, finding, before.get(kind.value)) for kind, finding in found.items()}
     return steady if foreign is None else {**steady, ConditionType.SCALING_ACTIVE: foreign}
 
 
@@ -98,7 +98,10 @@ def _as_stored(before: Mapping[str, Any] | None) -> Finding | None:
     return Finding(*(str(before.get(key) or "") for key in ("status", "reason", "message")))
 
 
-def _steady(finding: Finding, before: Mapping[str, Any] | None) -> Finding:
+def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None) -> Finding:
+    """The finding in its stored words, if only figures can differ. Those of ScalingActive have none."""
+    if kind is ConditionType.SCALING_ACTIVE and finding.status != "Unknown":
+        return finding
     stored = _as_stored(before)
     same = stored is not None and (stored.status, stored.reason) == (finding.status, finding.reason)
     return stored if same and stored is not None else finding
@@ -131,5 +134,5 @@ def _is_recent(before: Mapping[str, Any], at: float) -> bool:
 def decisions_status(stored: object, decision: PlanDecision) -> list[Any] | None:
     """status.lastDecisions, the newest first; an entry goes with the plan that it records."""
     known = list(stored) if isinstance(stored, list) else []
-    entry = None if decision.following is None or not decision.fresh else decision.following.entry
+    entry = None if decision.explained is None or not decision.fresh else decision.explained.entry
     return ([] if entry is None else [entry]) + known[: MOST_DECISIONS - (entry is not None)] or None

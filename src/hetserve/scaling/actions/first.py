@@ -7,7 +7,7 @@ from hetserve.demand.observed import Freshness
 from hetserve.planning.formatting import qps_text
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts, Pause
-from hetserve.scaling.plans.found import plan_or_reach, plan_words
+from hetserve.scaling.plans.found import NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import free_problem
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
@@ -27,6 +27,9 @@ def first_plan(facts: Facts, ask: Ask) -> Decision:
     found = plan_or_reach(problem, ask)
     if isinstance(found, Pending):
         return Decision(Action.HOLD, ScalingReason.PLANNING, f"{words}; a plan is being worked out", pending=True)
+    if isinstance(found, NothingFits):
+        words = f"{words}; no plan: {found.why}"
+        return Decision(Action.HOLD, found.limit.reason, words, limits=(found.limit,), held=QPS(0.0))
     if isinstance(found, Unanswered):
         return Decision(Action.HOLD, ScalingReason.PLANNER_FAILED, f"{words}; no plan: {found.why}")
     said = "; ".join((f"{words}: {plan_words(found.plan)}", *(limit.words for limit in found.limits)))

@@ -8,16 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetserve.base.units import QPS
-from hetserve.demand.windows import attained_below
+from hetserve.demand.windows import surely_missed
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.look import Look, launch_time
+from hetserve.scaling.facts import Facts
+from hetserve.scaling.look import Look, launch_time, look_at
+from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
-from hetserve.scaling.plans.found import FoundPlan, plan_or_reach, plan_words
+from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import growing_problem
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.scarcity import newly_scarce
 from hetserve.scaling.seen import MOST_GROWTH
 from hetserve.scaling.steps import fewer_added, room
 
@@ -28,6 +31,15 @@ class Shortage:
 
     reason: ScalingReason
     words: str
+
+
+def is_short(facts: Facts, holds: QPS) -> bool:
+    """Whether what is in force is too little: for its load, or as an instance finds no place.
+
+    holds: queries/s that it holds by its record, since no planner has been asked yet.
+    """
+    look = look_at(facts).with_capacity(Holds(holds, "by its record"))
+    return newly_scarce(facts, look.counts) is not None or _cause(look) is not None
 
 
 def scale_up(look: Look, ask: Ask) -> Decision | None:
@@ -43,6 +55,9 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
     found = _more(look, _in_simulation(look, load, cause.reason), ask)
     if isinstance(found, Pending):
         return look.waits(f"{cause.words}; a plan for {qps_text(load)}", growing=True)
+    if isinstance(found, NothingFits):
+        held = look.measured.capacity
+        return look.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
     if isinstance(found, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
     return _step(look, found, load, cause)
@@ -78,12 +93,12 @@ def _cause(look: Look) -> Shortage | None:
 def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
-    Not if the instances hold twice what the load needs: then it is not for want of instances.
+    Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
     """
     facts, slo = look.facts, look.facts.problem.slo
     calm = facts.rules.up.window + launch_time(facts, look.counts)
     settled = look.is_settled and all(facts.now - change.at >= calm for change in facts.changes)
-    missed = attained_below(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
+    missed = surely_missed(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
     if not (settled and missed) or holds >= MOST_GROWTH * _load(look) / facts.rules.saturation:
         return None
     words = (

@@ -15,7 +15,7 @@ from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.look import Look, standing_load
 from hetserve.scaling.plans.counts import cost_of, covers, is_same, total
-from hetserve.scaling.plans.found import FoundPlan, plan_or_reach, plan_words
+from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import free_problem, growing_problem
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
@@ -52,6 +52,8 @@ def _mended(look: Look, broken: BrokenLimit, load: QPS, found: FoundPlan | Pendi
         return look.waits(f"{broken.words}; a plan for {qps_text(load)}")
     if broken.reason is ScalingReason.BUDGET_CUT:
         return _within_budget(look, broken, found, load)
+    if isinstance(found, NothingFits):
+        return look.hold(broken.reason, f"{broken.words}; no plan: {found.why}", found.limit, held=QPS(0.0))
     if isinstance(found, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"{broken.words}; no plan: {found.why}")
     return _changed(look, broken, found, load)
@@ -146,15 +148,16 @@ def affordable(counts: Counts, problem: Problem, budget: MicroDollarsPerHour) ->
 
 
 def _changed(look: Look, broken: BrokenLimit, found: FoundPlan, load: QPS, action: Action | None = None) -> Decision:
-    after, limits = found.counts, found.limits
+    assert look.facts.in_force is not None  # noqa: S101  a limit of it is broken
+    before, after, limits = look.facts.in_force.counts, found.counts, found.limits
     said = f"{broken.words}; planned for {qps_text(load)}: {plan_words(found.plan)}"
-    if is_same(after, look.counts) and broken.scarce is None:
+    if is_same(after, before) and broken.scarce is None:
         return look.hold(broken.reason, f"{broken.words}; no other counts keep the limits", *limits, held=found.held)
     if broken.scarce is not None and not _is_worth(look, found):
         words = f"{broken.words}; nothing else carries more: {limits[0].words}"
         return look.hold(broken.reason, words, *limits, held=found.held)
     return Decision(
-        action or _action(look.counts, after),
+        action or _action(before, after),
         broken.reason,
         "; ".join((said, *(limit.words for limit in limits))),
         after,

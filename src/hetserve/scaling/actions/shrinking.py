@@ -7,7 +7,7 @@ removed at some load is not wanted again before the load rises by twice the tole
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetserve.base.units import QPS
 from hetserve.demand.windows import attained_below
@@ -69,6 +69,21 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
     return _step(look, fewer, load, most, words)
 
 
+def at_minimum(look: Look, ask: Ask) -> Limit | Pending | None:
+    """What the declared minimum keeps though fewer would do; None: nothing. One instance always stays."""
+    rules, load = look.facts.rules, shrinking_load(look)
+    if load is None or not 1 < look.instances <= rules.least or _is_doubtful(look):
+        return None
+    spare = _spare(look, load, ask)
+    if not isinstance(spare, Spare):
+        return spare
+    words = (
+        f"at most {qps_text(load)} throughout {rules.down.window:g} s, which {summary(spare.counts)} would carry; "
+        f"spec.scaling.minInstances is {rules.least}"
+    )
+    return Limit(ScalingReason.AT_MINIMUM, words)
+
+
 def shrinking_load(look: Look) -> QPS | None:
     """The load that must still be carried [queries/s]: the largest of the window, or what the trend leads to."""
     if look.measured.highest is None:
@@ -109,8 +124,8 @@ def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
     if rules.replaces or not look.is_settled or holds is None:
         return None
     usable = rules.saturation / (1 + rules.tolerance)
-    above = usable * holds
-    if (shrinking_load(look) or 0.0) <= above and look.instances > rules.least:
+    load, above = shrinking_load(look) or 0.0, usable * holds
+    if load <= above and look.instances > 1:
         found = [capacity(look.facts.problem, counts, ask) for counts in _one_fewer(look)]
         if any(isinstance(one, Pending) for one in found):
             return _until_answered(look)
@@ -118,7 +133,11 @@ def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
         if len(known) < len(found):
             return None
         above = usable * max(known, default=0.0)
-    return look.quiet(above if look.instances > rules.least else NO_LOAD, rules.trigger * holds)
+    if look.instances == 1:
+        return look.quiet(NO_LOAD, rules.trigger * holds)
+    kept = look.instances <= rules.least and load <= above
+    quiet = look.quiet(NO_LOAD if kept else above, rules.trigger * holds)
+    return replace(quiet, until=QPS(above)) if kept else quiet
 
 
 def _until_answered(look: Look) -> Quiet | None:

@@ -30,6 +30,13 @@ class FoundPlan:
         return self.plan.counts
 
 
+@dataclass(frozen=True, slots=True)
+class NothingFits(Unanswered):
+    """Budget, limits and cluster allow no instances that serve at all. limit: which of them, in words."""
+
+    limit: Limit
+
+
 def plan_or_reach(problem: Problem, ask: Ask) -> FoundPlan | Pending | Unanswered:
     """The plan for the problem's load, or what holds most. Unanswered: neither is to be had, and why."""
     made = _plan("Decision", problem, ask)
@@ -40,15 +47,15 @@ def plan_or_reach(problem: Problem, ask: Ask) -> FoundPlan | Pending | Unanswere
     most = _plan("MostWithinReach", problem, ask)
     if not isinstance(most, Plan):
         return most
+    reason = ScalingReason.BEYOND_BUDGET if made.reason == Reason.BUDGET_TOO_LOW else ScalingReason.BEYOND_REACH
     if not most.feasible:
-        return Unanswered(most.message)
+        fits = most.reason not in _TOO_MUCH
+        return Unanswered(most.message) if fits else NothingFits(most.message, Limit(reason, most.message))
     held = most.held_qps or most.qps or QPS(0.0)
     words = (
         f"{qps_text(problem.load or 0)} are to be held in simulation, budget, limits and the cluster allow "
         f"{qps_text(held)}: {made.message}"
     )
-    by_budget = made.reason == Reason.BUDGET_TOO_LOW
-    reason = ScalingReason.BEYOND_BUDGET if by_budget else ScalingReason.BEYOND_REACH
     return FoundPlan(most, held, (Limit(reason, words),))
 
 

@@ -73,13 +73,10 @@ def autoscale(  # noqa: PLR0917
       hetserve autoscale manifests/samples/hetsev.yaml --service resnet50 --load day.csv
       hetserve autoscale manifests/samples/hetsev.yaml --load day.csv --plot day.svg -o json
     """
-    load = _read_trace(trace)
-    overrides, manifests = Overrides(**options), read(files)
+    load, overrides, manifests = _read_trace(trace), Overrides(**options), read(files)
     chosen = choose(manifests, service, files)
-    found = each(
-        [one for one in chosen if one.spec.objective == "MinCost"] or chosen,
-        lambda one: _follow(one, manifests, overrides, load, seed),
-    )
+    following = [one for one in chosen if one.spec.objective == "MinCost"] or chosen
+    found = each(following, lambda one: _follow(one, manifests, overrides, load, seed))
     results = answered(found)
     if plot is not None and results:
         draw_or_refuse(lambda: _draw(results, plot), plot)

@@ -1,0 +1,100 @@
+"""What runs beside the control plane where a test asks for it: Prometheus and the load twin, as components.
+
+STATE/prometheus holds targets and data of the one, STATE/twin the traces of the other.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from harness.components import HOST, Component
+from harness.files import write_whole
+from harness.kube import Kube
+from harness.ports import Ports
+from harness.state import StateFolder
+from harness.tools import Toolset
+
+PROMETHEUS: Final = "prometheus"
+TWIN: Final = "hetserve-twin"
+_PROGRAM: Final = "from hetserve_twin import start; start()"
+SCRAPE_INTERVAL: Final = "1s"
+LOOKBACK: Final = "15s"
+TARGETS_INTERVAL: Final = "200ms"
+"""How soon a new target is scraped; Prometheus's own 5 s are for discoveries that change without end."""
+
+
+def configuration(folder: StateFolder) -> dict[str, Any]:
+    """Every target file of the folder is scraped each second; labels that a target gives itself stay."""
+    return {
+        "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL},
+        "scrape_configs": [
+            {
+                "job_name": "hetserve",
+                "honor_labels": True,
+                "file_sd_configs": [{"files": [str(folder.path / PROMETHEUS / "targets" / "*.json")]}],
+            }
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusComponent(Component):
+    """Its settings are the harness's own, and it has no service account."""
+
+    def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:
+        return [
+            tools[PROMETHEUS],
+            f"--config.file={self.settings_file(folder)}",
+            f"--storage.tsdb.path={folder.path / PROMETHEUS / 'data'}",
+            f"--web.listen-address={HOST}:{ports.prometheus}",
+            f"--query.lookback-delta={LOOKBACK}",
+            f"--scrape.discovery-reload-interval={TARGETS_INTERVAL}",
+        ]
+
+    def write_settings(self, kube: Kube, folder: StateFolder) -> None:  # noqa: ARG002
+        if not self.port:
+            raise RuntimeError("this cluster is of an earlier version, without a port for prometheus: make a new one")
+        # Prometheus watches the folder, and looks again only after minutes if it was not there.
+        (folder.path / PROMETHEUS / "targets").mkdir(parents=True, exist_ok=True)
+        write_whole(self.settings_file(folder), yaml.safe_dump(configuration(folder)))
+
+
+def prometheus_component(ports: Ports) -> Component:
+    """Prometheus as a component; ready once its web server answers."""
+    return PrometheusComponent(PROMETHEUS, "", f"http://{HOST}:{ports.prometheus}/-/ready", ports.prometheus)
+
+
+def write_target(folder: StateFolder, job: str, port: int, labels: Mapping[str, str] | None = None) -> None:
+    """Has a port's /metrics scraped, as soon as Prometheus runs. labels: of the target; its own series win."""
+    groups = [{"targets": [f"{HOST}:{port}"], "labels": {"job": job} | dict(labels or {})}]
+    write_whole(folder.path / PROMETHEUS / "targets" / f"{job}.json", json.dumps(groups))
+
+
+def remove_target(folder: StateFolder, job: str) -> None:
+    (folder.path / PROMETHEUS / "targets" / f"{job}.json").unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TwinComponent(Component):
+    """Its settings are what `Twin.play` wrote; its account has no Deployment in the chart."""
+
+    def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:  # noqa: ARG002
+        account = str(folder.account(self.name))
+        return [sys.executable, "-c", _PROGRAM, "--config", str(self.settings_file(folder)), "--kubeconfig", account]
+
+    def write_settings(self, kube: Kube, folder: StateFolder) -> None:  # noqa: ARG002
+        if not self.port:
+            raise RuntimeError(f"this cluster is of an earlier version, without a port for {self.name}: make a new one")
+        if not self.settings_file(folder).exists():
+            raise RuntimeError(f"{self.name} has no load to play yet: harness.twin.Twin(cluster).play(...)")
+
+
+def twin_component(ports: Ports) -> Component:
+    """The twin as a component; ready once it plays."""
+    return TwinComponent(TWIN, "", f"http://{HOST}:{ports.twin}/readyz", ports.twin, metrics_port=ports.twin)

@@ -1,0 +1,111 @@
+"""Bugs of services that follow their load where money, types, planners or time fail them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.changes import Replace, always, never
+from mutants.mutant import Mutant
+
+SCALED: Final = "hetserve.reconcile.plans.scaled"
+LITTLE: Final = "tests/unit/operator/test_operator_scales_with_little.py"
+LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
+
+FOLLOWING: Final = (
+    Mutant(
+        "following: a record above a lower budget counts as edited",
+        "hetserve.reconcile.plans.case",
+        "is_right",
+        Replace("replace(case.declared, budget=None) if follows else case.declared", "case.declared"),
+        LITTLE,
+        "test_a_budget_is_cut_while_planners_are_busy_and_said_afterwards",
+    ),
+    Mutant(
+        "following: what the user keeps above the budget is cut",
+        "hetserve.reconcile.plans.plan_decision",
+        "PlanDecision.ceiling",
+        Replace("max(budget, self.record.cost)", "budget"),
+        LITTLE,
+        "test_what_runs_above_the_budget_stays_where_the_user_keeps_it",
+    ),
+    Mutant(
+        "following: a plan with a type that is gone is followed",
+        SCALED,
+        "_held",
+        Replace("made.follow and record.nonzero.keys() <= made.offers.keys()", "made.follow"),
+        LITTLE,
+        "test_a_type_that_may_be_used_no_longer_stays_while_paused_but_for_a_budget",
+    ),
+    Mutant(
+        "following: a plan is recorded anew without a type that is gone",
+        SCALED,
+        "_kept",
+        never("len(counts) < len(in_force.counts)"),
+        LITTLE,
+        "test_a_type_that_may_be_used_no_longer_stays_while_paused_but_for_a_budget",
+    ),
+    Mutant(
+        "following: a load that swings about what can be held is said each time",
+        SCALED,
+        "choose_scaled",
+        never("_is_still_short(case, decided)"),
+        LITTLE,
+        "test_noise_of_a_load_beyond_reach_writes_nothing",
+    ),
+    Mutant(
+        "following: findings get new digits at each look",
+        SCALED,
+        "_steady",
+        Replace("stored if same else finding", "finding"),
+        LITTLE,
+        "test_noise_of_a_load_beyond_reach_writes_nothing",
+    ),
+    Mutant(
+        "following: time alone wakes nobody",
+        "hetserve.reconcile.step",
+        "_wakes",
+        Replace("None if decision.following is None else decision.following.turns_in", "None"),
+        LITTLE,
+        "test_a_step_that_must_wait_is_taken_though_nothing_happens",
+    ),
+    Mutant(
+        "following: growth asks for each new load while planners work",
+        "hetserve_operator.memory",
+        "Memory.weighed",
+        Replace("self._load[1]", "demand"),
+        LITTLE,
+        "test_a_load_that_rises_faster_than_planners_answer_brings_instances",
+    ),
+    Mutant(
+        "following: leaving a type that is gone is called a scale-up",
+        "hetserve.scaling.actions.limits",
+        "_changed",
+        Replace("_action(before, after)", "_action(look.counts, after)"),
+        LIMITS,
+        "test_leaving_a_type_that_is_gone_is_called_a_swap",
+    ),
+    Mutant(
+        "following: a type that is gone stays where the others do alone",
+        "hetserve.scaling.actions.limits",
+        "_changed",
+        Replace("is_same(after, before)", "is_same(after, look.counts)"),
+        LIMITS,
+        "test_a_type_that_is_gone_is_left_though_the_others_carry_the_load_alone",
+    ),
+    Mutant(
+        "following: growth drops a type that a pause keeps",
+        "hetserve.scaling.policy",
+        "decide",
+        never("_has_unknown_types(look)"),
+        LIMITS,
+        "test_a_pause_of_scaling_down_keeps_a_type_that_is_gone_whatever_the_load",
+    ),
+    Mutant(
+        "following: a budget that buys nothing reads as a failing planner",
+        "hetserve.scaling.plans.found",
+        "plan_or_reach",
+        always("most.reason not in _TOO_MUCH"),
+        LITTLE,
+        "test_a_budget_that_buys_nothing_is_said_as_long_as_it_lasts",
+    ),
+)

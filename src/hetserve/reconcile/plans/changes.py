@@ -1,0 +1,114 @@
+"""Changes of the plan that were decided by what is measured: as status.lastDecisions has them, and read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+from hetserve import scaling
+from hetserve.base.units import QPS, Seconds, format_money
+from hetserve.planning.plan import Counts
+from hetserve.reconcile.plans.plan_decision import read_status
+from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json, PlanRecord, summary
+from hetserve.sanitize import sanitize
+from hetserve.scaling import Action, Decision, ScalingReason
+
+_AT: Final = "%Y-%m-%dT%H:%M:%SZ"
+_PART: Final = re.compile(r"([0-9]{1,6})x(.+)")
+_MOST_WORDS: Final = 1024
+_SHOWN: Final = 60
+CLOCKS_DIFFER: Final = Seconds(300.0)
+"""By which the clock of whoever wrote a decision may be ahead."""
+Read = TypeVar("Read")
+_TOLD: Final = 2048
+
+
+def entry_of(decided: Decision, before: PlanRecord | None, record: PlanRecord, now: datetime) -> Json:
+    """Of status.lastDecisions. before, record: the plans in force before and from now on. now: aware time."""
+    load = {} if decided.load is None else {"load": f"{decided.load:.6g}"}
+    scarce = {} if decided.scarce is None else {"instanceType": decided.scarce}
+    return {
+        "time": now.astimezone(UTC).strftime(_AT),
+        "action": str(decided.action),
+        "reason": str(decided.reason),
+        "from": "none" if before is None else summary(before.counts)[:_TOLD],
+        "to": str(record.raw["summary"]),
+        **load,
+        "hourlyCost": format_money(record.cost),
+        "message": decided.words[:_MOST_WORDS],
+        **scarce,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Changes in a service's status, the newest first. ignored: what does not count, and why, in words."""
+
+    changes: tuple[scaling.Change, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def history_of(raw: Mapping[str, Any], now: float) -> History:
+    """The decisions in the status of a raw service, as far as they can be true. now: Unix seconds.
+
+    One that is ahead by no more than clocks differ is of now: it counts for as long as any other. One further ahead
+    would hold scaling up until its time has come.
+    """
+    entries = read_status(raw).get("lastDecisions") or ()
+    if not isinstance(entries, list | tuple):
+        return History(ignored=("status.lastDecisions does not count: it is no list",))
+    changes, ignored = [], []
+    for index, entry in enumerate(entries):
+        said = entry if isinstance(entry, Mapping) else {"time": entry}
+        try:
+            changes.append(_change(said, now))
+        except ValueError as error:
+            ignored.append(f"status.lastDecisions[{index}] does not count: {error}")
+    return History(tuple(changes), tuple(ignored))
+
+
+def _change(entry: Mapping[str, Any], now: float) -> scaling.Change:
+    """Raises ValueError: field and value."""
+
+    def told(key: str, read: Callable[[str], Read]) -> Read:
+        try:
+            return read(str(entry.get(key) or ""))
+        except ValueError:
+            raise ValueError(f"{key}: {sanitize(repr(entry.get(key)))[:_SHOWN]} cannot be read") from None
+
+    at = told("time", lambda text: datetime.strptime(text, _AT).replace(tzinfo=UTC).timestamp())
+    if at > now + CLOCKS_DIFFER:
+        raise ValueError(f"time: {entry['time']} is to come; clocks that differ by more are to be corrected")
+    scarce = entry.get("instanceType")
+    return scaling.Change(
+        min(at, now),
+        told("action", Action),
+        told("reason", ScalingReason),
+        told("from", counts_of),
+        told("to", counts_of),
+        None if entry.get("load") is None else told("load", load_of),
+        None if scarce is None else str(scarce),
+    )
+
+
+def counts_of(text: str) -> Counts:
+    """Counts from their summary. Raises ValueError for another text."""
+    if text in ("none", ""):
+        return ()
+    parts = [_PART.fullmatch(part) for part in text.split("+")]
+    if not all(parts):
+        raise ValueError(f"{text!r} are no counts")
+    return tuple((part[2], int(part[1])) for part in parts if part is not None)
+
+
+def load_of(told: object) -> QPS | None:
+    """Queries/s as a status has them; None: none. Raises ValueError for what is no load."""
+    if told is None:
+        return None
+    load = float(str(told))
+    if not 0 <= load <= MOST_LOAD:
+        raise ValueError(f"{told!r} is no load")
+    return QPS(load)

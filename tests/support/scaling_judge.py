@@ -1,0 +1,351 @@
+"""What must be true of a service that follows its load, at each write and each stage, by figures of its own.
+
+Reads the raw objects of the API server and the story's true load. Shares no arithmetic with the operator.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hetserve.api import names
+from hetserve.demand.observed import Freshness
+from kstatus import ONE_OF, kstatus, the_one_that_is_true
+from scaling_story import DOWN, KINDS, PRICES, RATES, ROOM, SERVICE, Story
+
+Json = dict[str, Any]
+Counts = Mapping[str, int]
+SATURATION, TOLERANCE = 0.8, 0.1
+GRACE: Final = 4
+"""Looks in which a budget is obeyed: one may fail, and repairs of one Deployment are 5 s apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """rm2 as the API server shows it. replicas: asked for; ready: of living pods; gone: pods that terminate."""
+
+    replicas: Counts
+    live: Counts
+    placed: Counts
+    ready: Counts
+    gone: Counts
+    plan: Counts
+    status: Json
+    spec: Json
+    prices: Mapping[str, int]
+    """Micro-dollars/h of each type that was ever declared, as declared last."""
+    declared: frozenset[str]
+
+    def most(self, kind: str) -> int:
+        """Instances that are paid: those asked for or alive, and those that terminate."""
+        return max(self.replicas[kind], self.live[kind]) + self.gone[kind]
+
+    @property
+    def paid(self) -> int:
+        return sum(self.prices[kind] * self.most(kind) for kind in KINDS)
+
+    @property
+    def budget(self) -> int | None:
+        budget = self.spec.get("budget")
+        return None if budget is None else round(float(budget["hourly"]) * 1e6)
+
+    @property
+    def ceiling(self) -> int | None:
+        """What may be paid: the budget, or, where the user keeps what runs, what the plan in force costs."""
+        if self.budget is None or self.spec["budget"].get("whenTooLow", "Shrink") == "Shrink":
+            return self.budget
+        return max(self.budget, self.cost(self.plan))
+
+    @property
+    def most_instances(self) -> int:
+        return int(self.spec["scaling"].get("maxInstances", 10**6))
+
+    @property
+    def least_instances(self) -> int:
+        return int(self.spec["scaling"].get("minInstances", 1))
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        return self.declared & frozenset(self.spec["instanceTypes"]["names"])
+
+    def cost(self, counts: Counts) -> int:
+        return sum(self.prices[kind] * n for kind, n in counts.items())
+
+    def pauses(self, way: str) -> bool:
+        return self.spec.get("pause", "None") in ("All", way)
+
+    @property
+    def advises(self) -> bool:
+        return self.spec.get("mode") == "Advise"
+
+    def exceeds(self, counts: Counts) -> bool:
+        """Whether counts break what is declared: budget, types, or the largest number of instances."""
+        return (
+            (self.budget is not None and self.cost(counts) > self.budget)
+            or any(n and kind not in self.allowed for kind, n in counts.items())
+            or sum(counts.values()) > self.most_instances
+        )
+
+
+def rate(counts: Counts) -> float:
+    return sum(RATES[kind] * n for kind, n in counts.items())
+
+
+def summary(counts: Counts) -> str:
+    return "+".join(f"{n}x{kind}" for kind, n in sorted(counts.items()) if n)
+
+
+class Judge:
+    """Looks before and after every write, and after every stage of the cluster."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.prices = dict(PRICES)
+        self.plans = self.writes = 0
+        """Changes of the plan, and writes to Deployments, so far."""
+        self._over = 0
+        self._steady: set[str] | None = None
+        self._before = self.picture()
+        self._staged = self._before
+        story.api.before.append(self._look)
+        story.api.after.append(self._judge)
+
+    # What is there
+
+    def picture(self) -> Picture:
+        objects = self.story.api.objects
+        replicas, live, placed, ready, gone = (Counter[str]() for _ in range(5))
+        for path, raw in objects.items():
+            meta = raw["metadata"]
+            labels = meta.get("labels") or {}
+            if "/instancetypes/" in path and meta["name"] in KINDS:
+                self.prices[meta["name"]] = round(float(raw["spec"]["price"]["hourly"]) * 1e6)
+            if labels.get(names.LABEL_SERVICE) != "rm2":
+                continue
+            kind = labels.get(names.LABEL_INSTANCE_TYPE, "")
+            if "/deployments/" in path:
+                replicas[kind] += raw["spec"]["replicas"]
+            elif "/pods/" in path and "deletionTimestamp" in meta:
+                gone[kind] += 1
+            elif "/pods/" in path:
+                live[kind] += 1
+                placed[kind] += bool(raw["spec"].get("nodeName"))
+                ready[kind] += any(
+                    c["type"] == "Ready" and c["status"] == "True" for c in raw["status"].get("conditions") or ()
+                )
+        service = objects[SERVICE]
+        status = service.get("status") or {}
+        plan = Counter({row["instanceType"]: row["count"] for row in (status.get("plan") or {}).get("counts", ())})
+        declared = frozenset(kind for kind in KINDS if self.story.type_path(kind) in objects)
+        shown = (replicas, live, placed, ready, gone, +plan)
+        return Picture(*shown, status, service["spec"], dict(self.prices), declared)
+
+    # Each write
+
+    def _look(self, _method: str, _path: str, query: Any) -> None:
+        if not query.get("dryRun"):
+            self._before = self.picture()
+
+    def _judge(self, method: str, path: str, query: Any) -> None:
+        if query.get("dryRun"):
+            return
+        before, after = self._before, self.picture()
+        late = self.story.line is not None and self.story.line.wire.landing
+        if "/deployments" in path and before.replicas != after.replicas:
+            self.writes += 1
+            self.no_write_spends_more_than_the_budget(before, after)
+            if not late:
+                self.every_write_follows_the_record(before, after)
+                self.no_capacity_goes_before_its_successor(before, after)
+        if path == f"{SERVICE}/status":
+            self.one_condition_is_true()
+            self.every_change_of_plan_is_on_record(before, after, late=late)
+        if "/deployments" in path and not late:
+            assert not before.advises, f"I11: {method} {path} though only advice is asked for"
+
+    def no_write_spends_more_than_the_budget(self, before: Picture, after: Picture) -> None:
+        """I3: no write makes what lives, is asked for or terminates cost more than the budget.
+
+        What cost more before, since the budget was cut, a price rose or somebody else scaled, may only become less.
+        """
+        ceiling = after.ceiling
+        if ceiling is not None:
+            assert after.paid <= max(ceiling, before.paid), f"I3: {after.paid} of {ceiling}, {before.paid} before"
+        total = {kind: after.most(kind) for kind in KINDS}
+        most = after.most_instances if not after.pauses("ScaleDown") else 10**6
+        was = sum(before.most(kind) for kind in KINDS)
+        assert sum(total.values()) <= max(most, was), f"I3: {total}, {most} instances are the most"
+
+    def every_write_follows_the_record(self, before: Picture, after: Picture) -> None:
+        """I8, I11: a write leads towards the plan that the status records; away from it only down to a limit."""
+        over = self._is_over(before)
+        for kind in KINDS:
+            was, now, planned = before.replicas[kind], after.replicas[kind], before.plan[kind]
+            assert now <= max(was, planned), f"I11: {was} -> {now} {kind}, and {planned} are recorded"
+            assert now >= min(was, planned) or over, f"I11: {was} -> {now} {kind}, and {planned} are recorded"
+
+    def no_capacity_goes_before_its_successor(self, before: Picture, after: Picture) -> None:
+        """I9: what is ready and stays carries what the plan carries, or as much as was ready before.
+
+        But where the limits are exceeded, or have no room for one successor beside what is there.
+        """
+        if all(after.replicas[kind] >= before.replicas[kind] for kind in KINDS):
+            return
+        was = rate({kind: min(before.ready[kind], before.replicas[kind]) for kind in KINDS})
+        now = rate({kind: min(before.ready[kind], after.replicas[kind]) for kind in KINDS})
+        if now >= min(was, rate(before.plan)) * (1 - 1e-6) or self._is_over(before):
+            return
+        assert self._lacks_room(before), f"I9: {was} -> {now} queries/s ready, and the plan holds {rate(before.plan)}"
+
+    def _is_over(self, picture: Picture) -> bool:
+        total = sum(max(picture.replicas[kind], picture.live[kind]) for kind in KINDS)
+        ceiling = picture.ceiling
+        return (ceiling is not None and picture.paid > ceiling) or total > picture.most_instances
+
+    def _lacks_room(self, picture: Picture) -> bool:
+        """Whether some planned instance finds no room beside all that is there."""
+        missing = [kind for kind in KINDS if picture.placed[kind] < picture.plan[kind]]
+        unknown = [kind for kind in KINDS if kind not in picture.declared and picture.most(kind)]
+        total = sum(picture.most(kind) for kind in KINDS)
+        ceiling = picture.ceiling
+        return any(
+            unknown
+            or total + 1 > picture.most_instances
+            or (ceiling is not None and picture.paid + picture.prices[kind] > ceiling)
+            or picture.most(kind) >= ROOM[kind]
+            for kind in missing
+        )
+
+    def one_condition_is_true(self) -> None:
+        """I11: one of Ready, Reconciling and Stalled is True, and tools read the same."""
+        raw = self.story.api.objects[SERVICE]
+        if raw["status"]["observedGeneration"] == raw["metadata"]["generation"]:
+            assert kstatus(raw) == ONE_OF[the_one_that_is_true(raw["status"])]
+
+    # Each change of the plan
+
+    def every_change_of_plan_is_on_record(self, before: Picture, after: Picture, *, late: bool) -> None:
+        """I11: a plan changes only with an entry that says from what, to what and why.
+
+        late: it was decided long before it lands, of a state that has changed.
+        """
+        if before.plan == after.plan:
+            return
+        self.plans += 1
+        assert late or not after.advises, "I11: a plan is recorded though only advice is asked for"
+        entries, known = after.status["lastDecisions"], before.status.get("lastDecisions") or []
+        entry = entries[0]
+        assert entries[1:] == known[: len(entries) - 1], "I11: an entry is lost"
+        assert entry["to"] == summary(after.plan) or not after.plan, f"I11: {entry} for {summary(after.plan)}"
+        if known:
+            assert entry["from"] == summary(before.plan) or not before.plan, f"I11: {entry} from {summary(before.plan)}"
+        if late:
+            return
+        self.changes_do_what_they_say(entry, before, after)
+        if any(after.plan[kind] < before.plan[kind] for kind in KINDS):
+            self.nothing_shrinks_without_reason(entry, before, after)
+
+    def changes_do_what_they_say(self, entry: Json, before: Picture, after: Picture) -> None:
+        """I8: a scale-up takes nothing, a scale-down adds nothing, and pauses hold but for the budget."""
+        fewer = [kind for kind in KINDS if after.plan[kind] < before.plan[kind]]
+        more = [kind for kind in KINDS if after.plan[kind] > before.plan[kind]]
+        action, reason = entry["action"], entry["reason"]
+        assert not (action == "ScaleUp" and fewer), f"I9: a scale-up swaps {fewer}: {entry}"
+        assert not (action == "ScaleDown" and more), f"I8: a scale-down adds {more}: {entry}"
+        if reason == "BudgetCut" or action == "FirstPlan":
+            return
+        assert not (fewer and not more and after.pauses("ScaleDown")), f"I8: {entry} while paused"
+        assert not (more and not fewer and after.pauses("ScaleUp")), f"I8: {entry} while paused"
+        budget = after.budget
+        assert budget is None or after.cost(after.plan) <= max(budget, before.cost(before.plan)), f"I3: {entry}"
+
+    def nothing_shrinks_without_reason(self, entry: Json, before: Picture, after: Picture) -> None:
+        """I5, I9: fewer instances only for a limit, for a type without room, or for a load that is surely lower.
+
+        Surely: what is measured is fresh, and the largest load of the window is carried by what stays.
+        """
+        if entry["action"] == "FirstPlan" or after.exceeds(before.plan):
+            return
+        if entry["reason"] == "TypeScarce":
+            for kind in KINDS:
+                kept = min(before.plan[kind], before.placed[kind])
+                assert after.plan[kind] >= kept, f"I5: {kind} has places: {entry}"
+            return
+        load, now = self.story.load, self.story.clock
+        assert load.freshness is Freshness.FRESH, f"I5: the load is {load.freshness}: {entry}"
+        assert now - load.since >= 0.75 * DOWN, f"I5: measured for {now - load.since:g} s: {entry}"
+        largest = load.highest(now, DOWN)
+        assert rate(after.plan) * SATURATION >= largest * (1 - 1e-6), f"I9: {largest:.1f} queries/s: {entry}"
+        assert sum(after.plan.values()) >= after.least_instances, f"I5: below the minimum: {entry}"
+
+    # Each stage of the cluster, and rest
+
+    def stage(self, *, clean: bool) -> None:
+        """After a round. clean: nothing went wrong in it but what the cluster does."""
+        before, now = self._staged, self.picture()
+        self._staged = now
+        self.a_budget_is_obeyed_in_time(now, clean=clean)
+        self.others_are_left_alone()
+        if now.ceiling is not None and before.prices == now.prices and before.spec == now.spec:
+            assert now.paid <= max(now.ceiling, before.paid), "I3: what exists costs more than before"
+
+    def a_budget_is_obeyed_in_time(self, now: Picture, *, clean: bool) -> None:
+        """I3: what is asked for costs no more than the budget after a few looks, whatever else fails."""
+        known = sum(now.replicas[kind] * now.prices[kind] for kind in KINDS if kind in now.declared)
+        shrinks = now.budget is not None and now.spec["budget"].get("whenTooLow", "Shrink") == "Shrink"
+        over = shrinks and not now.advises and known > (now.budget or 0)
+        self._over = self._over + clean if over else 0
+        assert self._over <= GRACE, f"I3: {known} micro-dollars are asked for, {now.budget} allowed"
+
+    def others_are_left_alone(self) -> None:
+        """I12: the other service keeps its instances, whatever happens to this one."""
+        mine = {
+            pod["metadata"]["uid"]
+            for path, pod in self.story.api.objects.items()
+            if "/pods/" in path and (pod["metadata"].get("labels") or {}).get(names.LABEL_SERVICE) == "other"
+        }
+        if self._steady is None and len(mine) == 2:
+            self._steady = mine
+        assert self._steady is None or mine == self._steady, "I12: an instance of another service was touched"
+
+    def rest(self) -> None:
+        """I6, I11: what is declared and measured is reached, and the status says so; or says what is out of reach."""
+        now, load = self.picture(), self.story.load.highest(self.story.clock, DOWN)
+        conditions = {c["type"]: c for c in now.status["conditions"]}
+        generation = self.story.api.objects[SERVICE]["metadata"]["generation"]
+        assert now.status["observedGeneration"] == generation, "I11: of an earlier generation"
+        assert (+Counter(now.replicas), +Counter(now.ready)) == (now.plan, now.plan), "I6: the plan is not reached"
+        assert not any(now.gone.values())
+        assert now.ceiling is None or now.paid <= now.ceiling, "I3: too dear at rest"
+        within = now.budget is None or now.paid <= now.budget
+        assert conditions["WithinBudget"]["status"] == str(within), conditions["WithinBudget"]
+        carried = rate(now.plan) * SATURATION * (1 + TOLERANCE) >= load * (1 - 1e-6)
+        reach = self.reach(now)
+        assert carried or rate(now.plan) >= reach * (1 - 1e-6), f"I6: {summary(now.plan)}, and {reach} are in reach"
+        assert conditions["MetricsAvailable"]["status"] == "True", conditions["MetricsAvailable"]
+        assert conditions["Feasible"]["status"] == ("True" if carried else "False"), conditions["Feasible"]
+        assert conditions["Ready"]["status"] == conditions["Feasible"]["status"], conditions["Ready"]
+        self.nothing_is_left_over(now, load)
+        broken = self.story.service("broken")["status"]
+        assert broken["reason"] == "SpecInvalid", "I12: the broken service does not say why"
+
+    def nothing_is_left_over(self, now: Picture, load: float) -> None:
+        """I6: no instance could go."""
+        needed = load * (1 + TOLERANCE) / SATURATION
+        for kind in KINDS:
+            fewer = Counter(now.plan) - Counter({kind: 1})
+            if now.plan[kind] and sum(now.plan.values()) > now.least_instances:
+                assert rate(fewer) < needed * (1 + 1e-6), f"I6: {summary(fewer)} would do for {load:.1f} queries/s"
+
+    def reach(self, now: Picture) -> float:
+        """The most queries/s that types, GPUs, budget and the number of instances allow beside what is planned.
+
+        A scale-up never swaps, so what is planned stays.
+        """
+        kinds = sorted(now.allowed)
+        options = itertools.product(*(range(now.plan[kind], ROOM[kind] + 1) for kind in kinds))
+        counts = (dict(zip(kinds, option, strict=True)) for option in options)
+        return max((rate(one) for one in counts if not now.exceeds(one)), default=0.0)
