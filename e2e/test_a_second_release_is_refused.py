@@ -41,10 +41,12 @@ def test_a_second_release_is_refused_and_leaves_nothing(cluster: Cluster, namesp
 def test_the_owner_of_the_one_object_refuses_where_nothing_looks_it_up(cluster: Cluster, namespace: str) -> None:
     """As for a chart whose templates see no cluster: helm compares the owner."""
     cluster.kube.patch("clusterroles", GUARD, {"metadata": {"annotations": {"meta.helm.sh/release-name": None}}})
+    given = ("--namespace", namespace, "--set", "crds.install=false,fullnameOverride=second")
     try:
         with pytest.raises(RuntimeError, match=rf'ClusterRole "{GUARD}" .* exists and cannot be imported'):
-            given = ("--namespace", namespace, "--set", "crds.install=false,fullnameOverride=second")
             helm(cluster, "install", "second", str(CHART), *given)
         assert cluster.kube.find("clusterroles", "second-extender") is None
     finally:
-        cluster.kube.patch("clusterroles", GUARD, {"metadata": {"annotations": {"meta.helm.sh/release-name": "hetserve"}}})
+        cluster.kube.patch(
+            "clusterroles", GUARD, {"metadata": {"annotations": {"meta.helm.sh/release-name": "hetserve"}}}
+        )

@@ -1,7 +1,8 @@
 """Writes the generated files, or (--check) proves that the committed ones are current.
 
 crds/ and the chart's CRD templates come from the API models, manifests/install/ from the chart, docs/conditions.md from
-the list of conditions, docs/reference/values.md from the chart's schema; tables in the other pages of docs/ and some lines of the chart come from the registries.
+the list of conditions, docs/reference/values.md from the chart's schema; tables in the other pages of docs/ and some
+lines of the chart come from the registries.
 """
 
 from __future__ import annotations

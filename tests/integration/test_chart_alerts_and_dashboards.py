@@ -1,4 +1,4 @@
-"""The alerts pass `promtool test rules`, each with a case that fires; every query of a dashboard runs on a Prometheus."""
+"""Each alert fires by `promtool test rules`; every query of a dashboard runs on a real Prometheus."""
 
 from __future__ import annotations
 

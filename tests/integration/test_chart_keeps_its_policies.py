@@ -28,9 +28,7 @@ SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "monitor": ([], ["monitoring.serviceMonitor.enabled=true"]),
     "rule": ([], ["monitoring.prometheusRule.enabled=true"]),
     "dashboards": ([], ["monitoring.dashboards.enabled=true"]),
-    **{
-        f"election of the {name}": ([], [f"{name}.leaderElection.enabled=false", f"{name}.replicas=1"]) for name in ALL
-    },
+    **{f"election of the {name}": ([], [f"{name}.leaderElection.enabled=false", f"{name}.replicas=1"]) for name in ALL},
     "budgets": ([], [f"{name}.podDisruptionBudget.enabled=false" for name in ALL]),
     "names": ([], ["nameOverride=gpu"], ["fullnameOverride=a-name-of-exactly-forty-characters-x-ab"]),
     "digests": ([], [f"{name}.image.digest={DIGEST}" for name in ALL]),
@@ -75,7 +73,7 @@ def pairs(choice: Choice) -> set[tuple[int, int, int, int]]:
 
 def pairwise() -> list[Choice]:
     """Few choices in which every two positions that go together stand beside one another, the defaults first."""
-    chance = random.Random(17)
+    chance = random.Random(17)  # noqa: S311
     sizes = [len(positions) for positions in SWITCHES.values()]
     pool = [tuple(chance.randrange(size) for size in sizes) for _ in range(4000)]
     pool = [choice for choice in pool if not refused(choice)]
@@ -289,5 +287,7 @@ def test_a_digest_wins_over_a_tag() -> None:
 
 
 def test_a_cluster_below_1_35_is_refused() -> None:
-    with pytest.raises(RuntimeError, match=r"kubeVersion: >=1\.35\.0-0 which is incompatible with Kubernetes v1\.34\.9"):
+    with pytest.raises(
+        RuntimeError, match=r"kubeVersion: >=1\.35\.0-0 which is incompatible with Kubernetes v1\.34\.9"
+    ):
         render_chart("--kube-version", "1.34.9")
