@@ -253,6 +253,30 @@ def test_labels_for_all_are_on_all_and_in_no_selector() -> None:
     assert all(LABELS.items() <= pod["metadata"]["labels"].items() for _, pod in templates(chart))
 
 
+@pytest.mark.parametrize(
+    ("narrower", "kind"),
+    [
+        ("monitoring.serviceMonitor.labels", "ServiceMonitor"),
+        ("monitoring.prometheusRule.labels", "PrometheusRule"),
+        ("operator.serviceAccount.labels", "ServiceAccount"),
+        ("operator.podLabels", "Deployment"),
+    ],
+)
+def test_a_label_of_one_object_wins_over_the_same_for_all(narrower: str, kind: str) -> None:
+    more = "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true"
+    rendered = render_chart("--set", f"crds.install=false,{more},commonLabels.team=all,{narrower}.team=one")
+    (found, *_) = [
+        d
+        for d in yaml.safe_load_all(rendered)
+        if d
+        and d["kind"] == kind
+        and d["metadata"]["name"] in ("hetserve", "hetserve-operator", "hetserve-operator-metrics")
+    ]
+    labelled = found["spec"]["template"] if kind == "Deployment" else found
+    assert labelled["metadata"]["labels"]["team"] == "one"
+    assert rendered.count("team: one") == rendered.count("team: one\n") == (3 if kind == "ServiceMonitor" else 1)
+
+
 def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
     given = SWITCHES["pods"][1]
     chart = chart_objects(*(word for setting in given for word in ("--set", setting)))

@@ -33,6 +33,18 @@ RENDERS = {
             *("--set", "metrics.prometheus.url=https://prometheus.monitoring.svc:9090/team"),
             *("--set", "metrics.prometheus.caSecret.name=prometheus-ca", "--set", "metrics.prometheus.timeout=2s"),
             *("--set", "metrics.prometheus.tokenSecret.name=reader", "--set", "metrics.allowQueries=true"),
+            *("--set", "commonLabels.team=serving", "--set", f"extender.image.digest=sha256:{'0' * 64}"),
+            *("--set", "monitoring.serviceMonitor.enabled=true", "--set", "monitoring.serviceMonitor.labels.release=p"),
+            *("--set", "extender.podLabels.tier=control", "--set", "extender.podAnnotations.note=n"),
+            *("--set", "extender.serviceAccount.labels.tier=control", "--set", "extender.priorityClassName=high"),
+            *("--set", "extender.serviceAccount.annotations.note=n", "--set", "extender.affinity.nodeAffinity.x=y"),
+            *(
+                "--set-json",
+                'scheduler.extraEnv=[{"name": "TZ", "value": "UTC"}]',
+                "--set",
+                "scheduler.extraArgs={--v=2}",
+            ),
+            *("--set", "operator.podDisruptionBudget.maxUnavailable=2", "--set", "scheduler.replicas=3"),
         ],
     ),
 }

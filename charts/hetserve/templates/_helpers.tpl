@@ -3,7 +3,7 @@
 {{ .Values.fullnameOverride | default .Values.nameOverride | default "hetserve" }}
 {{- end }}
 
-{{/* Labels of every object; call with (dict "root" $ "component" "operator") */}}
+{{/* Labels of every object; call with (dict "root" $ "component" "operator" "more" labels): of one key, more wins */}}
 {{- define "hetserve.labels" -}}
 app.kubernetes.io/name: hetserve
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -13,7 +13,7 @@ app.kubernetes.io/component: {{ . }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
-{{- with .root.Values.commonLabels }}
+{{- with merge (dict) (.more | default dict) .root.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
