@@ -1,9 +1,8 @@
-"""Each alert fires by `promtool test rules`; every query of a dashboard runs on a real Prometheus."""
+"""Each alert fires as `promtool test rules` says; alerts and dashboards are installed as they are."""
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +11,7 @@ import pytest
 import yaml
 
 from harness.chart import chart_objects
-from harness.cluster import Cluster
 from harness.components import CHART, ROOT
-from harness.prometheus import Prometheus
 from harness.tools import Toolset
 
 pytestmark = pytest.mark.cluster  # helm and promtool are two of the tools that are built
@@ -34,12 +31,6 @@ def promtool(toolset: Toolset, *arguments: str | Path) -> str:
 
 def rules() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
-
-
-def queries(board: dict[str, Any]) -> list[str]:
-    """Of all panels, with variables as Grafana fills them in for All."""
-    found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    return [re.sub(r"\$[a-z]+", ".*", query) for query in found]
 
 
 def test_alerts_fire_as_the_cases_say(toolset: Toolset) -> None:
@@ -78,15 +69,3 @@ def test_the_chart_installs_the_alerts_and_the_dashboards_as_they_are() -> None:
     shown = {name: json.loads(text) for board in boards for name, text in board["data"].items()}
     assert shown == {f"hetserve-{path.name}": json.loads(path.read_text()) for path in DASHBOARDS}
     assert len({board["uid"] for board in shown.values()}) == len(DASHBOARDS)
-
-
-def test_every_query_is_answered_by_prometheus(cluster: Cluster, prometheus: Prometheus) -> None:
-    prometheus.wait_until_scraped("hetserve-extender", "hetserve-operator")
-    asked = [query for path in DASHBOARDS for query in queries(json.loads(path.read_text()))]
-    assert len(asked) > 25
-    for query in (*asked, *(rule["expr"] for rule in rules())):
-        prometheus.query(query)  # raises QueryError
-    answered = {query for query in asked if prometheus.query(query)}
-    assert "sum(hetserve_leader)" in answered
-    firing = [rule["alert"] for rule in rules() if prometheus.query(rule["expr"])]
-    assert firing == [], "nothing is wrong with a cluster that was just installed"

@@ -297,9 +297,12 @@ def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
 
 def test_another_name_is_the_name_of_everything_but_the_scheduler_that_pods_ask_for() -> None:
     rendered = render_chart("--set", "crds.install=false,nameOverride=a,fullnameOverride=gpu")
-    names = {d["metadata"]["name"] for d in yaml.safe_load_all(rendered) if d}
+    # Policies of admission are one per cluster, as the release is.
+    chart = [d for d in yaml.safe_load_all(rendered) if d and not d["kind"].startswith("ValidatingAdmissionPolicy")]
+    names = {document["metadata"]["name"] for document in chart}
     assert {name for name in names if not name.startswith("gpu-")} == {"hetserve-one-release-per-cluster"}
     assert "schedulerName: hetserve-scheduler" in rendered
+    assert "system:serviceaccount:hetserve-system:hetserve-" not in rendered, "an account of the usual name"
     assert 'urlPrefix: "http://gpu-extender.hetserve-system.svc:8888"' in rendered
 
 
