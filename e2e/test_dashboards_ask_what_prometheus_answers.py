@@ -14,9 +14,7 @@ from harness.components import CHART
 from harness.prometheus import Prometheus, QueryError
 
 RULES: Final = [
-    rule
-    for group in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["groups"]
-    for rule in group["rules"]
+    rule for group in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
 ]
 BOARDS: Final[list[dict[str, Any]]] = [
     json.loads(path.read_text()) for path in sorted((CHART / "files" / "dashboards").glob("*.json"))
