@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+from typing import Any
+
+import yaml
 
 from harness.components import CHART
 from harness.pins import HELM
@@ -25,3 +28,8 @@ def render_chart(*arguments: str) -> str:
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     return done.stdout
+
+
+def chart_objects(*arguments: str) -> list[dict[str, Any]]:
+    """The objects of `helm template`, hooks included. Raises RuntimeError with helm's message."""
+    return [document for document in yaml.safe_load_all(render_chart(*arguments)) if document]

@@ -61,8 +61,8 @@ class Component:
                 f"--authentication-kubeconfig={account}",
                 f"--authorization-kubeconfig={account}",
                 f"--bind-address={HOST}",
-                f"--secure-port={ports.scheduler}",
-                f"--cert-dir={folder.path / 'scheduler-certificates'}",
+                f"--secure-port={ports.scheduler_standby if self.replica else ports.scheduler}",
+                f"--cert-dir={folder.path / f'{self.process}-certificates'}",
             ]
         program = Path(sys.executable).parent / self.name
         return [str(program), "--config", settings, "--kubeconfig", account, "--host", HOST, *self.flags]
@@ -86,10 +86,14 @@ def components(ports: Ports) -> tuple[Component, ...]:
 
 
 def standbys(ports: Ports) -> tuple[Component, ...]:
-    """The standby extender, which waits for the port of the first, and operator; only some scenarios start them."""
+    """The standby extender, which waits for the port of the first, operator and scheduler (which stands by where
+    its election is on); only some scenarios start them.
+    """
+    scheduler = f"https://{HOST}:{ports.scheduler_standby}/readyz"
     return (
         _standby("hetserve-extender", ports.standby_probe),
         _standby("hetserve-operator", ports.operator_standby_probe),
+        Component("hetserve-scheduler", "scheduler.yaml", scheduler, replica="standby"),
     )
 
 
@@ -114,7 +118,10 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
             "components": {"enabled": False},
             "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
             "operator": {"probePort": ports.operator_probe},
+            # One process: a scheduler that a scenario kills and starts again should not wait for its own Lease.
             "scheduler": {
+                "replicas": 1,
+                "leaderElection": {"enabled": False},
                 "extenderUrl": f"http://{HOST}:{ports.extender}",
                 "kubeconfig": str(folder.account("hetserve-scheduler")),
             },

@@ -24,6 +24,7 @@ OWN_CLUSTER: Final = frozenset(
         "gates_are_lifted_on_uninstall",
         "least_privilege",
         "operator_failover",
+        "scheduler_failover",
         "the_service_follows_the_leader",
     )
 )

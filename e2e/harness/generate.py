@@ -1,14 +1,15 @@
 """Writes the generated files, or (--check) proves that the committed ones are current.
 
 crds/ and the chart's CRD templates come from the API models, manifests/install/ from the chart, docs/conditions.md from
-the list of conditions, docs/reference/ from the CRDs and the command line; tables in the other pages of docs/ and some
-lines of the chart come from the registries.
+the list of conditions, docs/reference/ from the CRDs, the command line and the chart's schema; tables in other pages of
+docs/ and some lines of the chart come from the registries.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness.components import CHART, ROOT
 from harness.files import write_whole
 from harness.reference_docs import cli_page, index_page, kind_page
 from harness.registry_tables import with_choices, with_plan_inputs, with_tables
+from harness.values_reference import render_values
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS
@@ -70,6 +72,9 @@ def generated() -> Iterator[tuple[Path, str]]:
     for page in sorted((ROOT / "docs").glob("*.md")):
         if page.name != "conditions.md":
             yield page, with_tables(page.read_text())
+    schema = with_choices((CHART / "values.schema.json").read_text())
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    yield ROOT / "docs" / "reference" / "values.md", render_values(json.loads(schema), defaults)
     for path, rewrite in (
         (CHART / "values.schema.json", with_choices),
         (CHART / "templates" / "rbac-operator.yaml", with_plan_inputs),

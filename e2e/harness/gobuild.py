@@ -20,7 +20,8 @@ from harness.pins import Module, cache_key, linker_flags, version_of
 NEEDED_GO: Final = (1, 26)
 HOW_TO_GET_GO: Final = (
     "install Go 1.26 or newer (https://go.dev/dl) and put it on PATH, or set HETSERVE_TOOLS_DIR to a folder that "
-    "holds kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd, kwok, kwokctl, helm and prometheus"
+    "holds kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd, kwok, kwokctl, helm, prometheus and "
+    "promtool"
 )
 REPORT_EVERY: Final = 10.0
 

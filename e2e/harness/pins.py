@@ -77,7 +77,7 @@ HELM: Final = Module(
 PROMETHEUS: Final = Module(
     "prometheus",
     "github.com/prometheus/prometheus",
-    (Binary("prometheus"),),
+    (Binary("prometheus"), Binary("promtool")),
     cold_seconds=60,
     stamps=("github.com/prometheus/common/version.Version={version}",),
     tags=("remove_all_sd",),

@@ -33,6 +33,7 @@ class Ports:
     operator_standby_probe: int = 0
     prometheus: int = 0
     twin: int = 0
+    scheduler_standby: int = 0
 
     @classmethod
     def block_from(cls, first: int) -> Ports:

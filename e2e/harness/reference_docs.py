@@ -170,6 +170,7 @@ def index_page() -> str:
     return (
         f"{NOTE}# Reference\n\n## Kinds\n\n{rows}\n\n## Others\n\n"
         "- [The command line](cli.md): every command, option and exit code.\n"
+        "- [Values of the chart](values.md): type, default and meaning of each.\n"
         "- [Conditions](../conditions.md): each condition and reason of a service, and what to do.\n"
         "- [Metrics](../metrics.md): each metric, its labels and what it means.\n\n"
         "```{toctree}\n:hidden:\n:glob:\n*\n```\n"

@@ -93,9 +93,13 @@ def with_choices(schema: str) -> str:
     Raises ValueError unless a value is on exactly one line of the schema.
     """
     for key, values in _choices().items():
-        line = re.compile(rf'^( *"{key}": ){{"\$comment": "{_COMMENT}".*?}}(,?)$', re.MULTILINE)
-        written = json.dumps({"$comment": _COMMENT, "enum": list(values)})
-        schema, lines = line.subn(lambda found, written=written: found[1] + written + found[2], schema)  # type: ignore[misc]
+        line = re.compile(rf'^( *"{key}": )({{"\$comment": "{_COMMENT}".*?}})(,?)$', re.MULTILINE)
+        enum = {"enum": list(values)}
+
+        def rewritten(found: re.Match[str], enum: dict[str, list[str]] = enum) -> str:
+            return found[1] + json.dumps(json.loads(found[2]) | enum) + found[3]
+
+        schema, lines = line.subn(rewritten, schema)
         if lines != 1:
             raise ValueError(f"values.schema.json has {lines} lines of choices for {key}")
     return schema

@@ -1,4 +1,9 @@
-{{/* Labels of every object; call with (dict "root" $ "component" "operator") */}}
+{{/* What the names of all objects begin with: fixed, since one cluster has one release */}}
+{{- define "hetserve.fullname" -}}
+{{ .Values.fullnameOverride | default .Values.nameOverride | default "hetserve" }}
+{{- end }}
+
+{{/* Labels of every object; call with (dict "root" $ "component" "operator" "more" labels): of one key, more wins */}}
 {{- define "hetserve.labels" -}}
 app.kubernetes.io/name: hetserve
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -8,6 +13,9 @@ app.kubernetes.io/component: {{ . }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- with merge (dict) (.more | default dict) .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* Labels that select a component's pods: these never change */}}
@@ -17,9 +25,22 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* Labels of a component's pods: those that select, and those that were given */}}
+{{- define "hetserve.podLabels" -}}
+{{- $given := merge (dict) (dig .component "podLabels" (dict) .root.Values.AsMap) .root.Values.commonLabels }}
+{{- include "hetserve.selector" . }}
+{{- with $given }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
 {{/* Image reference of a component; call with (dict "root" $ "image" .Values.operator.image) */}}
 {{- define "hetserve.image" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
 {{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end }}
 {{- end }}
 
 {{/* Security of a pod, as the restricted pod-security level asks */}}
@@ -55,6 +76,32 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
+{{/* Priority of a component's pods and how they spread; call with (dict "root" $ "component" "operator") */}}
+{{- define "hetserve.spread" -}}
+{{- $component := get .root.Values .component }}
+{{- with $component.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $component.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+affinity:
+  {{- if $component.affinity }}
+  {{- toYaml $component.affinity | nindent 2 }}
+  {{- else }}
+  # The loss of a node should not be the loss of both; on a cluster of one node they still run.
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- include "hetserve.selector" . | nindent 14 }}
+  {{- end }}
+{{- end }}
+
 {{/*
 Refuses to turn the leader election on beside an extender that runs without one: it would go on placing until the
 new pods are ready and after, and two ledgers book GPUs twice. Where helm sees no cluster it cannot tell.
@@ -63,10 +110,10 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 {{- define "hetserve.electionFromTheStart" -}}
 {{- if and .Release.IsUpgrade .Values.extender.leaderElection.enabled }}
 {{- $namespace := .Release.Namespace }}
-{{- $installed := (lookup "v1" "ConfigMap" $namespace "hetserve-extender").data | default dict }}
+{{- $installed := (lookup "v1" "ConfigMap" $namespace (printf "%s-extender" (include "hetserve.fullname" .))).data | default dict }}
 {{- $settings := get $installed "settings.yaml" | default "" | fromYaml }}
 {{- if not (dig "leaderElection" "enabled" true $settings) }}
-{{- $deployment := lookup "apps/v1" "Deployment" $namespace "hetserve-extender" }}
+{{- $deployment := lookup "apps/v1" "Deployment" $namespace (printf "%s-extender" (include "hetserve.fullname" .)) }}
 {{- $left := int (dig "spec" "replicas" 0 $deployment) }}
 {{- range (lookup "v1" "Pod" $namespace "").items }}
 {{- $ended := has (dig "status" "phase" "" .) (list "Succeeded" "Failed") }}
@@ -76,7 +123,7 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 {{- end }}
 {{- if $left }}
 {{- $at := printf "kubectl --namespace %s" $namespace }}
-{{- fail (printf "extender.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment hetserve-extender --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=extender --field-selector status.phase!=Failed,status.phase!=Succeeded" $at $at) }}
+{{- fail (printf "extender.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment %s-extender --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=extender --field-selector status.phase!=Failed,status.phase!=Succeeded" $at (include "hetserve.fullname" $) $at) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -102,7 +149,7 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 
 {{/* User name of a component's account, as the API server knows it, in quotes; call with (dict "root" $ "component" "operator") */}}
 {{- define "hetserve.user" -}}
-{{ printf "system:serviceaccount:%s:hetserve-%s" .root.Release.Namespace .component | quote }}
+{{ printf "system:serviceaccount:%s:%s-%s" .root.Release.Namespace (include "hetserve.fullname" .root) .component | quote }}
 {{- end }}
 
 {{/* Binding of an admission policy that refuses; call with (dict "root" $ "policy" "hetserve-pods") */}}

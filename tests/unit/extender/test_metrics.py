@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -98,12 +99,17 @@ async def test_every_metric_is_documented_and_every_documented_metric_is_served(
 def test_queries_and_dashboard_ask_for_metrics_that_there_are() -> None:
     docs = REPOSITORY / "docs"
     queries = "".join((docs / "metrics.md").read_text().split("```promql")[1:])
-    board = json.loads((docs / "grafana-placement.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    names = set(re.findall(r"hetserve_[a-z_]+", queries + " ".join(asked)))
-    known = set(documented()) | {f"{name}_bucket" for name, (kind, _) in documented().items() if kind == "histogram"}
+    files = REPOSITORY / "charts" / "hetserve" / "files"
+    boards = [json.loads(path.read_text()) for path in sorted((files / "dashboards").glob("*.json"))]
+    asked = [target["expr"] for board in boards for panel in board["panels"] for target in panel["targets"]]
+    rules = yaml.safe_load((files / "alerts.yaml").read_text())["groups"]
+    alerts = [rule["expr"] for group in rules for rule in group["rules"]]
+    names = set(re.findall(r"hetserve_[a-z_]+", queries + " ".join(asked + alerts)))
+    histograms = [name for name, (kind, _) in documented().items() if kind == "histogram"]
+    known = set(documented()) | {f"{name}_{part}" for name in histograms for part in ("bucket", "count", "sum")}
     assert names <= known
     assert len(asked) > 10
+    assert len(alerts) > 10
 
 
 # The ledger's figures

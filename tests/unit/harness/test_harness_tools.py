@@ -184,7 +184,10 @@ def test_a_build_puts_the_binary_under_its_own_name_and_runs_once(tmp_path: Path
 
 
 def test_a_build_gets_the_tags_of_its_module(tmp_path: Path) -> None:
-    compiler = fake_go(tmp_path, 'echo "$@" >> "$(dirname "$0")/calls"; echo "built" > "$9/prometheus"')
+    compiler = fake_go(
+        tmp_path,
+        'echo "$@" >> "$(dirname "$0")/calls"; for name in prometheus promtool; do echo "built" > "$9/$name"; done',
+    )
     gobuild.build(PROMETHEUS, cache_folder(), compiler, heading="", out=io.StringIO())
     assert " -tags remove_all_sd " in (tmp_path / "calls").read_text()
 

@@ -1,0 +1,320 @@
+"""Whatever is switched on or off: every pod is restricted, every right is narrow, every selector has its pods."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from harness.chart import chart_objects, render_chart
+from harness.kube import Manifest
+
+pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
+
+DIGEST: Final = f"sha256:{'0' * 64}"
+ALL: Final = ("operator", "extender", "scheduler")
+LABELS: Final = {"team": "serving", "cost-center": "42"}
+SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
+    "workloads": ([], ["components.enabled=false"]),
+    "gates": ([], ["uninstall.liftGates=false"]),
+    "network": ([], ["networkPolicy.enabled=false"], ["networkPolicy.verbsFrom[0].ipBlock.cidr=10.0.0.0/8"]),
+    "services": ([], ["monitoring.services=false"]),
+    "monitor": ([], ["monitoring.serviceMonitor.enabled=true"]),
+    "rule": ([], ["monitoring.prometheusRule.enabled=true"]),
+    "dashboards": ([], ["monitoring.dashboards.enabled=true"]),
+    **{f"election of the {name}": ([], [f"{name}.leaderElection.enabled=false", f"{name}.replicas=1"]) for name in ALL},
+    "budgets": ([], [f"{name}.podDisruptionBudget.enabled=false" for name in ALL]),
+    "names": ([], ["nameOverride=gpu"], ["fullnameOverride=a-name-of-exactly-forty-characters-x-ab"]),
+    "digests": ([], [f"{name}.image.digest={DIGEST}" for name in ALL]),
+    "labels": ([], [f"commonLabels.{key}={value}" for key, value in LABELS.items()]),
+    "prometheus": (
+        [],
+        ["metrics.prometheus.url=https://p", "metrics.prometheus.tokenSecret.name=t", "metrics.prometheus.caFile=/ca"],
+    ),
+    "pods": (
+        [],
+        [
+            *(f"{name}.podLabels.tier=control" for name in ALL),
+            *(f"{name}.podAnnotations.example\\.com/scrape=no" for name in ALL),
+            *(f"{name}.serviceAccount.annotations.example\\.com/role=r" for name in ALL),
+            *(f"{name}.priorityClassName=system-cluster-critical" for name in ALL),
+            *(f"{name}.extraArgs[0]=--extra" for name in ALL),
+            *(f"{name}.extraEnv[0].name=TZ,{name}.extraEnv[0].value=UTC" for name in ALL),
+            *(f"{name}.affinity.nodeAffinity.x=y" for name in ALL),
+            *(
+                f"{name}.topologySpreadConstraints[0].{field}"
+                for name in ALL
+                for field in ("maxSkew=1", "topologyKey=zone", "whenUnsatisfiable=ScheduleAnyway")
+            ),
+        ],
+    ),
+}
+"""Settings of each switch, one list per position."""
+
+Choice = tuple[int, ...]
+
+
+def refused(choice: Choice) -> bool:
+    """Combinations that the chart itself refuses, by a test of their own."""
+    at = dict(zip(SWITCHES, choice, strict=True))
+    return bool((at["monitor"] and (at["services"] or at["workloads"])) or (at["prometheus"] and at["workloads"]))
+
+
+def pairs(choice: Choice) -> set[tuple[int, int, int, int]]:
+    """Which two switches stand how beside one another."""
+    return {(a, choice[a], b, choice[b]) for a, b in itertools.combinations(range(len(choice)), 2)}
+
+
+def pairwise() -> list[Choice]:
+    """Few choices in which every two positions that go together stand beside one another, the defaults first."""
+    chance = random.Random(17)  # noqa: S311
+    sizes = [len(positions) for positions in SWITCHES.values()]
+    pool = [tuple(chance.randrange(size) for size in sizes) for _ in range(4000)]
+    pool = [choice for choice in pool if not refused(choice)]
+    missing = set[tuple[int, int, int, int]]().union(*map(pairs, pool))
+    found = [tuple(0 for _ in sizes)]
+    missing -= pairs(found[0])
+    while missing:
+        best = max(pool[:600], key=lambda choice: len(pairs(choice) & missing))
+        if not pairs(best) & missing:
+            best = next(choice for choice in pool if pairs(choice) & missing)
+        found.append(best)
+        missing -= pairs(best)
+    return found
+
+
+CHOICES: Final = pairwise()
+
+
+@cache
+def rendered(choice: Choice) -> tuple[Manifest, ...]:
+    """Objects of the chart with these positions of the switches, without CRDs."""
+    settings = [s for at, positions in zip(choice, SWITCHES.values(), strict=True) for s in positions[at]]
+    strings = [s for s in settings if s.startswith("commonLabels")]
+    others = [s for s in settings if not s.startswith("commonLabels")]
+    arguments = [word for s in strings for word in ("--set-string", s)] + [w for s in others for w in ("--set", s)]
+    return tuple(chart_objects("--set", "crds.install=false", *arguments))
+
+
+@pytest.fixture(params=CHOICES, ids=lambda choice: "".join(map(str, choice)))
+def chart(request: pytest.FixtureRequest) -> tuple[Manifest, ...]:
+    return rendered(request.param)
+
+
+def of_kind(chart: Sequence[Manifest], *kinds: str) -> list[Manifest]:
+    return [document for document in chart if document["kind"] in kinds]
+
+
+def templates(chart: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name of the workload, and its pods' template."""
+    for workload in of_kind(chart, "Deployment", "Job"):
+        yield workload["metadata"]["name"], workload["spec"]["template"]
+
+
+def selected(chart: Sequence[Manifest], selector: Mapping[str, str]) -> list[str]:
+    """Workloads whose pods have these labels; the leader's is written at run time."""
+    wanted = {key: value for key, value in selector.items() if key != "hetserve.io/leader"}
+    return [name for name, pod in templates(chart) if wanted.items() <= pod["metadata"]["labels"].items()]
+
+
+def test_every_two_positions_that_go_together_are_tried() -> None:
+    tried = set[tuple[int, int, int, int]]().union(*map(pairs, CHOICES))
+    sizes = [len(positions) for positions in SWITCHES.values()]
+    every = {
+        (a, x, b, y)
+        for a, b in itertools.combinations(range(len(sizes)), 2)
+        for x, y in itertools.product(range(sizes[a]), range(sizes[b]))
+    }
+    names = list(SWITCHES)
+    left = {frozenset((names[a], names[b])) for a, _, b, _ in every - tried}
+    assert left == {
+        frozenset(("workloads", "monitor")),
+        frozenset(("services", "monitor")),
+        frozenset(("workloads", "prometheus")),
+    }
+    assert len(CHOICES) < 40
+
+
+def test_names_are_unique(chart: tuple[Manifest, ...]) -> None:
+    names = Counter((d["kind"], d["metadata"].get("namespace"), d["metadata"]["name"]) for d in chart)
+    assert [name for name, count in names.items() if count > 1] == []
+    assert all(len(name) <= 63 for kind, _, name in names if kind in ("Service", "Job", "Deployment"))
+
+
+def test_pods_keep_the_restricted_level(chart: tuple[Manifest, ...]) -> None:
+    for name, template in templates(chart):
+        spec = template["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        assert spec["securityContext"]["runAsUser"] > 0, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
+        for volume in spec.get("volumes", []):
+            assert {"configMap", "secret", "emptyDir"} & volume.keys(), f"{name}: {volume}"
+        for container in spec["containers"]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False, name
+            assert context["readOnlyRootFilesystem"] is True, name
+            assert context["capabilities"] == {"drop": ["ALL"]}, name
+            assert not any("hostPort" in port for port in container.get("ports", [])), name
+
+
+def test_containers_are_limited_and_what_runs_on_is_probed(chart: tuple[Manifest, ...]) -> None:
+    running = {d["metadata"]["name"] for d in of_kind(chart, "Deployment")}
+    for name, template in templates(chart):
+        for container in template["spec"]["containers"]:
+            assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
+            assert "memory" in container["resources"]["limits"], name
+            assert container["image"].count(":") == 1, f"{name}: {container['image']} has one tag or one digest"
+            if name in running:
+                assert {"livenessProbe", "readinessProbe"} <= container.keys(), name
+
+
+def test_rights_are_narrow(chart: tuple[Manifest, ...]) -> None:
+    for role in of_kind(chart, "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            words = {*rule.get("apiGroups", []), *rule.get("resources", []), *rule["verbs"]}
+            assert not words & {"*", "escalate", "bind", "impersonate", "deletecollection", "secrets"}, rule
+            assert "nonResourceURLs" not in rule or "*" not in rule["nonResourceURLs"], rule
+    for binding in of_kind(chart, "RoleBinding", "ClusterRoleBinding"):
+        assert "admin" not in binding["roleRef"]["name"]
+        assert [subject["kind"] for subject in binding["subjects"]] == ["ServiceAccount"]
+
+
+def test_what_is_referred_to_is_there(chart: tuple[Manifest, ...]) -> None:
+    there = {(d["kind"], d["metadata"]["name"]) for d in chart}
+    stock = {"system:kube-scheduler", "system:volume-scheduler", "extension-apiserver-authentication-reader"}
+    for binding in of_kind(chart, "RoleBinding", "ClusterRoleBinding"):
+        role = binding["roleRef"]
+        assert role["name"] in stock or (role["kind"], role["name"]) in there
+        assert all(("ServiceAccount", subject["name"]) in there for subject in binding["subjects"])
+    for name, template in templates(chart):
+        assert ("ServiceAccount", template["spec"]["serviceAccountName"]) in there, name
+        for volume in template["spec"].get("volumes", []):
+            assert "configMap" not in volume or ("ConfigMap", volume["configMap"]["name"]) in there, name
+
+
+def test_every_selector_has_the_pods_of_one_component(chart: tuple[Manifest, ...]) -> None:
+    for document in of_kind(chart, "Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy"):
+        spec = document["spec"]
+        selector = spec.get("podSelector") or spec["selector"]
+        found = selected(chart, selector.get("matchLabels", selector))
+        assert len(found) == 1, f"{document['kind']} {document['metadata']['name']} selects {found}"
+    for policy in of_kind(chart, "NetworkPolicy"):
+        (peer, *_) = policy["spec"]["ingress"][0]["from"]
+        (scheduler,) = selected(chart, peer["podSelector"]["matchLabels"])
+        assert scheduler.endswith("-scheduler")
+
+
+def test_services_lead_to_ports_that_there_are_and_each_is_scraped_once(chart: tuple[Manifest, ...]) -> None:
+    pods = dict(templates(chart))
+    services = of_kind(chart, "Service")
+    for service in services:
+        (name,) = selected(chart, service["spec"]["selector"])
+        ports = {p["name"]: p["containerPort"] for c in pods[name]["spec"]["containers"] for p in c["ports"]}
+        for port in service["spec"]["ports"]:
+            assert ports[port["targetPort"]] == port["port"], service["metadata"]["name"]
+    scraped = Counter[str]()
+    for monitor in of_kind(chart, "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"]
+        found = [s for s in services if wanted.items() <= s["metadata"]["labels"].items()]
+        scraped.update(service["metadata"]["name"] for service in found)
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["honorLabels"] is True
+        assert all(endpoint["port"] in {p["name"] for p in service["spec"]["ports"]} for service in found)
+    assert set(scraped.values()) <= {1}
+    assert len(scraped) in (0, len(ALL))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_budget_stands_where_there_is_more_than_one_replica(name: str) -> None:
+    def budgets(*arguments: str) -> set[str]:
+        return {d["metadata"]["name"] for d in of_kind(chart_objects(*arguments), "PodDisruptionBudget")}
+
+    assert budgets() == {f"hetserve-{component}" for component in ALL}
+    alone = f"{name}.leaderElection.enabled=false,{name}.replicas=1"
+    assert budgets() - budgets("--set", alone) == {f"hetserve-{name}"}
+    assert budgets() - budgets("--set", f"{name}.podDisruptionBudget.enabled=false") == {f"hetserve-{name}"}
+
+
+def test_labels_for_all_are_on_all_and_in_no_selector() -> None:
+    arguments = [word for key, value in LABELS.items() for word in ("--set-string", f"commonLabels.{key}={value}")]
+    more = "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true"
+    chart = chart_objects("--set", f"crds.install=false,monitoring.dashboards.enabled=true,{more}", *arguments)
+    for document in chart:
+        assert LABELS.items() <= document["metadata"]["labels"].items(), document["metadata"]["name"]
+        if document["kind"] in ("Deployment", "PodDisruptionBudget"):
+            assert not LABELS.keys() & document["spec"]["selector"]["matchLabels"].keys()
+    assert all(LABELS.items() <= pod["metadata"]["labels"].items() for _, pod in templates(chart))
+
+
+@pytest.mark.parametrize(
+    ("narrower", "kind"),
+    [
+        ("monitoring.serviceMonitor.labels", "ServiceMonitor"),
+        ("monitoring.prometheusRule.labels", "PrometheusRule"),
+        ("operator.serviceAccount.labels", "ServiceAccount"),
+        ("operator.podLabels", "Deployment"),
+    ],
+)
+def test_a_label_of_one_object_wins_over_the_same_for_all(narrower: str, kind: str) -> None:
+    more = "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true"
+    rendered = render_chart("--set", f"crds.install=false,{more},commonLabels.team=all,{narrower}.team=one")
+    (found, *_) = [
+        d
+        for d in yaml.safe_load_all(rendered)
+        if d
+        and d["kind"] == kind
+        and d["metadata"]["name"] in ("hetserve", "hetserve-operator", "hetserve-operator-metrics")
+    ]
+    labelled = found["spec"]["template"] if kind == "Deployment" else found
+    assert labelled["metadata"]["labels"]["team"] == "one"
+    assert rendered.count("team: one") == rendered.count("team: one\n") == (3 if kind == "ServiceMonitor" else 1)
+
+
+def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
+    given = SWITCHES["pods"][1]
+    chart = chart_objects(*(word for setting in given for word in ("--set", setting)))
+    for deployment in of_kind(chart, "Deployment"):
+        pod = deployment["spec"]["template"]
+        (container,) = pod["spec"]["containers"]
+        assert pod["metadata"]["labels"]["tier"] == "control"
+        assert pod["metadata"]["annotations"]["example.com/scrape"] == "no"
+        assert "checksum/settings" in pod["metadata"]["annotations"]
+        assert pod["spec"]["priorityClassName"] == "system-cluster-critical"
+        assert pod["spec"]["affinity"] == {"nodeAffinity": {"x": "y"}}
+        assert [c["topologyKey"] for c in pod["spec"]["topologySpreadConstraints"]] == ["zone"]
+        assert (container.get("args") or container["command"])[-1] == "--extra"
+        assert {"name": "TZ", "value": "UTC"} in container["env"]
+    accounts = of_kind(chart, "ServiceAccount")
+    assert [a["metadata"]["annotations"] for a in accounts] == [{"example.com/role": "r"}] * 3
+
+
+def test_another_name_is_the_name_of_everything_but_the_scheduler_that_pods_ask_for() -> None:
+    rendered = render_chart("--set", "crds.install=false,nameOverride=a,fullnameOverride=gpu")
+    # Policies of admission are one per cluster, as the release is.
+    chart = [d for d in yaml.safe_load_all(rendered) if d and not d["kind"].startswith("ValidatingAdmissionPolicy")]
+    names = {document["metadata"]["name"] for document in chart}
+    assert {name for name in names if not name.startswith("gpu-")} == {"hetserve-one-release-per-cluster"}
+    assert "schedulerName: hetserve-scheduler" in rendered
+    assert "system:serviceaccount:hetserve-system:hetserve-" not in rendered, "an account of the usual name"
+    assert 'urlPrefix: "http://gpu-extender.hetserve-system.svc:8888"' in rendered
+
+
+def test_a_digest_wins_over_a_tag() -> None:
+    chart = chart_objects("--set", f"operator.image.digest={DIGEST},operator.image.tag=v9")
+    images = {name: pod["spec"]["containers"][0]["image"] for name, pod in templates(chart)}
+    assert images["hetserve-operator"] == f"hetserve/operator@{DIGEST}"
+    assert images["hetserve-extender"] == "hetserve/extender:0.1.0"
+
+
+def test_a_cluster_below_1_35_is_refused() -> None:
+    with pytest.raises(
+        RuntimeError, match=r"kubeVersion: >=1\.35\.0-0 which is incompatible with Kubernetes v1\.34\.9"
+    ):
+        render_chart("--kube-version", "1.34.9")
