@@ -35,7 +35,7 @@ FOLLOWING: Final = (
         "following: an edited figure counts",
         CAPACITIES,
         "_digest",
-        Replace("own!r", "counts!r"),
+        Replace("sorted(fewer.items())", "()"),
         KEPT,
         "test_a_figure_that_somebody_edited_is_asked_again_and_mended",
     ),

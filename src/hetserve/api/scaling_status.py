@@ -37,7 +37,7 @@ class DemandStatus(ApiModel):
 
 
 class CapacityStatus(ApiModel):
-    """What the instances of the plan hold within the SLO, as planners answered it; asked again where `inputs` differs."""
+    """What the instances of the plan hold within the SLO, as planners answered; asked again where `inputs` differs."""
 
     qps: str = Field(max_length=32, description="queries/s that all hold")
     tried: bool = Field(description="whether a simulation has tried it; else by the flow program and their number")

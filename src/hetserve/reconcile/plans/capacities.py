@@ -1,4 +1,4 @@
-"""What the instances in force hold, as planners answered: kept in status.capacity, so that a restart need not ask again.
+"""What the instances in force hold, as planners answered: kept in status.capacity, so a restart asks nothing again.
 
 A figure is of counts, profiles, SLO, mix and policy, and of no load: it moves only when one of these does. Its digest
 says which they were, and covers the figures themselves. What does not match is not known, and is asked again.

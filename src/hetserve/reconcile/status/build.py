@@ -114,7 +114,7 @@ def _transition(raw: RawObject, decision: PlanDecision, seen: Seen) -> Json | No
 
 
 def status_changed(raw: RawObject, status: Json, *, answered: bool = True) -> bool:
-    """Whether writing this status would change what is stored. answered: no planner is asked what the instances hold."""
+    """Whether writing this status would change what is stored. answered: no planner has yet to answer."""
     stored = read_status(raw)
     owned = (*_OWNED, "capacity") if answered else _OWNED
     return any(stored.get(key) != status[key] for key in owned)

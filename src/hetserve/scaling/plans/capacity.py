@@ -44,7 +44,7 @@ def capacity(problem: Problem, counts: Counts, ask: Ask) -> Holds | Pending | Un
 
 
 def capacity_work(problem: Problem, counts: Counts) -> Work:
-    """The question what counts hold: of the types that have instances, and without what the answer does not depend on."""
+    """The question what counts hold: of types that have instances, without what the answer does not depend on."""
     held = nonzero(counts)
     names = dict(held)
     used = replace(problem, types=tuple(option for option in problem.types if option.name in names))
