@@ -11,7 +11,42 @@ SCALED: Final = "hetserve.reconcile.plans.scaled"
 LITTLE: Final = "tests/unit/operator/test_operator_scales_with_little.py"
 LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
 
+CAPACITIES: Final = "hetserve.reconcile.plans.capacities"
+KEPT: Final = "tests/unit/operator/test_operator_keeps_capacities.py"
+
 FOLLOWING: Final = (
+    Mutant(
+        "following: a restart asks again what the instances hold",
+        CAPACITIES,
+        "Capacities.answering",
+        never("found is not None"),
+        KEPT,
+        "test_a_restart_asks_nothing_where_nothing_changed",
+    ),
+    Mutant(
+        "following: what instances held under another profile counts",
+        CAPACITIES,
+        "_read",
+        never('stored.get("inputs") != _digest(problem, counts, own, fewer)'),
+        KEPT,
+        "test_a_changed_profile_is_asked_about_again",
+    ),
+    Mutant(
+        "following: an edited figure counts",
+        CAPACITIES,
+        "_digest",
+        Replace("sorted(fewer.items())", "()"),
+        KEPT,
+        "test_a_figure_that_somebody_edited_is_asked_again_and_mended",
+    ),
+    Mutant(
+        "following: figures of a service at rest are not written",
+        "hetserve.reconcile.status.build",
+        "status_changed",
+        never("answered"),
+        KEPT,
+        "test_figures_are_written_once_all_are_answered_and_never_again",
+    ),
     Mutant(
         "following: a record above a lower budget counts as edited",
         "hetserve.reconcile.plans.case",

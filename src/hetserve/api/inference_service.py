@@ -13,7 +13,14 @@ from hetserve.api.demand_source import MetricsSpec
 from hetserve.api.load import Load
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
 from hetserve.api.scaling import ScalingSpec
-from hetserve.api.scaling_status import MOST_DECISIONS, AdviceStatus, DecisionStatus, DemandStatus, TransitionStatus
+from hetserve.api.scaling_status import (
+    MOST_DECISIONS,
+    AdviceStatus,
+    CapacityStatus,
+    DecisionStatus,
+    DemandStatus,
+    TransitionStatus,
+)
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, Objective, made_for
 
 NOT_OBSERVED: Final = -1
@@ -257,6 +264,9 @@ class InferenceServiceStatus(ApiModel):
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
     )
     demand: DemandStatus | None = Field(default=None, description="absent: spec.metrics is not set")
+    capacity: CapacityStatus | None = Field(
+        default=None, description="absent: spec.scaling is not set, or what the instances hold is not known"
+    )
     transition: TransitionStatus | None = Field(default=None, description="absent: no change is under way")
     last_decisions: list[DecisionStatus] = Field(
         default_factory=list,

@@ -18,6 +18,14 @@ _DATE_TIME: dict[str, Any] = {"format": "date-time"}
 _REASON = r"^[A-Z][A-Za-z0-9]{0,127}$"
 
 
+class OneFewer(ApiModel):
+    """What the instances hold without one of a type."""
+
+    instance_type: str = Field(max_length=63)
+    qps: str = Field(max_length=32, description="queries/s")
+    tried: bool
+
+
 class DemandStatus(ApiModel):
     """The demand as last measured, at most a minute old while it is Fresh and something is written."""
 
@@ -26,6 +34,20 @@ class DemandStatus(ApiModel):
     sampled_at: str | None = Field(
         default=None, max_length=32, description="time of the newest sample", json_schema_extra=_DATE_TIME
     )
+
+
+class CapacityStatus(ApiModel):
+    """What the instances of the plan hold within the SLO, as planners answered; asked again where `inputs` differs."""
+
+    qps: str = Field(max_length=32, description="queries/s that all hold")
+    tried: bool = Field(description="whether a simulation has tried it; else by the flow program and their number")
+    one_fewer: list[OneFewer] = Field(
+        default_factory=list,
+        max_length=64,
+        description="what the others hold, as far as it was asked",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
+    )
+    inputs: str = Field(max_length=64, description="digest of what the figures stand on, and of the figures")
 
 
 class TransitionStatus(ApiModel):

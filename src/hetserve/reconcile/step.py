@@ -54,7 +54,8 @@ def step(world: World, planner: Planner) -> Request | Settled:
     seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded, stage, world.demand)
     seen = replace(seen, carried=_carried(world, decision, held), scalers=world.scalers)
     status = build_status(raw, decision, seen, world.now)
-    if status_changed(raw, status):
+    answered = decision.following is None or not decision.following.pending
+    if status_changed(raw, status, answered=answered):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
         return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision), costs=spent)
     return Settled(_wakes(decision, work), interest_of(decision, world), spent)

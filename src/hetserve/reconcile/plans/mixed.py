@@ -19,7 +19,7 @@ from hetserve.reconcile.plans.choosing import choose
 from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
 from hetserve.reconcile.plans.plan_record import MOST_SIZES, PlanRecord, with_mix
 from hetserve.reconcile.plans.planner import Planner, fits
-from hetserve.reconcile.plans.scaled import decided_for
+from hetserve.reconcile.plans.scaled import asking, decided_for
 from hetserve.reconcile.world import World
 from hetserve.scaling import Facts, InForce, ScalingRules
 from hetserve.scaling.mix import coarse, has_moved
@@ -35,7 +35,8 @@ def choose_mixed(case: Case, world: World, planner: Planner) -> PlanDecision:
         return _labelled(case, choose(case, planner))
     advice = stored_advice(case, world.service or {})
     held = standing.counts if advice is None else advice.counts
-    decided, on_record = decided_for(case, _facts(case, world, demand, held), planner)
+    facts = _facts(case, world, demand, held)
+    decided, on_record = decided_for(case, facts, asking(case, planner, facts))
     if decided.pending:
         return pending(case, standing)
     if decided.plan is None:

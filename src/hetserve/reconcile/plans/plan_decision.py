@@ -34,7 +34,7 @@ class Following:
     active, limited: the conditions ScalingActive and ScalingLimited. load: queries/s now, None: not known or not fresh.
     capacity: queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays.
     growing: it waits for a plan of more instances. turns_in: seconds until it may be another one though nothing else
-    has changed.
+    has changed. known: for status.capacity: what planners answered of the counts in force. pending: one has yet to.
     """
 
     active: Finding
@@ -44,6 +44,8 @@ class Following:
     quiet: Quiet | None = None
     growing: bool = False
     turns_in: Seconds | None = None
+    known: Json | None = None
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.work import Work
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
+from hetserve.reconcile.plans.capacities import Capacities
 from hetserve.reconcile.plans.case import Case, handmade_of, is_right, record_of, recorded_as, unbooked, unplanned
 from hetserve.reconcile.plans.changes import entry_of, history_of
 from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, read_status
@@ -54,8 +55,10 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     advice = stored_advice(case, world.service or {})
     history = history_of(world.service or {}, world.now.timestamp())
     facts = facts_of(case, world, in_force_by(in_force, advice), history.changes)
-    decided, on_record = decided_for(case, facts, planner)
+    known = Capacities(case.problem, facts.in_force, read_status(world.service or {}).get("capacity"))
+    decided, on_record = decided_for(case, facts, known.answering(asking(case, planner, facts)))
     following = _following(case, world, facts, decided, history.ignored)
+    following = replace(following, known=None if decided.counts is None else known.told(decided.counts))
     if advice is not None:
         following = replace(following, capacity=None)  # of what is advised, not of what runs
     if decided.counts is None:
@@ -81,9 +84,8 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     return replace(made, planned=planned, feasible=feasible, following=following)
 
 
-def decided_for(case: Case, facts: scaling.Facts, planner: Planner) -> tuple[Decision, DecisionRecord | None]:
+def decided_for(case: Case, facts: scaling.Facts, ask: scaling.Ask) -> tuple[Decision, DecisionRecord | None]:
     """The policy's decision, and its record; advice, which is given anew at each look, has none."""
-    ask = asking(case, planner, facts)
     if case.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
     meta = case.service.metadata
@@ -294,6 +296,7 @@ def _following(
         capacity=decided.measured.capacity,
         quiet=decided.quiet,
         growing=decided.growing,
+        pending=decided.pending,
         turns_in=None if decided.pending else turns_in(facts),
     )
 

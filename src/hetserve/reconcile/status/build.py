@@ -20,7 +20,12 @@ from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDec
 from hetserve.reconcile.rollout.progress import TypeState
 from hetserve.reconcile.rollout.transition import Stage
 from hetserve.reconcile.staging import Instances, hourly_cost
-from hetserve.reconcile.status.scaling_status import decisions_status, demand_status, scaling_findings
+from hetserve.reconcile.status.scaling_status import (
+    capacity_status,
+    decisions_status,
+    demand_status,
+    scaling_findings,
+)
 from hetserve.reconcile.status.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.reconcile.world import Json, RawObject
 from hetserve.sanitize import sanitize
@@ -31,7 +36,10 @@ _MAX_DOING = 1024
 _CARRIED = "the instances that are ready carry the load"
 _MOST_STEPS = 10_000
 _OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "lastDecisions", "advice", "reason")
-"""Without `demand`, whose digits alone cause no write, and `readyInstances`, which changes with `instances` alone."""
+"""Without `demand`, whose digits alone cause no write, and `readyInstances`, which changes with `instances` alone.
+
+`capacity` is not among them: it waits for the last answer, and then causes one write.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
             for s in seen.states
         ],
         "transition": _transition(raw, decision, seen),
+        "capacity": capacity_status(stored.get("capacity"), decision),
         "demand": demand_status(stored.get("demand"), seen.demand),
         "lastDecisions": decisions_status(stored.get("lastDecisions"), decision),
         "advice": decision.advice,
@@ -108,10 +117,11 @@ def _transition(raw: RawObject, decision: PlanDecision, seen: Seen) -> Json | No
     return {"step": of - left + 1, "of": of, "doing": stage.doing[:_MAX_DOING]}
 
 
-def status_changed(raw: RawObject, status: Json) -> bool:
-    """Whether writing this status would change what is stored."""
+def status_changed(raw: RawObject, status: Json, *, answered: bool = True) -> bool:
+    """Whether writing this status would change what is stored. answered: no planner has yet to answer."""
     stored = read_status(raw)
-    return any(stored.get(key) != status[key] for key in _OWNED)
+    owned = (*_OWNED, "capacity") if answered else _OWNED
+    return any(stored.get(key) != status[key] for key in owned)
 
 
 def _condition(

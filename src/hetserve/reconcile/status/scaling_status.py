@@ -131,6 +131,16 @@ def _is_recent(before: Mapping[str, Any], at: float) -> bool:
     return abs(at - known) < _REFRESHED
 
 
+def capacity_status(stored: object, decision: PlanDecision) -> Json | None:
+    """status.capacity; what is stored stays while nothing is decided: its digest says what it stands on."""
+    service = decision.service
+    if service is not None and service.spec.scaling is None:
+        return None
+    if decision.following is None:
+        return dict(stored) if isinstance(stored, Mapping) else None
+    return decision.following.known
+
+
 def decisions_status(stored: object, decision: PlanDecision) -> list[Any] | None:
     """status.lastDecisions, the newest first; an entry goes with the plan that it records."""
     known = list(stored) if isinstance(stored, list) else []

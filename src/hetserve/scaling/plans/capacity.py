@@ -14,7 +14,7 @@ from hetserve.planning.reach import for_capacity
 from hetserve.planning.registry import has_judge
 from hetserve.planning.slo import serves_whole_mix
 from hetserve.planning.work import Work
-from hetserve.scaling.plans.counts import total
+from hetserve.scaling.plans.counts import nonzero, total
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 
 
@@ -35,15 +35,20 @@ def capacity(problem: Problem, counts: Counts, ask: Ask) -> Holds | Pending | Un
         return Holds(QPS(0.0), "without instances")
     if not has_judge(problem):
         return Holds(by_rates(problem, counts), f"by the rates that planner {problem.planned_by} counts")
-    held = tuple((name, n) for name, n in counts if n > 0)
-    names = dict(held)
-    used = replace(problem, types=tuple(option for option in problem.types if option.name in names))
-    answer = ask(Work(for_capacity(used), held, kind="Capacity"))
+    answer = ask(capacity_work(problem, counts))
     if isinstance(answer, Pending | Unanswered):
         return answer
     if isinstance(answer, reach.Capacity):
         return Holds(answer.held, "in simulation" if answer.tried else "by the flow program and their number, untried")
     return Unanswered(answer.message if isinstance(answer, Plan) else "the planner answered with a trial")
+
+
+def capacity_work(problem: Problem, counts: Counts) -> Work:
+    """The question what counts hold: of types that have instances, without what the answer does not depend on."""
+    held = nonzero(counts)
+    names = dict(held)
+    used = replace(problem, types=tuple(option for option in problem.types if option.name in names))
+    return Work(for_capacity(used), held, kind="Capacity")
 
 
 def by_rates(problem: Problem, counts: Counts) -> QPS:

@@ -15,6 +15,11 @@ def in_order(counts: Counts | Mapping[str, int], problem: Problem) -> Counts:
     return tuple((option.name, held.get(option.name, 0)) for option in problem.types)
 
 
+def nonzero(counts: Counts) -> Counts:
+    """Without types that have no instances."""
+    return tuple((name, n) for name, n in counts if n > 0)
+
+
 def total(counts: Counts) -> int:
     return sum(n for _, n in counts)
 
