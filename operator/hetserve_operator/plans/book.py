@@ -182,15 +182,22 @@ class PlanBook:
         return sum(map(len, self._waiting.values()))
 
     def look(self, key: Key, step: Callable[[Planner], T]) -> T:
-        """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn."""
+        """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn.
+
+        A question without any answer keeps the ticket whatever is asked after it: nothing else would ever ask it.
+        """
         asked: PlanQuestion | None = None
         wish: PlanQuestion | None = None
         answer: PlannerAnswer | None = None
+        waits = False
 
         def planner(question: PlanQuestion) -> PlannerAnswer:
-            nonlocal asked, wish, answer
+            nonlocal asked, wish, answer, waits
             asked = question
-            answer, wish = self._answer(key, question)
+            answer, open_still = self._answer(key, question)
+            if isinstance(answer, PlanPending) or not waits:
+                wish = open_still
+            waits = waits or isinstance(answer, PlanPending)
             return answer
 
         try:
