@@ -124,7 +124,7 @@ SCALING: Final = (
         "scaling: a load that fewer carry is called quiet",
         "hetserve.scaling.quiet",
         "Quiet.covers",
-        Replace("high > self.above", "True"),
+        Replace("self.above < high <= self.until", "high <= self.until"),
         "tests/properties/test_scaling_laws.py",
         "test_a_load_within_the_quiet_ones_is_found",
     ),
