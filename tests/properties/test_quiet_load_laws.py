@@ -12,15 +12,14 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
-from hetserve.scaling import Action, Answer, Change, Decision, Facts, InForce, ScalingRules, decide
+from hetserve.scaling import Answer, Change, Decision, Facts, InForce, ScalingRules, decide
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.questions import Ask
 from hetserve.scaling.quiet import Quiet
-from hetserve.testing.scaling import NOW, STEP, at_most, facts, limited, measured, scaled_problem
+from hetserve.testing.scaling import NOW, STEP, at_most, facts, limited, scaled_problem
 
 RATES = {"t4": 25.0, "v100": 50.0}
-SECONDS_EACH = 15.0
 KEPT = 40
 """Samples that a look sees."""
 
@@ -41,7 +40,6 @@ class Follower:
     rules: ScalingRules
     counts: tuple[tuple[str, int], ...]
     quiet_counts: bool
-    lower_bound: bool = False
     changes: tuple[Change, ...] = ()
     quiet: Quiet | None = None
     due: float | None = None
@@ -65,9 +63,7 @@ class Follower:
 
     def _decide(self, demand: Demand) -> Decision:
         base = facts(demand, dict(self.counts), problem=scaled_problem(planner="flow"), rules=self.rules)
-        seen: Facts = replace(
-            base, now=demand.now, changes=self.changes, in_force=InForce(self.counts, base.in_force and base.in_force.load)
-        )
+        seen: Facts = replace(base, now=demand.now, changes=self.changes, in_force=InForce(self.counts))
         decided = decide(seen, _answer)
         ends = turns_in(seen)
         self.quiet, self.due = decided.quiet, None if ends is None else demand.now + ends
@@ -97,7 +93,10 @@ def _stretched(pieces: list[tuple[float | None, int]]) -> list[float | None]:
 
 
 loads = st.lists(
-    st.tuples(st.one_of(st.none(), st.floats(0, 200), st.sampled_from([0.0, 17.6, 18.2, 22.0, 36.4, 44.0])), st.integers(1, 30)),
+    st.tuples(
+        st.one_of(st.none(), st.floats(0, 200), st.sampled_from([0.0, 17.6, 18.2, 22.0, 36.4, 44.0])),
+        st.integers(1, 30),
+    ),
     min_size=2,
     max_size=8,
 ).map(_stretched)
@@ -116,7 +115,7 @@ policies = st.sampled_from(
 counts = st.tuples(st.integers(0, 4), st.integers(0, 3)).filter(lambda n: sum(n) > 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(loads, attained, policies, counts, st.booleans())
 def test_who_looks_only_when_a_load_or_the_time_asks_decides_as_who_always_looks(
     rates: list[float | None],

@@ -92,7 +92,7 @@ class DemandBook:
             self._pages[key].failing = words
 
     def demand(self, key: Key, wanted: Wanted | None) -> Demand | None:
-        """What a look at a service sees, for what it wants; None: nothing is wanted. What comes later is compared to it."""
+        """What a look sees, for what a service wants; None: nothing is wanted. Later demand is compared to it."""
         if wanted is None:
             return None
         page = self._pages.get(key)
