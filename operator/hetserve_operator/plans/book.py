@@ -293,7 +293,8 @@ class PlanBook:
             if until <= self._clock():
                 del self._patience[key]
                 return Ticket(key, question, untried=True)
-        first = [next(iter(tickets.values())) for rank in _RANKS if (tickets := self._waiting[lane, rank])]
+        waiting = [tickets.values() for rank in _RANKS if (tickets := self._waiting[lane, rank])]
+        first = [min(tickets, key=lambda one: one.number) for tickets in waiting]
         if not first:
             return None
         self._taken[lane] += 1
@@ -334,10 +335,10 @@ class PlanBook:
         return any(work.quick and isinstance(a, Plan) and not a.feasible for work, a in page.answers.items())
 
     def _enqueue(self, key: Key, question: PlanQuestion) -> None:
-        """Lets a service wait for this question and no other; it keeps its place if it waits already."""
+        """Lets a service wait for this question and no other; it keeps its age if it waits already."""
         place = (self._pages[key].lane, _rank(question))
+        before = next((tickets[key] for tickets in self._waiting.values() if key in tickets), None)
         self._have_no_ticket(key, besides=place)
-        before = self._waiting[place].get(key)
         self._numbered += before is None
         number = self._numbered if before is None else before.number
         self._waiting[place][key] = Ticket(key, question, place[0], number=number)

@@ -354,3 +354,11 @@ def test_a_question_that_is_open_waits_though_a_later_one_of_the_same_look_is_an
         looks += 1
     assert looks == 2
     assert len(bench.book) == 0
+
+
+def test_a_service_keeps_its_age_while_its_load_swings_about_what_it_holds(bench: Bench) -> None:
+    bench.short(A)
+    bench.short(B)
+    bench.ask(A, needed=False)
+    bench.short(A)
+    assert [bench.take().key for _ in range(2)] == [A, B]
