@@ -41,7 +41,7 @@ $(PROJECT): pyproject.toml $(REQUIREMENTS)
 .PHONY: lock
 lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes \
-		--no-header --no-emit-index-url --no-annotate --output-file requirements.lock
+		--no-header --no-emit-index-url --annotation-style line --output-file requirements.lock
 
 .PHONY: tools
 tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once)
@@ -162,3 +162,21 @@ mutants: setup ## Plant known bugs into copies of the source and show the test t
 .PHONY: house
 house: setup ## Measure sizes, import circles, prose and repeated code, beside the tree before (FLAGS="--before REV --files")
 	@PYTHONPATH=proofs $(BIN)/python -m house $(FLAGS)
+
+.PHONY: images
+images: setup ## Build the images operator, extender and cli (ENGINE=docker|podman|buildah, BASE=debian, REGISTRY=)
+	@$(BIN)/python -m images.build
+
+.PHONY: images-report
+images-report: setup ## Say how large the images are and write what they hold; fails where a goal is missed
+	@$(BIN)/python -m images.report
+
+# A cluster of real containers; engine, node image and cluster are made where they are missing, and the cluster is kept.
+.PHONY: e2e-kind
+e2e-kind: setup tools ## Run the scenarios on a kind cluster with the images (FLAGS="-k drained"; BASE=debian as of images)
+	@PYTHONPATH=e2e $(BIN)/python -m harness.kind up
+	$(BIN)/pytest -m kind e2e/kind $(FLAGS)
+
+.PHONY: e2e-kind-down
+e2e-kind-down: setup ## Delete the kind cluster
+	@PYTHONPATH=e2e $(BIN)/python -m harness.kind down

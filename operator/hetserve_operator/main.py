@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 import kopf
@@ -166,6 +166,8 @@ class Operator:
                     settings=kopf_settings(),
                     standalone=True,
                     clusterwide=True,
+                    # Its own would ask for the name of a user that an image does not have.
+                    identity=cast("Any", socket.gethostname()),
                     stop_flag=self.stop,
                     ready_flag=self.watching,
                 )

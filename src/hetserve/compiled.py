@@ -1,15 +1,16 @@
 """The one module that knows the compiler of the hot paths; imported late, since numba costs half a second.
 
-Compiled code is cached on disk. numba checks only the file of the cached function; the name of the cache has a digest
-of all the rest.
+Compiled code is cached on disk, or read from where it was compiled ahead. numba checks only the file of the cached
+function; the name of the cache has a digest of all the rest.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -18,6 +19,7 @@ from typing import Any, Final, TypeVar, cast
 import numba
 import numba.np.linalg
 import numpy as np
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.event import Listener, install_listener
 from numba.core.registry import CPUDispatcher
 
@@ -84,11 +86,40 @@ def _compile(function: F, *, counted: bool, **more: bool) -> F:
     function.__qualname__ = f"{function.__qualname__}_{source_digest(function)}"
     # "_nrt": numba's runtime, which counts references; undocumented.
     options: dict[str, Any] = {"nogil": True, "_nrt": counted, **more}
-    try:
-        compiled = numba.njit(cache=True, **options)(function)
-    except RuntimeError:
-        compiled = numba.njit(**options)(function)
+    compiled: Any = numba.njit(**options)(function)
+    with suppress(RuntimeError):  # no folder to cache in
+        cache: Callable[[object], object] = _Cache
+        compiled._cache = cache(function)
     return cast("F", compiled)
+
+
+class _CompiledAhead(UserProvidedCacheLocator):
+    """The folder of NUMBA_CACHE_DIR where nobody may write to it, as in an image."""
+
+    def ensure_cache_path(self) -> None:
+        if not Path(self._cache_path).is_dir():
+            raise FileNotFoundError(self._cache_path)
+
+
+class _CacheFolders(CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012  numba's form
+        UserProvidedCacheLocator,
+        _CompiledAhead,
+        *(each for each in CompileResultCacheImpl._locator_classes if each is not UserProvidedCacheLocator),
+    ]
+
+
+class _Cache(FunctionCache):
+    """numba's, which also reads where it cannot write: what is not there is compiled by each process."""
+
+    _impl_class = _CacheFolders
+
+    def save_overload(self, sig: object, data: object) -> None:
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            if error.errno not in {errno.EROFS, errno.EACCES, errno.EPERM}:
+                raise
 
 
 def specialise(template: F, name: str, **bound: object) -> F:

@@ -10,6 +10,10 @@ EXIT_MISSING: Final = 2
 _OF_COMMANDS: Final = {
     "kubernetes": "cluster",
     "urllib3": "cluster",
+    "highspy": "planning",
+    "numba": "planning",
+    "pulp": "planning",
+    "scipy": "planning",
     "matplotlib": "plot",
     "sklearn": "search",
     "threadpoolctl": "search",

@@ -55,8 +55,8 @@ def test_every_file_and_target_that_a_page_names_exists(name: str) -> None:
     text = prose(ROOT / name)
     assert [path for path in OF_THE_TREE.findall(text) if not list(ROOT.glob(path))] == []
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
-    assert set(re.findall(r"`make ([a-z][a-z-]*)", text)) - targets == set()
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*):", makefile, re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z][a-z0-9-]*)", text)) - targets == set()
     tests = {Path(path).name for path in tracked("tests/*.py") + tracked("e2e/*.py")}
     assert set(re.findall(r"`(test_\w+\.py)`", text)) - tests == set()
 

@@ -113,7 +113,8 @@ def installed() -> list[Installed]:
 @everywhere
 def test_every_bound_of_the_project_is_met_by_exactly_one_pin(environment: dict[str, str]) -> None:
     bounds = PROJECT["dependencies"] + [text for extra in PROJECT["optional-dependencies"].values() for text in extra]
-    assert unmet(map(Requirement, bounds), locked(LOCK, environment), environment) == []
+    of_others = [bound for bound in map(Requirement, bounds) if bound.name != PROJECT["name"]]
+    assert unmet(of_others, locked(LOCK, environment), environment) == []
 
 
 @everywhere

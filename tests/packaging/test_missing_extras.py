@@ -15,8 +15,10 @@ from hetserve.testing.data import REPOSITORY
 
 SAMPLE = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 SCRIPTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
-OF_EXTRAS = {"aiohttp", "httptools", "kopf", "kubernetes", "matplotlib", "orjson", "prometheus_client", "sklearn"} | {
-    *("threadpoolctl", "urllib3", "uvloop")
+PLANNING = {"highspy", "llvmlite", "numba", "pulp", "scipy"}
+OF_EXTRAS = PLANNING | {
+    *("aiohttp", "httptools", "kopf", "kubernetes", "matplotlib", "orjson", "prometheus_client", "sklearn"),
+    *("threadpoolctl", "urllib3", "uvloop"),
 }
 
 
@@ -54,6 +56,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "a cluster": (("hetserve", "gpus"), "cluster"),
     "a watch": (("hetserve", "gpus", "--watch"), "cluster"),
     "a picture": (("hetserve", "plan", SAMPLE, "--planner", "kairos", "--plot", "a.png"), "plot"),
+    "a plan": (("hetserve", "plan", SAMPLE), "planning"),
+    "the integer program": (("hetserve", "plan", SAMPLE, "--planner", "ilp"), "planning"),
+    "a simulation": (("hetserve", "simulate", SAMPLE, "--counts", "g4dn.xlarge=1", "--rate", "1"), "planning"),
+    "a comparison": (("hetserve", "compare", SAMPLE), "planning"),
     "the Bayesian search": (("hetserve", "search", SAMPLE, "--method", "random,bayesian"), "search"),
 }
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from numba.core.caching import CompileResultCacheImpl
 from numpy.typing import NDArray
 
 from hetserve import compiled
@@ -49,15 +49,43 @@ def _square(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def test_where_no_folder_is_writable_the_code_is_compiled_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    real: Callable[..., Any] = numba.njit
-
-    def no_locator(*args: Any, **options: Any) -> Any:
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
-        return real(*args, **options)
-
-    monkeypatch.setattr(numba, "njit", no_locator)
+    monkeypatch.setattr(CompileResultCacheImpl, "__init__", _no_locator)
     assert compiled.njit(_twice)(4) == 8
+
+
+def _no_locator(self: object, function: object) -> None:
+    raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
+
+
+CALLS = """
+import sys
+from hetserve.compiled import compilations
+from hetserve.dispatch import Worker, make_policy
+from hetserve.dispatch.calling import decide
+from hetserve.testing.dispatching import snapshot
+compiled = []
+with compilations(compiled.append):
+    decide(make_policy(sys.argv[1]), snapshot([(0.0, 1)], [Worker(0)]))
+print(compiled.count(True))
+"""
+
+
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a folder read-only")
+@pytest.mark.parametrize(("policy", "compiled_anew"), [("fcfs", 0), ("threshold", 1)])
+def test_what_was_compiled_ahead_is_read_where_nothing_can_be_written(
+    policy: str, compiled_anew: int, tmp_path: Path
+) -> None:
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert _run(environment) == "1\n"
+    before = sorted(tmp_path.rglob("*"))
+    command = ["unshare", "--mount", "sh", "-c", READ_ONLY, str(tmp_path), sys.executable, "-c", CALLS, policy]
+    own = {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=own, check=False)
+    assert (done.stdout, done.stderr) == (f"{compiled_anew}\n", "")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def _twice(x: int) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Protocol, cast
 
 from hetserve.api.conditions import Reason
+from hetserve.extras import install_hint
 from hetserve.planning.check import violations
 from hetserve.planning.plan import Counts, Evaluator, Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
@@ -44,7 +45,7 @@ def plan(
     evaluate: what a configuration holds; None: kairos-plus and robust simulate quickly, exhaustive compares bounds.
     seed: of that simulation. quick: a planner that tries its plan answers without. What cannot be planned is a plan
     with feasible=False, a planner's defect PlannerFailed. Raises ValueError for an unknown planner, or an evaluator for
-    one that takes none.
+    one that takes none, ModuleNotFoundError where the extra `planning` is not installed.
     """
     name = planner or problem.planned_by
     if name not in PLANNERS:
@@ -60,6 +61,8 @@ def plan(
     try:
         made = _made(PLANNERS[name], problem, evaluate, seed, quick)
     except Exception as failure:
+        if isinstance(failure, ModuleNotFoundError) and install_hint(failure) is not None:
+            raise
         return infeasible(
             problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
         )

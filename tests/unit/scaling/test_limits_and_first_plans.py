@@ -136,7 +136,7 @@ def test_a_first_plan_that_the_budget_does_not_buy_is_no_failure_of_the_planner(
     found = decide(facts(steady(30.0), problem=scaled_problem(budget="0.01")), Answers())
 
     assert (found.action, found.reason) == (Action.HOLD, ScalingReason.BEYOND_BUDGET)
-    assert found.held == 0
+    assert found.held == QPS(0)
 
 
 def test_a_type_whose_instances_wait_longer_than_their_launch_is_left_for_the_next_best() -> None:

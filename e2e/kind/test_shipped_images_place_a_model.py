@@ -1,0 +1,87 @@
+"""Promise: the shipped images, installed by helm under the restricted standard, plan a service and place its pods."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from harness.kind import KindCluster, is_true
+from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import ANNOTATION_GPU, SYSTEM_NAMESPACE
+from hetserve.testing import builders
+
+FAKE = NodeGroup("fake-t4", "fake-t4", 2, cpu="16", memory="64Gi", gpus=Gpus("Tesla-T4", 15360, 2))
+
+
+def manifests(namespace: str) -> list[dict[str, Any]]:
+    """A service of two instances on simulated T4s, planned by the default planner, with what it needs."""
+    kind = builders.instance_type(
+        "fake-t4",
+        {
+            "spec.nodeSelector": {INSTANCE_TYPE_LABEL: "fake-t4"},
+            "spec.resources": {"cpu": "1", "memory": "1Gi"},
+        },
+    )
+    profile = builders.model_profile(
+        "rm-fake-t4",
+        {
+            "metadata.namespace": namespace,
+            "spec.model": "rm",
+            "spec.instanceType": "fake-t4",
+            "spec.latency": {"linear": {"intercept": "100ms", "slope": "0ms"}},
+        },
+    )
+    service = builders.service(
+        "rm",
+        {
+            "metadata.namespace": namespace,
+            "spec.objective": "MinCost",
+            "spec.budget": builders.REMOVED,
+            "spec.load.expectedQPS": 8,
+            "spec.instanceTypes": {"names": ["fake-t4"]},
+        },
+    )
+    return [kind, profile, service]
+
+
+@pytest.mark.parametrize("component", ["operator", "extender", "scheduler"])
+def test_components_are_ready_under_the_restricted_standard(kind: KindCluster, component: str) -> None:
+    namespace = kind.kube.get("namespaces", SYSTEM_NAMESPACE)
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    pods = kind.pods(SYSTEM_NAMESPACE, component)
+    assert pods
+    deployment = kind.kube.get("deployments", f"hetserve-{component}", SYSTEM_NAMESPACE)
+    assert is_true(deployment, "Available")
+    for pod in pods:
+        (status,) = pod["status"]["containerStatuses"]
+        assert (status["restartCount"], status["ready"]) == (0, True)
+
+
+def test_a_service_is_planned_and_its_pods_are_bound_to_simulated_gpus(kind: KindCluster, tenant: str) -> None:
+    kind.add_nodes(FAKE)
+    try:
+        began = time.monotonic()
+        kind.kube.apply_all(manifests(tenant))
+
+        def bound() -> list[dict[str, Any]] | Unmet:
+            pods = [pod for pod in kind.pods(tenant) if pod["spec"].get("nodeName")]
+            status = kind.kube.get("inferenceservices", "rm", tenant).get("status", {})
+            return pods or Unmet(status)
+
+        pods = wait_until(bound, 60, "a pod to be bound")
+        took = time.monotonic() - began
+        assert took < 60
+        for pod in pods:
+            assert pod["spec"]["nodeName"] in FAKE.node_names()
+            assert pod["metadata"]["annotations"][ANNOTATION_GPU]
+        wait_until(
+            lambda: is_true(kind.kube.get("inferenceservices", "rm", tenant), "Ready"), 60, "the service to be Ready"
+        )
+    finally:
+        kind.kube.delete("inferenceservices", "rm", tenant)
+        wait_until(lambda: not kind.pods(tenant), 60, "the pods to be gone while their nodes are there")
+        kind.kube.delete("instancetypes", "fake-t4")
+        kind.remove_nodes(FAKE)
