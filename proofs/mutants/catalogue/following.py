@@ -132,12 +132,4 @@ FOLLOWING: Final = (
         LITTLE,
         "test_a_load_that_fell_while_more_was_planned_is_looked_at_at_once",
     ),
-    Mutant(
-        "following: loads below those that fewer carry ask for no look",
-        "hetserve.scaling.quiet",
-        "Quiet.covers",
-        Replace("self.above < high <= self.until", "high <= self.until"),
-        "tests/properties/test_quiet_load_laws.py",
-        "test_who_looks_only_when_a_load_or_the_time_asks_decides_as_who_always_looks",
-    ),
 )
