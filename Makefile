@@ -106,6 +106,11 @@ typecheck: setup ## Check the types (mypy, strict)
 generate: setup tools ## Rewrite generated files: CRDs, chart templates, manifests, docs
 	@PYTHONPATH=e2e $(BIN)/python -m harness.generate
 
+.PHONY: docs
+docs: setup ## Build the documentation as a site into build/site; a warning, such as a link to nowhere, fails it
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --builder html docs build/site
+	@echo "the site is in build/site/index.html"
+
 .PHONY: verify
 verify: setup tools ## Prove that the generated files are current
 	@PYTHONPATH=e2e $(BIN)/python -m harness.generate --check

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.admission import unlocked
 from harness.cluster import Cluster
 from harness.kube import Manifest
 from harness.sandbox import Sandbox
@@ -209,7 +210,8 @@ def test_a_pod_of_before_beside_an_instance_withdraws_the_promise_until_it_is_go
         spec = {"nodeName": node, "containers": [{"name": "model", "image": "none", "resources": limits}]}
         annotations = {ANNOTATION_GPU: gpu, RESOURCE_GPU_MEMORY: "1024"}
         old = {"metadata": {"name": "old", "namespace": namespace, "annotations": annotations}, "spec": spec}
-        cluster.apply({"apiVersion": "v1", "kind": "Pod", **old})
+        with unlocked(cluster):
+            cluster.apply({"apiVersion": "v1", "kind": "Pod", **old})
 
         message = condition(sandbox, "one", "SharingKept", "False", "UndeclaredNeighbour")
         assert f"GPU {gpu} of node {node}" in message

@@ -27,6 +27,7 @@ CHART: Final = ROOT / "charts" / "hetserve"
 RELEASE: Final = "hetserve"
 TOKEN_SECONDS: Final = 365 * 24 * 3600
 HOST: Final = "127.0.0.1"
+ABSENT_ACCOUNT: Final = "nobody"
 ASK_INTERVAL: Final = "1s"
 """Prometheus scrapes as often: scenarios have windows of seconds."""
 
@@ -106,22 +107,35 @@ def _probed(
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
     """Chart values for components that run as processes, and for Prometheus beside them, whether it runs or not."""
-    return _measured(ports) | {
-        "components": {"enabled": False},
-        "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
-        "operator": {"probePort": ports.operator_probe},
-        "scheduler": {
-            "extenderUrl": f"http://{HOST}:{ports.extender}",
-            "kubeconfig": str(folder.account("hetserve-scheduler")),
-        },
-    }
+    return (
+        _measured(ports)
+        | _allowed()
+        | {
+            "components": {"enabled": False},
+            "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
+            "operator": {"probePort": ports.operator_probe},
+            "scheduler": {
+                "extenderUrl": f"http://{HOST}:{ports.extender}",
+                "kubeconfig": str(folder.account("hetserve-scheduler")),
+            },
+        }
+    )
 
 
 def _measured(ports: Ports) -> dict[str, Any]:
     """Where the operator asks for measurements; nothing from a chart that does not know it."""
-    if "metrics" not in yaml.safe_load((CHART / "values.yaml").read_text()):
+    if not _knows("metrics"):
         return {}
     return {"metrics": {"prometheus": {"url": f"http://{HOST}:{ports.prometheus}", "interval": ASK_INTERVAL}}}
+
+
+def _allowed() -> dict[str, Any]:
+    """The account that a scenario's template names though there is none such."""
+    return {"admission": {"serviceAccounts": ["default", ABSENT_ACCOUNT]}} if _knows("admission") else {}
+
+
+def _knows(section: str) -> bool:
+    return section in yaml.safe_load((CHART / "values.yaml").read_text())
 
 
 def install_chart(

@@ -1,7 +1,8 @@
 """Writes the generated files, or (--check) proves that the committed ones are current.
 
 crds/ and the chart's CRD templates come from the API models, manifests/install/ from the chart, docs/conditions.md from
-the list of conditions; tables in the other pages of docs/ and some lines of the chart come from the registries.
+the list of conditions, docs/reference/ from the CRDs and the command line; tables in the other pages of docs/ and some
+lines of the chart come from the registries.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import yaml
 from harness.chart import render_chart
 from harness.components import CHART, ROOT
 from harness.files import write_whole
+from harness.reference_docs import cli_page, index_page, kind_page
 from harness.registry_tables import with_choices, with_plan_inputs, with_tables
 from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import render_crd
@@ -51,10 +53,20 @@ def custom_resources() -> Iterator[tuple[Path, str]]:
         yield CHART / "templates" / "crds" / f"{resource.plural}.yaml", template
 
 
+def reference() -> Iterator[tuple[Path, str]]:
+    """The pages of docs/reference/ that are generated."""
+    folder = ROOT / "docs" / "reference"
+    yield folder / "index.md", index_page()
+    yield folder / "cli.md", cli_page()
+    for kind in KINDS:
+        yield folder / f"{kind.plural}.md", kind_page(kind)
+
+
 def generated() -> Iterator[tuple[Path, str]]:
     """Every generated file with its content; the chart after its CRDs."""
     yield from custom_resources()
     yield ROOT / "docs" / "conditions.md", render_conditions()
+    yield from reference()
     for page in sorted((ROOT / "docs").glob("*.md")):
         if page.name != "conditions.md":
             yield page, with_tables(page.read_text())

@@ -33,6 +33,7 @@ from hetserve_operator.watch.handlers import EventHandlers, build_registry, kopf
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import Controller
+from hetserve_operator.work.input_statuses import InputStatuses
 from hetserve_operator.work.workers import Workers
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
@@ -134,6 +135,7 @@ class Operator:
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
         self.writer = Writer(api, socket.gethostname(), now)
+        self.input_statuses = InputStatuses(api, self.cache, self.leadership, now)
         self.controller = Controller(
             self.observer, self.writer, self.metrics, self.clock, self.book, leadership=self.leadership
         )
@@ -192,6 +194,7 @@ class Operator:
             ("looks", self._look_again),
             ("extender's lease", self._watch_extender),
             ("leadership", self._lead),
+            ("status of inputs", self.input_statuses.run),
         ]
         loops += [("worker", self.workers.work)] * self.settings.workers
         loops += [("planner", loop) for loop in self.planners.loops()]
@@ -213,6 +216,7 @@ class Operator:
         """Queues every service; the number of workers limits the load. resumed: nobody else has led since we did."""
         if not resumed:
             self.controller.forget_all()
+        self.input_statuses.begin_term()
         for key in sorted(self.cache.keys()):
             self.queue.renew(key)
             self._add(key)

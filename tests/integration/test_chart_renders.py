@@ -32,6 +32,7 @@ RENDERS = {
             *("--set", "extender.queue.queues=auto", "--set", "extender.queue.failOpenAfter=10m"),
             *("--set", "metrics.prometheus.url=https://prometheus.monitoring.svc:9090/team"),
             *("--set", "metrics.prometheus.caSecret.name=prometheus-ca", "--set", "metrics.prometheus.timeout=2s"),
+            *("--set", "admission.serviceAccounts={default,models/reader}"),
             *("--set", "metrics.prometheus.tokenSecret.name=reader", "--set", "metrics.allowQueries=true"),
         ],
     ),
@@ -63,6 +64,8 @@ REFUSED = {
         "metrics.prometheus.url=https://x,metrics.prometheus.tokenSecret.name=t,components.enabled=false",
         "set metrics.prometheus.tokenFile",
     ),
+    "an account that could not be one": ("admission.serviceAccounts[0]=It's", "serviceAccounts/0"),
+    "an account in too many namespaces": ("admission.serviceAccounts[0]=a/b/c", "serviceAccounts/0"),
     "an extender behind HTTPS, whose certificate nobody would verify": (
         "scheduler.extenderUrl=https://x",
         "extenderUrl",
@@ -91,6 +94,23 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
         "hetserve-extender",
         "hetserve-scheduler",
     }
+
+
+def test_the_lock_names_the_accounts_of_the_release_and_can_be_left_out() -> None:
+    def policies(*arguments: str) -> dict[str, Any]:
+        documents = [d for d in yaml.safe_load_all(render_chart(*arguments)) if d]
+        locks = [d for d in documents if d["kind"].startswith("ValidatingAdmissionPolicy")]
+        assert all(d["spec"]["validationActions"] == ["Deny"] for d in locks if d["kind"].endswith("Binding"))
+        found = {d["metadata"]["name"]: d["spec"] for d in locks if not d["kind"].endswith("Binding")}
+        assert sorted(d["spec"]["policyName"] for d in locks if d["kind"].endswith("Binding")) == sorted(found)
+        return found
+
+    found = policies("--namespace", "elsewhere")
+    for name, component in (("pods", "extender"), ("bindings", "extender"), ("fences", "operator")):
+        assert f'"system:serviceaccount:elsewhere:hetserve-{component}"' in yaml.safe_dump(
+            found[f"hetserve-{name}"], width=1000
+        )
+    assert policies("--set", "admission.enabled=false") == {}
 
 
 def test_without_an_election_there_is_one_extender_and_the_old_one_goes_first() -> None:

@@ -106,8 +106,8 @@ def test_get_shows_the_columns_that_answer_what_it_runs_and_costs(bare_cluster: 
 
     header, row = bare_cluster.kubectl("get", "hisvc", "--namespace", namespace).splitlines()
 
-    assert header.split() == ["NAME", "READY", "OBJECTIVE", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
-    assert row.split()[:2] == ["rm2", "MaxThroughput"]
+    assert header.split() == ["NAME", "MODEL", "SLO", "READY", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
+    assert row.split()[:3] == ["rm2", "rm2", "350ms"]
     wide, _ = bare_cluster.kubectl("get", "hisvc", "--namespace", namespace, "-o", "wide").splitlines()
     assert {"LOAD", "METRICS"} <= set(wide.split())
     assert "rm2" in bare_cluster.kubectl("get", "hetserve", "--namespace", namespace), "category hetserve"

@@ -99,3 +99,35 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 {{- end }}
 {{- ternary (printf "/etc/hetserve-prometheus/%s/%s" .what $secret.key) $file (not (empty $secret.name)) }}
 {{- end }}
+
+{{/* User name of a component's account, as the API server knows it, in quotes; call with (dict "root" $ "component" "operator") */}}
+{{- define "hetserve.user" -}}
+{{ printf "system:serviceaccount:%s:hetserve-%s" .root.Release.Namespace .component | quote }}
+{{- end }}
+
+{{/* Binding of an admission policy that refuses; call with (dict "root" $ "policy" "hetserve-pods") */}}
+{{- define "hetserve.admissionBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .policy }}
+  labels:
+    {{- include "hetserve.labels" (dict "root" .root "component" "admission") | nindent 4 }}
+spec:
+  policyName: {{ .policy }}
+  validationActions: [Deny]
+{{- end }}
+
+{{/* CEL: names of the containers of a list that choose their GPUs by environment. The annotation of the binding may be shown. */}}
+{{- define "hetserve.naming" -}}
+{{ . }}.filter(c, c.?env.orValue([]).exists(e,
+        e.name == 'NVIDIA_VISIBLE_DEVICES' &&
+        (has(e.valueFrom) ?
+        e.valueFrom.?fieldRef.?fieldPath.orValue('') != "metadata.annotations['hetserve.io/gpu']" :
+        !(e.?value.orValue('') in ['', 'none', 'void'])))).map(c, c.name)
+{{- end }}
+
+{{/* CEL: names of the containers of a list that choose their GPUs by what NVIDIA's runtime reads from a mount */}}
+{{- define "hetserve.mounting" -}}
+{{ . }}.filter(c, c.?volumeMounts.orValue([]).exists(m, m.mountPath.contains('nvidia-container-devices'))).map(c, c.name)
+{{- end }}

@@ -228,7 +228,7 @@ class FakeApiServer:
             self._existing(path, patched["metadata"])
             return self._store(path, patched)
         if path.endswith("/status"):
-            path, body = path.removesuffix("/status"), {"metadata": body["metadata"], "status": body["status"]}
+            path, body = path.removesuffix("/status"), {"metadata": body.get("metadata", {}), "status": body["status"]}
         found = self._existing(path, body.get("metadata") or {})
         patched = merged(found, body)
         if words := _invalid(patched["metadata"]):

@@ -86,6 +86,9 @@ def _handler(face: HttpFace) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             self._serve("GET")
 
+        def do_POST(self) -> None:
+            self._serve("POST")
+
         def do_PATCH(self) -> None:
             self._serve("PATCH")
 

@@ -15,9 +15,11 @@ numbers.
 
 Exactly one of `Ready`, `Reconciling` and `Stalled` is True. They are what [kstatus][] reads, and with it the health
 checks of GitOps tools: Current, InProgress or Failed. A service that the operator has not seen yet has
-`status.observedGeneration: -1`, so it is InProgress. `kubectl wait` can wait for each:
+`status.observedGeneration: -1`, so it is InProgress. `hetserve wait` ends on Ready (exit code 0) or Stalled (3), says
+meanwhile what it waits for, and ends with 4 when its time is over; `kubectl wait` can wait for one of them:
 
 ```
+hetserve wait NAME --timeout 10m
 kubectl wait hisvc/NAME --for=condition=Ready --timeout=10m
 kubectl wait hisvc/NAME --for=condition=Stalled --timeout=1m
 ```

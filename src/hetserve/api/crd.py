@@ -57,9 +57,9 @@ def structural_schema(model: type[BaseModel]) -> Json:
         "description": full["description"],
         "required": ["spec"],
         "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
+            "apiVersion": {"type": "string", "description": "version of the schema, hetserve.io/v1alpha1"},
+            "kind": {"type": "string", "description": f"always {model.__name__}"},
+            "metadata": {"type": "object"},  # described by the API server, which allows no words here
             "spec": _structural(properties["spec"], full["$defs"]),
         },
     }
@@ -67,7 +67,7 @@ def structural_schema(model: type[BaseModel]) -> Json:
         schema["x-kubernetes-validations"] = full["x-kubernetes-validations"]
     status = _structural(properties["status"], full["$defs"])
     if "properties" not in status:
-        status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        status = {"type": "object", "description": "written by nobody", "x-kubernetes-preserve-unknown-fields": True}
     schema["properties"]["status"] = status
     return schema
 

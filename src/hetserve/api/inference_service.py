@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
+from hetserve.api.condition import Condition
 from hetserve.api.demand_source import MetricsSpec
 from hetserve.api.load import Load
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
@@ -50,7 +51,9 @@ class Budget(ApiModel):
 class LabelSelector(ApiModel):
     """Instance types by their labels."""
 
-    match_labels: dict[str, str] = Field(min_length=1, max_length=16)
+    match_labels: dict[str, str] = Field(
+        min_length=1, max_length=16, description="labels that an instance type must all have"
+    )
 
 
 class InstanceTypesRef(ApiModel):
@@ -65,7 +68,11 @@ class InstanceTypesRef(ApiModel):
     )
 
     names: Annotated[list[TypeName] | None, distinct(str, "name")] = Field(
-        default=None, min_length=1, max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="instance types by name",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     selector: LabelSelector | None = None
 
@@ -129,7 +136,10 @@ class InferenceServiceSpec(ApiModel):
     )
 
     model: ModelRef
-    objective: Objective = "MaxThroughput"
+    objective: Objective = Field(
+        default="MaxThroughput",
+        description="MaxThroughput: the most queries/s within the budget. MinCost: the least cost that holds the load",
+    )
     planner: PlannerName | None = None
     slo: Slo
     budget: Budget | None = None
@@ -165,22 +175,11 @@ class InferenceServiceSpec(ApiModel):
         return self.pause in ("All", direction)
 
 
-class Condition(ApiModel):
-    """One observation about a service, as Kubernetes conditions are."""
-
-    type: str = Field(max_length=64)
-    status: Literal["True", "False", "Unknown"]
-    reason: str = Field(max_length=128)
-    message: str = Field(default="", max_length=4096)
-    observed_generation: int = 0
-    last_transition_time: str = Field(max_length=32, json_schema_extra={"format": "date-time"})
-
-
 class PlannedInstances(ApiModel):
     """How many instances of a type the plan holds."""
 
-    instance_type: str = Field(max_length=63)
-    count: int = Field(ge=0)
+    instance_type: str = Field(max_length=63, description="name of the InstanceType")
+    count: int = Field(ge=0, description="instances of this type")
     sharing: Literal["Shared", "Exclusive"] | None = Field(
         default=None,
         description="how each instance has its GPU; absent: it has none, or declares no compute",
@@ -202,6 +201,7 @@ class PlanStatus(ApiModel):
 
     counts: list[PlannedInstances] = Field(
         max_length=64,
+        description="instances by type",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
     )
     summary: str = Field(max_length=2048, description="for example 1xg4dn.xlarge+13xr5n.large")
@@ -222,34 +222,38 @@ class PlanStatus(ApiModel):
     tried: bool | None = Field(
         default=None, description="whether a simulation has tried the plan; absent: its planner tries nothing"
     )
-    planner: str = Field(max_length=64)
-    runner_up: str | None = Field(default=None, max_length=2048)
-    verdict: str = Field(default="", max_length=4096)
+    planner: str = Field(max_length=64, description="the planner that made the plan")
+    runner_up: str | None = Field(default=None, max_length=2048, description="the next best plan, and why not that")
+    verdict: str = Field(default="", max_length=4096, description="what the plan holds, and how that is known")
     inputs: str = Field(default="", max_length=64, description="digest of what the plan was made from")
 
 
 class InstanceStatus(ApiModel):
     """Instances of one type: planned, placed and serving."""
 
-    instance_type: str = Field(max_length=63)
-    desired: int = 0
-    bound: int = 0
-    ready: int = 0
+    instance_type: str = Field(max_length=63, description="name of the InstanceType")
+    desired: int = Field(default=0, description="instances that are wanted now")
+    bound: int = Field(default=0, description="instances on nodes")
+    ready: int = Field(default=0, description="instances that serve")
 
 
 class InferenceServiceStatus(ApiModel):
     """Observed state of a model service."""
 
-    observed_generation: int = NOT_OBSERVED
+    observed_generation: int = Field(
+        default=NOT_OBSERVED, description="metadata.generation that this status is about; -1: not yet observed"
+    )
     conditions: list[Condition] = Field(
         default_factory=list,
         max_length=32,
+        description="observations; of Ready, Reconciling and Stalled exactly one is True",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     plan: PlanStatus | None = None
     instances: list[InstanceStatus] = Field(
         default_factory=list,
         max_length=64,
+        description="instances as they are, by type",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
     )
     demand: DemandStatus | None = Field(default=None, description="absent: spec.metrics is not set")
@@ -262,6 +266,11 @@ class InferenceServiceStatus(ApiModel):
     )
     advice: AdviceStatus | None = Field(default=None, description="absent: mode is Apply, or nothing would change")
     reason: str = Field(default="", max_length=128, description="reason of the Ready condition, for the REASON column")
+    ready_instances: str = Field(
+        default="",
+        max_length=16,
+        description="instances that are ready, of those desired, for example 8/10; others do not count",
+    )
 
 
 class InferenceService(ApiObject):

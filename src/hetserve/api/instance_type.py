@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
+from hetserve.api.input_status import InstanceTypeStatus
 from hetserve.api.scalars import Duration, Money, Quantity
 
 
@@ -99,4 +100,4 @@ class InstanceType(ApiObject):
 
     kind: Literal["InstanceType"] = "InstanceType"
     spec: InstanceTypeSpec
-    status: dict[str, Any] | None = None
+    status: InstanceTypeStatus | None = None

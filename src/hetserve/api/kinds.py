@@ -54,6 +54,7 @@ class CustomResource:
         return f"/apis/{API_VERSION}{scope}/{self.plural}{last}"
 
 
+READY: Final = '.status.conditions[?(@.type=="Ready")].status'
 AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
 
 INFERENCE_SERVICE: Final = CustomResource(
@@ -64,12 +65,16 @@ INFERENCE_SERVICE: Final = CustomResource(
     labels_pods=True,
     planned_from=False,
     columns=(
-        Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
-        Column("Objective", "string", ".spec.objective"),
+        Column("Model", "string", ".spec.model.name"),
+        Column("SLO", "string", ".spec.slo.latency"),
+        Column("Ready", "string", ".status.readyInstances"),
         Column("Plan", "string", ".status.plan.summary"),
         Column("QPS", "string", ".status.plan.qps"),
         Column("Cost/h", "string", ".status.plan.hourlyCost"),
         Column("Reason", "string", ".status.reason"),
+        Column("Condition", "string", READY, priority=1),
+        Column("Percentile", "string", ".spec.slo.percentile", priority=1),
+        Column("Objective", "string", ".spec.objective", priority=1),
         Column("Load", "string", ".status.demand.qps", priority=1),
         Column("Metrics", "string", '.status.conditions[?(@.type=="MetricsAvailable")].reason', priority=1),
         Column("Verdict", "string", ".status.plan.verdict", priority=1),
@@ -89,6 +94,8 @@ INSTANCE_TYPE: Final = CustomResource(
         Column("GPU", "string", ".spec.gpu.product"),
         Column("GPU-Memory", "string", ".spec.gpu.memory"),
         Column("Max", "integer", ".spec.maxInstances"),
+        Column("Services", "integer", ".status.services"),
+        Column("Ready", "string", READY),
         AGE,
     ),
 )
@@ -104,6 +111,9 @@ MODEL_PROFILE: Final = CustomResource(
         Column("Type", "string", ".spec.instanceType"),
         Column("Max-Batch", "integer", ".spec.maxBatch"),
         Column("GPU-Memory", "string", ".spec.gpuMemory"),
+        Column("Services", "integer", ".status.services"),
+        Column("Ready", "string", READY),
+        Column("Conflicts", "string", ".status.conflicts", priority=1),
         AGE,
     ),
 )

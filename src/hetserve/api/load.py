@@ -85,7 +85,9 @@ class BatchDistribution(ApiModel):
         ),
     )
 
-    type: Literal["LogNormal", "Normal", "Uniform", "Fixed"]
+    type: Literal["LogNormal", "Normal", "Uniform", "Fixed"] = Field(
+        description="LogNormal and Normal: by mean, standardDeviation and max. Uniform: from min to max. Fixed: mean"
+    )
     mean: MeanBatch | None = Field(default=None, description="items of a query in the mean, before min and max cut off")
     standard_deviation: PositiveDecimal | None = Field(
         default=None, description="of the items of a query, before min and max cut off"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
+from hetserve.api.input_status import ModelProfileStatus
 from hetserve.api.scalars import (
     DnsLabel,
     Duration,
@@ -119,6 +120,7 @@ class LatencySpec(ApiModel):
         default=None,
         min_length=1,
         max_length=256,
+        description="measured latencies, by batch size; between two of them it is a line",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
     )
     linear: Linear | None = None
@@ -185,7 +187,9 @@ class ModelProfileSpec(ApiModel):
         "1.18 under MPS",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["model", "batch"]},
     )
-    measured_at: str | None = Field(default=None, max_length=32, json_schema_extra={"format": "date-time"})
+    measured_at: str | None = Field(
+        default=None, max_length=32, description="when it was measured", json_schema_extra={"format": "date-time"}
+    )
     source: str | None = Field(default=None, max_length=512, description="where the numbers come from")
 
 
@@ -194,4 +198,4 @@ class ModelProfile(ApiObject):
 
     kind: Literal["ModelProfile"] = "ModelProfile"
     spec: ModelProfileSpec
-    status: dict[str, Any] | None = None
+    status: ModelProfileStatus | None = None

@@ -39,7 +39,7 @@ class TransitionStatus(ApiModel):
 class DecisionStatus(ApiModel):
     """A decision about the service's instances."""
 
-    time: str = Field(max_length=32, json_schema_extra=_DATE_TIME)
+    time: str = Field(max_length=32, description="when it was made", json_schema_extra=_DATE_TIME)
     action: DecisionAction = Field(
         description="Shrink: down to the budget. FirstPlan: nothing ran. Hold: a change was due and did not happen"
     )
@@ -52,7 +52,7 @@ class DecisionStatus(ApiModel):
     to: str | None = Field(default=None, max_length=2048, description="instances after")
     load: str | None = Field(default=None, max_length=32, description="queries/s that it was made for")
     hourly_cost: str | None = Field(default=None, max_length=32, description="decimal dollars per hour afterwards")
-    message: str = Field(max_length=1024)
+    message: str = Field(max_length=1024, description="the reason for people, with numbers")
     instance_type: str | None = Field(default=None, max_length=63, description="the type that the reason is about")
 
 
@@ -62,5 +62,5 @@ class AdviceStatus(ApiModel):
     summary: str = Field(max_length=2048, description="instances, for example 1xg4dn.xlarge+13xr5n.large")
     hourly_cost: str = Field(max_length=32, description="decimal dollars per hour")
     load: str | None = Field(default=None, max_length=32, description="queries/s that it was made for")
-    reason: str = Field(max_length=128, pattern=_REASON)
-    message: str = Field(max_length=4096)
+    reason: str = Field(max_length=128, pattern=_REASON, description="one word for programs")
+    message: str = Field(max_length=4096, description="the reason for people, with numbers")

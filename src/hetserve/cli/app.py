@@ -17,7 +17,9 @@ from hetserve.extras import EXIT_MISSING, install_hint
 COMMANDS: Final = {
     "autoscale": "capacity.autoscale.command",
     "compare": "capacity.compare.command",
+    "completion": "completion",
     "decision": "decisions.decision",
+    "doctor": "health.doctor",
     "explain": "decisions.explain",
     "gpus": "placement.gpus",
     "placement": "placement.placement",
@@ -27,6 +29,7 @@ COMMANDS: Final = {
     "reference": "profiles.reference",
     "search": "capacity.search.command",
     "simulate": "capacity.simulate.command",
+    "wait": "health.wait",
     "why": "placement.why",
 }
 """Module of each command below `hetserve.cli`; the function has the command's name."""

@@ -50,7 +50,25 @@ def test_every_list_and_string_that_a_rule_reads_is_bounded(resource: CustomReso
 def test_a_column_answers_each_question_of_the_operator_on_call() -> None:
     service = render_crd(INFERENCE_SERVICE)["spec"]["versions"][0]
     shown = [c["name"] for c in service["additionalPrinterColumns"] if not c.get("priority")]
-    assert shown == ["Ready", "Objective", "Plan", "QPS", "Cost/h", "Reason", "Age"]
+    assert shown == ["Model", "SLO", "Ready", "Plan", "QPS", "Cost/h", "Reason", "Age"]
+
+
+def without_words(schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Paths of the fields that `kubectl explain` has nothing to say of."""
+    for name, child in schema.get("properties", {}).items():
+        if len(child.get("description", "")) < 5:
+            yield f"{path}.{name}"
+        yield from without_words(child, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from without_words(schema[key], path)
+
+
+@pytest.mark.parametrize("resource", tuple(KINDS), ids=lambda r: r.plural)
+def test_kubectl_explain_describes_every_field(resource: CustomResource) -> None:
+    (version,) = render_crd(resource)["spec"]["versions"]
+    nothing_said = list(without_words(version["schema"]["openAPIV3Schema"], resource.name))
+    assert nothing_said == [f"{resource.name}.metadata"], "the API server describes metadata and refuses other words"
 
 
 def test_a_union_has_no_structural_form_and_says_so() -> None:

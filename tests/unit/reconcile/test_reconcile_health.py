@@ -20,7 +20,7 @@ from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout.progress import TypeState
-from hetserve.reconcile.status.build import Seen, build_status
+from hetserve.reconcile.status.build import Seen, build_status, status_changed
 from hetserve.testing.builders import service
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 
@@ -153,3 +153,23 @@ def test_of_ready_reconciling_and_stalled_exactly_one_is_true_whatever_is_seen(
 ) -> None:
     status = status_of(decision, seen)
     assert health(status) == ONE_OF[the_one_that_is_true(status)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4))
+def test_the_column_ready_counts_as_the_message_of_ready_does(counts: list[tuple[int, int]]) -> None:
+    states = tuple(
+        TypeState(f"t{number}", desired=desired, bound=ready, ready=ready, rolled=False)
+        for number, (desired, ready) in enumerate(counts)
+    )
+    status = status_of(FOLLOWED, Seen(states=states))
+    ready, desired = map(int, status["readyInstances"].split("/"))
+    assert ready == sum(min(pair) for pair in counts)
+    assert desired == sum(pair[0] for pair in counts)
+    if condition(status, "Ready")["reason"] == "InstancesNotReady":
+        assert condition(status, "Ready")["message"].startswith(f"{ready} of {desired} ")
+
+
+def test_the_column_ready_alone_causes_no_write() -> None:
+    status = status_of(FOLLOWED, Seen(states=(READY,)))
+    older = {key: value for key, value in status.items() if key != "readyInstances"}
+    assert not status_changed({"status": older}, status)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, urlencode
@@ -19,6 +21,7 @@ import yaml
 from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
 from hetserve.base.pages import FIRST_PAGE, next_page
+from hetserve.base.units import Seconds
 
 RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]
@@ -32,7 +35,9 @@ UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
 _TIMEOUT: Final = (5.0, 60.0)
-_WATCH_TIMEOUT: Final = (5.0, 310.0)
+_WATCH_SECONDS: Final = 300
+_WATCH_GRACE: Final = 10.0
+"""Seconds after which a server that does not end its watch in time is given up."""
 
 
 class ClusterError(click.ClickException):
@@ -133,20 +138,35 @@ class ClusterClient:
         content: RawObject = json.loads(self._request("PATCH", path, body=body, content_type=content_type).data)
         return content
 
-    def watch(self, path: str, revision: str, selector: str | None = None) -> Iterator[RawObject]:
-        """Events after a revision until the server ends the watch. Raises ClusterError."""
-        query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": "300", "allowWatchBookmarks": "true"}
-        query |= {"fieldSelector": selector} if selector else {}
-        response = self._request("GET", path, query, timeout=_WATCH_TIMEOUT)
+    def create(self, path: str, body: object) -> RawObject:
+        """Creates an object in a collection and returns it, for example an access review. Raises ClusterError."""
+        content: RawObject = json.loads(self._request("POST", path, body=body).data)
+        return content
+
+    def time(self) -> Seconds:
+        """The API server's clock [s since 1970], in whole seconds: ours may differ. Raises ClusterError."""
+        stamp = self._request("GET", "/version").headers.get("Date")
+        if stamp is None:
+            raise ClusterError(f"the API server at {self._host} does not say what time it is")
+        return Seconds(parsedate_to_datetime(stamp).timestamp())
+
+    def watch(
+        self, path: str, revision: str, selector: str | None = None, *, seconds: int = _WATCH_SECONDS
+    ) -> Generator[RawObject]:
+        """Events after a revision until the server ends the watch, after `seconds` [s]. Raises ClusterError."""
+        query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
+        query |= {"allowWatchBookmarks": "true"} | ({"fieldSelector": selector} if selector else {})
+        response = self._request("GET", path, query, timeout=(_TIMEOUT[0], seconds + _WATCH_GRACE))
         rest = b""
-        for chunk in response.stream(65536):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                event: RawObject = json.loads(line)
-                if event.get("type") == "ERROR":
-                    status = event["object"]
-                    raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
-                yield event
+        with closing(response):
+            for chunk in response.stream(65536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event: RawObject = json.loads(line)
+                    if event.get("type") == "ERROR":
+                        status = event["object"]
+                        raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
+                    yield event
 
     def _page(self, path: str, query: Mapping[str, str], limit: int, keep: Keep) -> tuple[Kept, RawObject, int]:
         """(kept objects, metadata of the list, limit of the next page)."""

@@ -1,8 +1,9 @@
-"""`hetserve why POD`: where a pod is, or why it is not placed."""
+"""`hetserve why POD`: where a pod is, or why it is not placed; `-f` asks before it is created."""
 
 from __future__ import annotations
 
 import sys
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,10 @@ _DECISIONS: Final = 4
 
 
 @click.command()
-@click.argument("pod")
+@click.argument("pod", required=False)
+@click.option(
+    "-f", "--filename", metavar="FILE", help="A manifest instead of POD: what its pod would get; - is standard input."
+)
 @click.option("-n", "--namespace", metavar="NS", help="Default: that of the context, else default.")
 @source_options
 @system_option
@@ -32,12 +36,15 @@ _DECISIONS: Final = 4
 @click.option("--log", metavar="URL|FILE", help="Placement log, to tell what was decided about the pod, and when.")
 @click.option("--all", "every", is_flag=True, help="List every GPU.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
-def why(pod: str, namespace: str | None, every: bool, output: str, **given: str | None) -> None:
+def why(pod: str | None, namespace: str | None, every: bool, output: str, **given: str | None) -> None:
     """Say where POD is and beside whom, or why it is not placed yet: which GPUs would fit now, which it would get,
     and for every other what is in the way.
 
     The decision is made by the scheduler extender's own code over the cluster as it is now. What the kube-scheduler
     judges besides (affinity, CPU, volumes, ...) is named where it is not looked at.
+
+    With -f FILE nothing need exist: the manifest of a pod, or of a workload that makes pods, is judged as one pod that
+    is created now. What the API server would add to it (a priority class's number, defaults of admission) is not known.
 
     \b
     Exit code: 0 the pod holds a GPU, needs none, or would get one now; 3 no GPU fits, the pod is ending without
@@ -48,6 +55,7 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
       hetserve why my-model-7d9f
       hetserve why -n team my-model-7d9f --all
       hetserve why --from dump.json -o json my-model-7d9f
+      hetserve why -f pod.yaml
     """
     from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
     from hetserve.cli.cluster.snapshot import Source  # noqa: PLC0415
@@ -58,18 +66,40 @@ def why(pod: str, namespace: str | None, every: bool, output: str, **given: str 
     from hetserve.placement import DEFAULT_POLICY, QueueSettings, policy_name  # noqa: PLC0415
 
     policy, log, system = given.pop("policy"), given.pop("log"), str(given.pop("system_namespace"))
+    filename = given.pop("filename")
+    if (pod is None) == (filename is None):
+        raise click.UsageError("name one POD, or a manifest by -f FILE")
+    if filename is not None and (filename, given["file"]) == ("-", "-"):
+        raise click.UsageError("-f - and --from - cannot both read standard input")
     source = Source.of(**given)
-    namespace = namespace or source.namespace
-    snapshot = source.snapshot(whole=(namespace, pod))
-    raw = _find(source, snapshot, namespace, pod)
+    snapshot, raw = _asked(source, pod, filename, namespace)
     installed = extender_settings(source.cluster, system)
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
     made = answer(raw, snapshot, policy_name(policy or installed.get("policy", DEFAULT_POLICY)), beta)
-    made |= _decided(str(made["pod"]["uid"]), log, snapshot)
+    if filename is None:
+        made |= _decided(str(made["pod"]["uid"]), log, snapshot)
+    elif "decision" in made:
+        made |= {"state": "NotCreated", "message": f"is not created; once it is, it {made['message']}"}
     click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
     if made["state"] == "Unreadable":
         sys.exit(2)
     sys.exit(EXIT_INFEASIBLE if _placeless(made) else 0)
+
+
+def _asked(
+    source: Source, pod: str | None, filename: str | None, namespace: str | None
+) -> tuple[ClusterSnapshot, dict[str, Any]]:
+    """(snapshot, the pod: of a name in it or of a manifest)."""
+    from hetserve.cli.placement.planned_pod import planned_pod  # noqa: PLC0415
+
+    if filename is not None:
+        snapshot = source.snapshot()
+        now = time.time() if snapshot.taken_at is None else snapshot.taken_at
+        return snapshot, planned_pod(filename, namespace, source.namespace, now)
+    assert pod is not None  # noqa: S101  one of them is given
+    found = namespace or source.namespace
+    snapshot = source.snapshot(whole=(found, pod))
+    return snapshot, _find(source, snapshot, found, pod)
 
 
 def _placeless(made: dict[str, Any]) -> bool:

@@ -40,6 +40,7 @@ class Broken:
     labels: Mapping[str, str]
     model: str | None = None
     instance_type: str | None = None
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +294,7 @@ def _broken(kind: str, raw: RawObject, error: str) -> Broken:
         dict(_mapping(meta.get("labels"))),
         model if isinstance(model, str) else None,
         on if isinstance(on, str) else None,
+        int(meta.get("generation") or 0),
     )
 
 

@@ -31,7 +31,7 @@ _MAX_DOING = 1024
 _CARRIED = "the instances that are ready carry the load"
 _MOST_STEPS = 10_000
 _OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "lastDecisions", "advice", "reason")
-"""Without `demand`: its digits alone cause no write."""
+"""Without `demand`, whose digits alone cause no write, and `readyInstances`, which changes with `instances` alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
         "lastDecisions": decisions_status(stored.get("lastDecisions"), decision),
         "advice": decision.advice,
         "reason": str(findings[ConditionType.READY].reason),
+        "readyInstances": "{}/{}".format(*_ready_of(seen)),
     }
 
 
@@ -133,8 +134,8 @@ def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
 
     Exception: while the service is reconciling, Ready says how many instances are ready.
     """
-    desired = sum(state.desired for state in seen.states)
-    count = f"{sum(min(state.ready, state.desired) for state in seen.states)} of {desired} instances are ready"
+    ready, desired = _ready_of(seen)
+    count = f"{ready} of {desired} instances are ready"
     stalled = _stalled(decision, seen)
     if stalled is not None:
         holds, why = ConditionType.STALLED, stalled
@@ -150,6 +151,11 @@ def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
     if holds is ConditionType.RECONCILING:
         findings[ConditionType.READY] = Finding("False", Reason.INSTANCES_NOT_READY, count)
     return findings
+
+
+def _ready_of(seen: Seen) -> tuple[int, int]:
+    """(instances that are ready, those desired); of a type with more than desired, the desired count."""
+    return sum(min(state.ready, state.desired) for state in seen.states), sum(state.desired for state in seen.states)
 
 
 def _all_ready(decision: PlanDecision, seen: Seen) -> bool:

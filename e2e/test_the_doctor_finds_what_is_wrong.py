@@ -1,0 +1,71 @@
+"""Promise: `hetserve doctor` says what is wrong with an installation, and that nothing is where nothing is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.cluster import Cluster
+from harness.commands import hetserve
+from harness.components import ROOT, write_account
+from harness.nodes import BOTH
+from harness.waiting import Unmet, wait_until
+
+
+def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) -> dict[str, list[str]]:
+    """What is found by check, of the levels Problem and Unknown."""
+    said = json.loads(hetserve("doctor", "-o", "json", account=account or cluster.folder.kubeconfig, code=code))
+    assert said["sound"] is (code == 0)
+    amiss = [one for one in said["findings"] if one["level"] in ("Problem", "Unknown")]
+    assert all(one["why"] and one["do"] for one in amiss)
+    found: dict[str, list[str]] = {}
+    for one in amiss:
+        found.setdefault(one["check"], []).append(one["what"])
+    return found
+
+
+def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Cluster) -> None:
+    own_cluster.install_hetserve()
+    own_cluster.add_nodes(*BOTH)
+    wait_until(lambda: _leads(own_cluster, "extender") and _leads(own_cluster, "operator"), 20, "both to lead")
+    assert findings(own_cluster, code=0) == {}, "the rights of the chart, its settings and CRDs are what is looked for"
+
+    own_cluster.kill_component("extender")
+    crd = yaml.safe_load((ROOT / "crds" / "modelprofiles.yaml").read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["computeShare"]
+    schema["properties"]["spec"].pop("x-kubernetes-validations")
+    own_cluster.kube.patch("customresourcedefinitions", crd["metadata"]["name"], {"spec": crd["spec"]})
+    own_cluster.kube.patch("clusterroles", "hetserve-extender", {"rules": []})
+    node = own_cluster.kube.list("nodes")[0]["metadata"]["name"]
+    own_cluster.kube.patch("nodes", node, {"metadata": {"annotations": {"hetserve.io/gpus": "[{]"}}})
+
+    def silent() -> bool | Unmet:
+        found = findings(own_cluster)
+        return "hetserve-extender" in found or Unmet(found)
+
+    wait_until(silent, 20, "the Lease to lapse")
+    found = findings(own_cluster)
+    assert found["hetserve-extender"][0].startswith("nobody leads: ")
+    assert found["crds"] == [
+        "CRD modelprofiles.hetserve.io is of another version: it differs at .spec.computeShare,"
+        " .spec.x-kubernetes-validations"
+    ]
+    assert "account hetserve-system/hetserve-extender may not create pods/binding" in found["rights"]
+    assert f"node {node}: annotation hetserve.io/gpus is not JSON" in found["gpus"][0]
+
+
+def test_a_cluster_without_hetserve_and_without_gpus_says_so(bare_cluster: Cluster, namespace: str) -> None:
+    found = findings(bare_cluster)
+    assert "holds no ConfigMap hetserve-operator: not installed" in found["hetserve-operator"][0]
+    assert found["scheduler"] == ["the scheduler's configuration is not there or not readable"]
+    nobody = write_account(bare_cluster.kube, bare_cluster.folder, "default", namespace)
+    assert all("not checked" in what for what in findings(bare_cluster, account=nobody)["gpus"])
+
+
+def _leads(cluster: Cluster, name: str) -> Any:
+    lease = cluster.kube.find("leases", f"hetserve-{name}", "hetserve-system")
+    return bool(lease and lease["spec"].get("holderIdentity"))

@@ -1,0 +1,127 @@
+"""Writes the status of InstanceTypes and ModelProfiles, while this process leads and where it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
+from hetserve.api.model_profile import ModelProfile
+from hetserve.planning.offers import namespace_of
+from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
+from hetserve.reconcile.status.inputs import input_statuses
+from hetserve_operator.leader.leadership import OperatorLeadership, Permit
+from hetserve_operator.watch.cache import Cache
+from hetserve_shell.kube.client import MERGE_PATCH, NOT_SENT, ApiServer, ApiStatusError
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.kube.pages import Pages
+
+log = logging.getLogger(__name__)
+
+GATHERED: Final = 3.0
+"""Seconds for which changes are gathered: services come by the hundred, and each changes a number."""
+RETRY: Final = 5.0
+_TURN: Final = 100
+"""Objects looked at between two turns of the loop."""
+_KINDS: Final = (INSTANCE_TYPE, MODEL_PROFILE)
+
+
+class InputStatuses:
+    """Remembers each status as stored, so that at rest nothing is read or written."""
+
+    def __init__(
+        self, api: ApiServer, cache: Cache, leadership: OperatorLeadership, now: Callable[[], datetime]
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._leadership = leadership
+        self._now = now
+        self._stored: dict[str, Mapping[str, Any]] = {}
+        self._term: int | None = None
+        self._changed = asyncio.Event()
+        cache.services.subscribe(self._service_changed)
+        for kind in _KINDS:
+            cache.inputs[kind.name].subscribe(self._input_changed)
+
+    def begin_term(self) -> None:
+        """Looks at everything: another may have written since."""
+        self._term = None
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Writes after each burst of changes. Never returns."""
+        while True:
+            await self._changed.wait()
+            term = await self._leadership.won()
+            await asyncio.sleep(GATHERED)
+            self._changed.clear()
+            try:
+                if self._term != term:
+                    await self._read()
+                    self._term = term
+                await self._write(self._leadership.permit(term))
+            except (ApiStatusError, ApiUnreachableError) as error:
+                log.warning("the status of types and profiles is not written: %s; again in %.0f s", error, RETRY)
+                self._changed.set()
+                await asyncio.sleep(RETRY)
+
+    async def _read(self) -> None:
+        """Each status as stored. Raises as `Pages.objects`."""
+        stored: dict[str, Mapping[str, Any]] = {}
+        for kind in _KINDS:
+            async for some in Pages(self._api, kind.path()).objects():
+                for raw in some:
+                    meta = raw["metadata"]
+                    stored[kind.path(meta.get("namespace"), meta["name"])] = raw.get("status") or {}
+        self._stored = stored
+
+    async def _write(self, permit: Permit) -> None:
+        """Writes each status that differs. Raises ApiStatusError, ApiUnreachableError."""
+        types, profiles = (self._cache.inputs[kind.name] for kind in _KINDS)
+        for number, one in enumerate(input_statuses(self._cache.services, types, profiles)):
+            if number % _TURN == 0:
+                await asyncio.sleep(0)
+            before = self._stored.get(one.path, {})
+            status = one.document(before, self._now())
+            if all(before.get(key) == value for key, value in status.items()):
+                continue
+            answer = await self._api.request(
+                "PATCH", f"{one.path}/status", body={"status": status}, content_type=MERGE_PATCH, unless=permit
+            )
+            if answer.status == NOT_SENT:
+                self._changed.set()
+                return
+            if answer.status != 404:  # gone meanwhile: its event comes
+                answer.content()
+                self._stored[one.path] = status
+
+    def _service_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:
+        if _asks(before) != _asks(after):
+            self._changed.set()
+
+    def _input_changed(
+        self, before: InstanceType | ModelProfile | Broken | None, after: InstanceType | ModelProfile | Broken | None
+    ) -> None:
+        """A new object under a known name has no status yet."""
+        found = before or after
+        if found is not None and (before is None or after is None):
+            self._stored.pop(_path(found), None)
+        self._changed.set()
+
+
+def _asks(service: ServiceOutline | None) -> object:
+    """What of a service counts here; None: nothing."""
+    return service and (service.namespace, service.model, service.type_names, service.type_labels)
+
+
+def _path(found: InstanceType | ModelProfile | Broken) -> str:
+    if isinstance(found, Broken):
+        kind = INSTANCE_TYPE if found.kind == INSTANCE_TYPE.name else MODEL_PROFILE
+        return kind.path(found.namespace or None, found.name)
+    if isinstance(found, InstanceType):
+        return INSTANCE_TYPE.path(name=found.metadata.name)
+    return MODEL_PROFILE.path(namespace_of(found), found.metadata.name)

@@ -1,0 +1,1 @@
+"""Says how a service and the installation are."""

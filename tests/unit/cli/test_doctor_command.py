@@ -1,0 +1,219 @@
+"""The doctor's judgement: facts in, findings out; and what it reads of an API server."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from hetserve.api.crd import render_crd
+from hetserve.api.kinds import KINDS, MODEL_PROFILE
+from hetserve.base.units import Seconds
+from hetserve.cli.app import app
+from hetserve.cli.cluster.client import ClusterClient
+from hetserve.cli.health.facts import (
+    ComponentFact,
+    CrdFact,
+    DeploymentFact,
+    Facts,
+    FailedPods,
+    LeaseFact,
+    NodesFact,
+    SchedulerFact,
+    Unread,
+)
+from hetserve.cli.health.gather import gather, version_of
+from hetserve.cli.health.judgement import Finding, Level, findings, sound
+from hetserve.cli.health.schema import differences
+from hetserve.testing.cluster import gpu_node
+from hetserve_shell.testing.http_face import HttpFace
+
+Json = dict[str, Any]
+LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
+EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
+OPERATOR = replace(EXTENDER, name="hetserve-operator")
+SCHEDULER = SchedulerFact("http://hetserve-extender.s.svc:8888", False, ("hetserve-scheduler",), 1)
+WELL = Facts(
+    namespace="s",
+    version=(1, 35, "v1.35.0"),
+    crds={resource.plural: CrdFact(True) for resource in KINDS},
+    components=(OPERATOR, EXTENDER),
+    scheduler=SCHEDULER,
+    failed=FailedPods(0),
+    nodes=NodesFact(3, 4),
+    own=(),
+    missing_rights=(),
+    policies=("hetserve",),
+)
+
+
+def amiss(**changed: Any) -> list[Finding]:
+    found = findings(replace(WELL, **changed))
+    return [one for one in found if one.level in (Level.PROBLEM, Level.UNKNOWN)]
+
+
+def extender(**changed: Any) -> tuple[ComponentFact, ...]:
+    return (OPERATOR, replace(EXTENDER, **changed))
+
+
+def test_a_whole_installation_is_sound_and_every_check_says_so() -> None:
+    found = findings(WELL)
+    assert sound(found)
+    checks = {"version", "crds", "hetserve-operator", "hetserve-extender", "scheduler", "gpus", "rights", "policy"}
+    assert {one.check for one in found if one.level is Level.OK} == checks
+
+
+CASES: dict[str, tuple[Json, str, str]] = {
+    "an old cluster": ({"version": (1, 34, "v1.34.2")}, "version", "the API server is v1.34.2, below 1.35"),
+    "no CRD": ({"crds": {"modelprofiles": None}}, "crds", "CRD modelprofiles.hetserve.io is not installed"),
+    "another schema": (
+        {"crds": {"modelprofiles": CrdFact(True, (".spec.a", ".spec.b", ".spec.c", ".spec.d"))}},
+        "crds",
+        "CRD modelprofiles.hetserve.io is of another version: it differs at .spec.a, .spec.b, .spec.c and 1 more",
+    ),
+    "a CRD that is not served": ({"crds": {"modelprofiles": CrdFact(False)}}, "crds", "is not established"),
+    "not installed": ({"components": extender(settings=False)}, "hetserve-extender", "holds no ConfigMap"),
+    "scaled to none": (
+        {"components": extender(deployment=DeploymentFact(0, 0))},
+        "hetserve-extender",
+        "Deployment hetserve-extender is scaled to 0",
+    ),
+    "no replica is ready": (
+        {"components": extender(deployment=DeploymentFact(2, 0))},
+        "hetserve-extender",
+        "none of the 2 replicas is ready",
+    ),
+    "never led": ({"components": extender(lease=None)}, "hetserve-extender", "nobody has ever led"),
+    "given up": ({"components": extender(lease=replace(LEASE, holder=""))}, "hetserve-extender", "given its Lease up"),
+    "silent": (
+        {"components": extender(lease=replace(LEASE, silent=Seconds(60.0)))},
+        "hetserve-extender",
+        "one has not renewed its Lease for 60 s",
+    ),
+    "no configuration": ({"scheduler": None}, "scheduler", "is not there or not readable"),
+    "another profile": ({"scheduler": replace(SCHEDULER, names=("x",))}, "scheduler", "no profile hetserve-scheduler"),
+    "no extender": ({"scheduler": replace(SCHEDULER, url=None)}, "scheduler", "no extender of it manages"),
+    "an ignorable extender": ({"scheduler": replace(SCHEDULER, ignorable=True)}, "scheduler", "is ignorable"),
+    "no address": ({"scheduler": replace(SCHEDULER, endpoints=0)}, "scheduler", "has no ready address"),
+    "errors": ({"failed": FailedPods(2, "a/b", "dial tcp")}, "scheduling", "2 pods could not be judged; a/b: dial tcp"),
+    "no GPU": ({"nodes": NodesFact(3, 0)}, "gpus", "no GPU is known on any of 3 nodes"),
+    "no label": ({"nodes": NodesFact(3, 4, (), ("n1",))}, "gpus", "GPUs of a device plugin, but no inventory: n1"),
+    "a bad label": ({"nodes": NodesFact(3, 4, ("node n1: label x",))}, "gpus", "node n1: label x"),
+    "a right": ({"missing_rights": ("account s/a may not x",)}, "rights", "account s/a may not x"),
+    "not readable": ({"nodes": Unread("nodes is forbidden")}, "gpus", "not checked: nodes is forbidden"),
+}
+
+
+@pytest.mark.parametrize(("changed", "check", "words"), CASES.values(), ids=CASES)
+def test_each_fault_is_named_once_with_why_and_what_to_do(changed: Json, check: str, words: str) -> None:
+    (found,) = amiss(**changed)
+    assert found.check == check
+    assert words in found.what
+    assert found.why
+    assert found.do
+    assert not sound((found,))
+
+
+def test_what_is_worth_knowing_alone_is_no_problem() -> None:
+    behind = replace(WELL, components=extender(deployment=DeploymentFact(2, 1)), policies=(), own=("list nodes",))
+    notes = [one.what for one in findings(behind) if one.level is Level.NOTE]
+    assert sound(findings(behind))
+    assert "1 of 2 replicas are ready" in notes
+    assert "no ValidatingAdmissionPolicy of hetserve is installed" in notes
+    assert "you may not list nodes" in notes
+
+
+def test_processes_that_run_elsewhere_are_known_by_their_lease() -> None:
+    assert amiss(components=extender(deployment=None)) == []
+    assert amiss(components=extender(deployment=None, elects=False, lease=None)) == []
+
+
+def test_a_minor_version_with_a_plus_is_read() -> None:
+    assert version_of({"major": "1", "minor": "35+", "gitVersion": "v1.35.1-eks"}) == (1, 35, "v1.35.1-eks")
+    assert version_of({}) == (0, 0, "of an unknown version")
+
+
+def test_a_crd_as_the_api_server_returns_it_does_not_differ_and_each_edit_does() -> None:
+    wanted = render_crd(MODEL_PROFILE)
+    stored = copy.deepcopy(wanted)
+    stored["spec"]["conversion"] = {"strategy": "None"}
+    assert differences(stored, wanted) == ()
+    version = stored["spec"]["versions"][0]
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["maxBatch"]["maximum"] = 7
+    del version["additionalPrinterColumns"]
+    assert differences(stored, wanted) == (".spec.maxBatch.maximum", "additionalPrinterColumns")
+    version["served"] = False
+    assert differences(stored, wanted) == ("version v1alpha1",)
+
+
+def config_map(name: str, key: str, content: Json) -> Json:
+    meta = {"name": name, "namespace": "hetserve-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: json.dumps(content)}}
+
+
+def test_the_facts_are_read_from_the_objects_of_the_chart(tmp_path: Path) -> None:
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "other", "namespace": "hetserve-system"},
+        "spec": {"holderIdentity": "one", "renewTime": "2026-01-01T00:00:00.500000Z", "leaseDurationSeconds": 5},
+    }
+    extender = {
+        "urlPrefix": "http://127.0.0.1:1",
+        "ignorable": True,
+        "managedResources": [{"name": "hetserve.io/gpu-memory"}],
+    }
+    scheduler = {"profiles": [{"schedulerName": "x"}], "extenders": [{"urlPrefix": "http://other"}, extender]}
+    plugin = gpu_node("n1", gpus=0)
+    plugin["metadata"].pop("annotations", None)
+    plugin["metadata"]["labels"] = {}
+    plugin["status"] = {"capacity": {"nvidia.com/gpu": "2"}}
+    objects = (
+        lease,
+        config_map("hetserve-operator", "settings.yaml", {"leaderElection": {"leaseName": "other"}}),
+        config_map("hetserve-scheduler", "scheduler.yaml", scheduler),
+        gpu_node("n0", gpus=2),
+        plugin,
+    )
+    with HttpFace.serving(*objects) as api:
+        api.texts["/version"] = json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
+        for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
+            api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": False}})
+        facts = gather(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None), "hetserve-system")
+    operator, absent = facts.components
+    assert isinstance(operator.lease, LeaseFact)
+    assert (operator.settings, operator.lease.holder, operator.lease.duration) == (True, "one", 5.0)
+    assert operator.lease.silent > 1e6, "by the API server's clock"
+    assert (absent.settings, absent.lease, absent.deployment) == (False, None, None)
+    assert facts.scheduler == SchedulerFact("http://127.0.0.1:1", True, ("x",), None)
+    assert facts.nodes == NodesFact(2, 2, (), ("n1",))
+    assert facts.crds == {resource.plural: None for resource in KINDS}
+    assert facts.own == ("list nodes", "list pods", "watch inferenceservices.hetserve.io")
+    assert not isinstance(facts.missing_rights, Unread)
+    assert "account hetserve-system/hetserve-extender may not create pods/binding" in facts.missing_rights
+
+
+def test_a_cluster_that_cannot_be_reached_is_bad_input(tmp_path: Path) -> None:
+    with HttpFace.serving() as api:
+        config = str(api.kubeconfig(tmp_path))
+    done = CliRunner().invoke(app, ["doctor", "--kubeconfig", config])
+    assert (done.exit_code, "cannot be reached" in done.stderr) == (2, True)
+
+
+def test_the_table_has_a_line_for_what_why_and_do_and_exits_with_3(tmp_path: Path) -> None:
+    with HttpFace.serving() as api:
+        api.texts["/version"] = json.dumps({"major": "1", "minor": "34", "gitVersion": "v1.34.0"})
+        for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
+            api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": True}})
+        done = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(api.kubeconfig(tmp_path))])
+    assert done.exit_code == 3, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[0] == "installation in hetserve-system: 8 to look at"
+    start = lines.index("version Problem the API server is v1.34.0, below 1.35")
+    assert lines[start + 1].startswith("why: gates")
+    assert lines[start + 2] == "do: upgrade the cluster to 1.35 or later"
