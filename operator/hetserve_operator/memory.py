@@ -76,12 +76,17 @@ class Memory:
             return demand
         return self._load[1]
 
-    def keep_load(self, demand: Demand | None, now: float) -> None:
-        """Keeps the demand of a decision that waits for a plan of more instances; None: it does not."""
+    def keep_load(self, demand: Demand | None, now: float) -> bool:
+        """Keeps the demand of a decision that waits for a plan of more instances; None: it does not.
+
+        Returns whether one was kept until now: nobody has decided yet by what was measured since.
+        """
         if demand is None:
-            self._load = None
-        elif self._load is None or self._load[1] is not demand:
+            kept, self._load = self._load is not None, None
+            return kept
+        if self._load is None or self._load[1] is not demand:
             self._load = (now + LONGEST_WAIT, demand)
+        return False
 
     def rendered(self, now: float) -> dict[str, Rendered]:
         self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}

@@ -107,8 +107,8 @@ def _trace(path: Path) -> LoadTrace:
         trace = read_trace(path, bad_samples="refused")
     except CsvError as error:
         raise ValueError("--load: " + "\n".join(error.errors)) from None
-    except (UnreadableError, UnicodeDecodeError, OSError) as error:
-        raise ValueError(f"--load {path}: cannot be read: {error}") from None
+    except UnreadableError as error:
+        raise ValueError(f"--load {error}") from None
     if trace.span <= 0:
         raise ValueError(f"--load {path}: one line is no course of a load; give two times at least")
     peak = max(rate or 0.0 for rate in trace.rates)

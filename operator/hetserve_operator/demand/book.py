@@ -11,7 +11,7 @@ from hetserve.base.units import Seconds
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.demand.reading import aged, unknown
 from hetserve.demand.wanted import Wanted
-from hetserve.demand.windows import highest, lowest
+from hetserve.demand.windows import attained_below, highest, lowest, surely_missed
 from hetserve_operator.workqueue import Key
 
 MOVE: Final = 0.01
@@ -92,13 +92,14 @@ class DemandBook:
             self._pages[key].failing = words
 
     def demand(self, key: Key, wanted: Wanted | None) -> Demand | None:
-        """What is known now, for what a service wants; None: nothing is wanted."""
+        """What a look sees, for what a service wants; None: nothing is wanted. Later demand is compared to it."""
         if wanted is None:
             return None
         page = self._pages.get(key)
         if page is None or not _same_source(page.wanted, wanted):
             return self._unasked(wanted)
-        return self._aged(page)
+        page.shown = self._aged(page)
+        return page.shown
 
     def tick(self) -> Iterator[Key]:
         """Wakes the services whose demand may matter since they were last woken; yields each that it compares."""
@@ -125,12 +126,17 @@ class DemandBook:
         return unknown(Trouble.NOT_ASKED, "Prometheus has not been asked yet")
 
     def _concerns(self, key: Key, before: Demand, after: Demand) -> bool:
-        """Whether the state is another, or a figure has moved by more than a percent and may change a decision."""
+        """Whether the state is another, or a figure has moved and may change a decision.
+
+        Figures move by more than a percent; by less, if they leave those at which the decision was to stay.
+        """
         wanted = self._pages[key].wanted
-        if _state(before) != _state(after):
+        if _state(before, wanted) != _state(after, wanted):
             return True
+        if self._is_quiet(key, after):
+            return False
         figures = zip_longest(_figures(before, wanted), _figures(after, wanted))
-        return any(moved(one, other) for one, other in figures) and not self._is_quiet(key, after)
+        return any(moved(one, other) for one, other in figures) or self._is_quiet(key, before)
 
 
 def moved(before: float | None, after: float | None) -> bool:
@@ -145,8 +151,11 @@ def _same_source(one: Wanted, other: Wanted) -> bool:
     return (one.window, one.own) == (other.window, other.own)
 
 
-def _state(demand: Demand) -> tuple[object, ...]:
-    return demand.freshness, demand.trouble, bool(demand.attained), demand.mix is None
+def _state(demand: Demand, wanted: Wanted) -> tuple[object, ...]:
+    """What counts however little figures move: of 99 % in time and 98.6 %, one keeps the SLO and one does not."""
+    window = max(wanted.up_window, demand.step)
+    late = (judge(demand, wanted.percentile, window) for judge in (attained_below, surely_missed))
+    return demand.freshness, demand.trouble, bool(demand.attained), demand.mix is None, *late
 
 
 def _figures(demand: Demand, wanted: Wanted) -> Iterator[float | None]:

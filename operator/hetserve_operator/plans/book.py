@@ -182,15 +182,22 @@ class PlanBook:
         return sum(map(len, self._waiting.values()))
 
     def look(self, key: Key, step: Callable[[Planner], T]) -> T:
-        """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn."""
+        """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn.
+
+        A question without any answer keeps the ticket whatever is asked after it: nothing else would ever ask it.
+        """
         asked: PlanQuestion | None = None
         wish: PlanQuestion | None = None
         answer: PlannerAnswer | None = None
+        waits = False
 
         def planner(question: PlanQuestion) -> PlannerAnswer:
-            nonlocal asked, wish, answer
+            nonlocal asked, wish, answer, waits
             asked = question
-            answer, wish = self._answer(key, question)
+            answer, open_still = self._answer(key, question)
+            if isinstance(answer, PlanPending) or not waits:
+                wish = open_still
+            waits = waits or isinstance(answer, PlanPending)
             return answer
 
         try:
@@ -286,7 +293,8 @@ class PlanBook:
             if until <= self._clock():
                 del self._patience[key]
                 return Ticket(key, question, untried=True)
-        first = [next(iter(tickets.values())) for rank in _RANKS if (tickets := self._waiting[lane, rank])]
+        waiting = [tickets.values() for rank in _RANKS if (tickets := self._waiting[lane, rank])]
+        first = [min(tickets, key=lambda one: one.number) for tickets in waiting]
         if not first:
             return None
         self._taken[lane] += 1
@@ -327,10 +335,10 @@ class PlanBook:
         return any(work.quick and isinstance(a, Plan) and not a.feasible for work, a in page.answers.items())
 
     def _enqueue(self, key: Key, question: PlanQuestion) -> None:
-        """Lets a service wait for this question and no other; it keeps its place if it waits already."""
+        """Lets a service wait for this question and no other; it keeps its age if it waits already."""
         place = (self._pages[key].lane, _rank(question))
+        before = next((tickets[key] for tickets in self._waiting.values() if key in tickets), None)
         self._have_no_ticket(key, besides=place)
-        before = self._waiting[place].get(key)
         self._numbered += before is None
         number = self._numbered if before is None else before.number
         self._waiting[place][key] = Ticket(key, question, place[0], number=number)

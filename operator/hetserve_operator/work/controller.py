@@ -124,8 +124,9 @@ class Controller:
             request = await self._step(key, world, permit)
             self._export(key, world.service, request)
             if isinstance(request, Settled):
-                memory.keep_load(world.demand if request.interest.growing else None, self._clock())
-                return self._rest(key, request, memory)
+                kept = memory.keep_load(world.demand if request.interest.growing else None, self._clock())
+                rest = self._rest(key, request, memory)
+                return AFTER_STATUS if kept else rest
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
             done = request if await self._perform(request, world, memory, permit) else None

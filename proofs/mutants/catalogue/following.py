@@ -143,4 +143,28 @@ FOLLOWING: Final = (
         LITTLE,
         "test_a_budget_that_buys_nothing_is_said_as_long_as_it_lasts",
     ),
+    Mutant(
+        "following: a question that is open is dropped for a later one that is answered",
+        "hetserve_operator.plans.book",
+        "PlanBook.look",
+        Replace("isinstance(answer, PlanPending) or not waits", "True"),
+        "tests/unit/operator/test_plan_book.py",
+        "test_a_question_that_is_open_waits_though_a_later_one_of_the_same_look_is_answered",
+    ),
+    Mutant(
+        "following: an SLO missed by little wakes nobody",
+        "hetserve_operator.demand.book",
+        "_state",
+        Replace("(attained_below, surely_missed)", "()"),
+        "tests/unit/operator/test_demand_book.py",
+        "test_a_slo_that_is_missed_throughout_its_window_wakes_however_little_the_figures_move",
+    ),
+    Mutant(
+        "following: a load that moved while more was planned is never looked at",
+        "hetserve_operator.work.controller",
+        "Controller.reconcile",
+        Replace("AFTER_STATUS if kept else rest", "rest"),
+        LITTLE,
+        "test_a_load_that_fell_while_more_was_planned_is_looked_at_at_once",
+    ),
 )

@@ -94,11 +94,23 @@ def test_a_trace_without_any_good_sample_is_exit_2(tmp_path: Path) -> None:
     assert "no rate" in result.stderr
 
 
+@pytest.mark.parametrize(("rows", "field"), [("0,1\n1e15,2\n", "time_s"), ("0,1\n600,1e9\n1200,1e9\n", "qps")])
+def test_a_trace_too_long_to_be_played_is_exit_2(rows: str, field: str, tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("time_s,qps\n" + rows)
+
+    result = run(HETSEV, *SERVICE, "--load", str(path))
+
+    assert result.exit_code == 2
+    assert f"--load: {field}" in result.stderr
+    assert "at most" in result.stderr
+
+
 def test_a_file_that_is_not_there_is_exit_2() -> None:
     result = run(HETSEV, *SERVICE, "--load", "/nowhere.csv")
 
     assert result.exit_code == 2
-    assert "/nowhere.csv" in result.stderr
+    assert result.stderr == "Error: --load /nowhere.csv: cannot be read: No such file or directory\n"
 
 
 def test_most_throughput_follows_no_load(day: str) -> None:

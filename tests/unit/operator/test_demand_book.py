@@ -186,6 +186,54 @@ def test_a_peak_that_leaves_the_window_wakes() -> None:
     assert scene.take(replace(peak, now=10_015.0 + 30)) == [ADS]
 
 
+def in_time(*newest: float, before: float = 0.995) -> Demand:
+    """A steady rate of many queries; shares in time of the newest samples."""
+    demand = fresh()
+    shares = [before] * (len(demand.samples) - len(newest)) + list(newest)
+    attained = [ShareSample(s.at, share, 50_000.0) for s, share in zip(demand.samples, shares, strict=True)]
+    return replace(demand, attained=tuple(attained))
+
+
+def test_a_slo_that_is_missed_throughout_its_window_wakes_however_little_the_figures_move() -> None:
+    scene = Scene()
+    scene.take(in_time())
+
+    assert scene.take(in_time(0.986)) == []
+    assert scene.take(in_time(0.986, 0.986, 0.986, 0.986)) == [ADS], "nobody sees that the SLO is missed"
+    assert scene.take(in_time(0.986, 0.986, 0.986, 0.986, 0.986)) == []
+    assert scene.take(in_time(0.986, 0.986, 0.986, 0.995)) == [ADS], "nobody sees that it is kept again"
+
+
+def test_what_a_look_saw_is_what_later_figures_are_compared_to() -> None:
+    """A look that something else asked for, at a load at which nobody was woken, may have decided otherwise."""
+    quiet, woken = [True], list[Key]()
+    book = DemandBook(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
+    book.follow({ADS: WANTED})
+    for qps in (100.0, 103.0):
+        book.take(ADS, WANTED, fresh(qps, qps), 0.0)
+        list(book.tick())
+    book.demand(ADS, WANTED)
+    quiet[0] = False
+    woken.clear()
+
+    book.take(ADS, WANTED, fresh(100.2, 100.2), 0.0)
+    list(book.tick())
+    assert woken == [ADS]
+
+
+def test_leaving_the_loads_at_which_a_decision_stays_wakes_however_little_it_takes() -> None:
+    woken = list[Key]()
+    book = DemandBook(
+        lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, demand: demand.samples[-1].qps <= 100.2
+    )
+    book.follow({ADS: WANTED})
+    for qps, expected in ((100.0, [ADS]), (100.1, []), (100.4, [ADS]), (100.5, [])):
+        woken.clear()
+        book.take(ADS, WANTED, fresh(qps, qps), 0.0)
+        list(book.tick())
+        assert woken == expected, qps
+
+
 def test_becoming_stale_wakes_without_an_answer() -> None:
     scene = Scene()
     scene.take(fresh())

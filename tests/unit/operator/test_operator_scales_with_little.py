@@ -293,6 +293,25 @@ async def test_a_load_that_rises_faster_than_planners_answer_brings_instances() 
     assert instances(sim) >= 7, "the load is 70 queries/s by now"
 
 
+async def test_a_load_that_fell_while_more_was_planned_is_looked_at_at_once() -> None:
+    """The answer is for the load of before, and changes nothing here; no figure of the new one need move any more."""
+    sim = await serving(PlansLater, budget={"hourly": "2.2"})
+    sim.busy = True
+    sim.demand = swinging(60, 0.0)
+    await sim.look_all()
+    sim.demand = swinging(5, 0.0)
+    wait: float | None = None
+    for _ in range(9):
+        ticket = sim.book.take(Lane.QUICK) or sim.book.take(Lane.SLOW)
+        if ticket is not None:
+            sim.book.settle(ticket, done(ticket.work), Lane.QUICK)
+        elif wait is None or wait > 1:
+            break
+        sim.clock += wait or 0.0
+        wait = await sim.controller.reconcile(KEY)
+    assert reasons(sim)[0] == "LoadFitsOnLess", "nobody has looked at the load of now"
+
+
 async def test_a_plan_that_step_policies_cut_says_what_it_holds_at_least() -> None:
     sim = SimulatedOperator()
     sim.add(*scene({"scaleUp": {"lookAhead": "None", "policies": [{"type": "Instances", "value": 1, "period": "1h"}]}}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -335,3 +336,29 @@ def test_a_step_that_fails_leaves_a_consistent_book(bench: Bench) -> None:
         bench.book.look(A, broken)
     assert not bench.book.is_planned(running)
     assert bench.ask(A, OTHER, OTHER) == PlanPending()
+
+
+def test_a_question_that_is_open_waits_though_a_later_one_of_the_same_look_is_answered(bench: Bench) -> None:
+    """As of a service that asks what is left without an instance of each of its types."""
+    first, last = capped(DECLARED, 1), capped(DECLARED, 2)
+
+    def look() -> list[PlannerAnswer]:
+        def step(planner: Callable[[PlanQuestion], PlannerAnswer]) -> list[PlannerAnswer]:
+            return [planner(PlanQuestion(one, DECLARED, needed=False, exact=True)) for one in (first, last)]
+
+        return bench.book.look(A, step)
+
+    looks = 0
+    while PlanPending() in look():
+        bench.settle()
+        looks += 1
+    assert looks == 2
+    assert len(bench.book) == 0
+
+
+def test_a_service_keeps_its_age_while_its_load_swings_about_what_it_holds(bench: Bench) -> None:
+    bench.short(A)
+    bench.short(B)
+    bench.ask(A, needed=False)
+    bench.short(A)
+    assert [bench.take().key for _ in range(2)] == [A, B]

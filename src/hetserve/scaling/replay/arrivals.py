@@ -21,6 +21,10 @@ Floats = NDArray[np.float64]
 
 STEP: Final = Seconds(15.0)
 """Between samples, and between decisions."""
+MOST_QUERIES: Final = 1e8
+"""Of a trace: each is played, and some arrays have a number for each."""
+MOST_SECONDS: Final = 400 * 86_400.0
+"""Of a trace, on which a decision is made at each step."""
 _SLACK: Final = 1e-6
 
 
@@ -89,12 +93,13 @@ def arrivals_of(trace: LoadTrace, seed: int, *, scale: float = 1.0) -> Arrived:
     """A Poisson process of the trace's rates. Where the trace has no rate, the last one before goes on.
 
     The last rate lasts as long as the one before it. scale: factor on all rates. Raises ValueError for a trace that
-    never has a rate.
+    never has a rate, or is too long to be played.
     """
     rates = np.array(list(_filled(trace))) * scale
     last = trace.times[-1] + (trace.times[-1] - trace.times[-2] if len(trace.times) > 1 else 60.0)
     edges = np.array([*trace.times, last], dtype=np.float64)
     expected = np.concatenate(([0.0], np.cumsum(rates * np.diff(edges))))
+    _refuse_endless(float(edges[-1] - edges[0]), float(expected[-1]))
     source = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
     drawn = int(expected[-1] + 6 * math.sqrt(expected[-1]) + 10)
     at = np.cumsum(source.standard_exponential(drawn))
@@ -106,6 +111,18 @@ def arrivals_of(trace: LoadTrace, seed: int, *, scale: float = 1.0) -> Arrived:
     segment = steps[np.minimum(place, len(steps) - 1)] if len(steps) else np.zeros(0, np.int64)
     times = edges[segment] + (at - expected[segment]) / rates[segment] if len(at) else at
     return Arrived(times, float(edges[0]), float(edges[-1]), tuple(_gaps(trace, last)))
+
+
+def _refuse_endless(seconds: float, queries: float) -> None:
+    if not seconds <= MOST_SECONDS:
+        raise ValueError(
+            f"time_s: the trace lasts {seconds:.6g} s, at most {MOST_SECONDS:.10g} can be followed: give a part of it"
+        )
+    if not queries <= MOST_QUERIES:
+        raise ValueError(
+            f"qps: the trace has {queries:.6g} queries, at most {MOST_QUERIES:.10g} can be played: give a shorter part "
+            f"of it, or lower rates"
+        )
 
 
 def _filled(trace: LoadTrace) -> Iterator[float]:

@@ -94,8 +94,8 @@ def _read_trace(path: str) -> LoadTrace:
         return read_trace(Path(path), bad_samples="allowed")
     except CsvError as error:
         refuse(*error.errors)
-    except (UnreadableError, UnicodeDecodeError, OSError) as error:
-        refuse(f"--load {path}: cannot be read: {error}")
+    except UnreadableError as error:
+        refuse(f"--load {error}")
 
 
 def _follow(

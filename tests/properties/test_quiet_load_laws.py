@@ -1,0 +1,133 @@
+"""Loads that ask for no look: whoever looks only when one asks decides as whoever looks at each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
+from hetserve.planning.reach import Capacity
+from hetserve.planning.work import Work
+from hetserve.scaling import Answer, Change, Decision, Facts, InForce, ScalingRules, decide
+from hetserve.scaling.later import turns_in
+from hetserve.scaling.plans.answers import Answers
+from hetserve.scaling.plans.questions import Ask
+from hetserve.scaling.quiet import Quiet
+from hetserve.testing.scaling import NOW, STEP, at_most, facts, limited, scaled_problem
+
+RATES = {"t4": 25.0, "v100": 50.0}
+KEPT = 40
+"""Samples that a look sees."""
+
+
+def _answer(work: Work) -> Answer:
+    if work.kind == "Capacity" and work.counts is not None:
+        return Capacity(QPS(sum(RATES[name] * n for name, n in work.counts)), tried=True)
+    return _PLANS(replace(work, problem=replace(work.problem, planner="ilp")))
+
+
+_PLANS: Ask = Answers(quick=True)
+
+
+@dataclass
+class Follower:
+    """A service that is looked at. quiet_counts: not at loads that ask for no look, and time has ended nothing."""
+
+    rules: ScalingRules
+    counts: tuple[tuple[str, int], ...]
+    quiet_counts: bool
+    changes: tuple[Change, ...] = ()
+    quiet: Quiet | None = None
+    due: float | None = None
+    looks: int = 0
+
+    def see(self, demand: Demand) -> tuple[tuple[str, int], ...]:
+        """The counts in force after this demand."""
+        time_is_up = self.due is not None and demand.now >= self.due
+        if self.quiet_counts and not time_is_up and self.quiet is not None and self.quiet.covers(demand):
+            return self.counts
+        for _ in range(5):
+            self.looks += 1
+            decided = self._decide(demand)
+            if not decided.changes or decided.counts is None:
+                return self.counts
+            change = Change(
+                demand.now, decided.action, decided.reason, self.counts, decided.counts, decided.load, decided.scarce
+            )
+            self.counts, self.changes = decided.counts, (change, *self.changes[:4])
+        return self.counts
+
+    def _decide(self, demand: Demand) -> Decision:
+        base = facts(demand, dict(self.counts), problem=scaled_problem(planner="flow"), rules=self.rules)
+        seen: Facts = replace(base, now=demand.now, changes=self.changes, in_force=InForce(self.counts))
+        decided = decide(seen, _answer)
+        ends = turns_in(seen)
+        self.quiet, self.due = decided.quiet, None if ends is None else demand.now + ends
+        return decided
+
+
+def _demands(rates: list[float | None], shares: list[float], *, lower_bound: bool) -> Iterable[Demand]:
+    """What is seen at each sample, with a late one where it is missing."""
+    for end in range(1, len(rates) + 1):
+        begin, now = max(0, end - KEPT), NOW + end * STEP
+        at = [NOW + (i + 1) * STEP for i in range(begin, end)]
+        samples = [RateSample(t, QPS(r)) for t, r in zip(at, rates[begin:end], strict=True) if r is not None]
+        late = [ShareSample(t, s, 5000.0) for t, s in zip(at, shares[begin:end], strict=True)]
+        fresh = Freshness.FRESH if samples and samples[-1].at > now - 8 * STEP else Freshness.STALE
+        yield Demand(
+            fresh,
+            now=now,
+            samples=tuple(samples),
+            step=Seconds(STEP),
+            attained=tuple(late),
+            lower_bound=lower_bound,
+        )
+
+
+def _stretched(pieces: list[tuple[float | None, int]]) -> list[float | None]:
+    return [rate for rate, times in pieces for _ in range(times)]
+
+
+loads = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.floats(0, 200), st.sampled_from([0.0, 17.6, 18.2, 22.0, 36.4, 44.0])),
+        st.integers(1, 30),
+    ),
+    min_size=2,
+    max_size=8,
+).map(_stretched)
+attained = st.lists(st.tuples(st.sampled_from([1.0, 0.995, 0.986, 0.5]), st.integers(1, 30)), min_size=1, max_size=6)
+policies = st.sampled_from(
+    [
+        ScalingRules(),
+        ScalingRules(look_ahead=False),
+        ScalingRules(least=3),
+        ScalingRules(most=3),
+        ScalingRules(up=limited(0.0), down=limited(60.0)),
+        ScalingRules(up=limited(30.0, at_most(1)), down=limited(300.0, at_most(1, 120.0))),
+        ScalingRules(replaces=True),
+    ]
+)
+counts = st.tuples(st.integers(0, 4), st.integers(0, 3)).filter(lambda n: sum(n) > 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(loads, attained, policies, counts, st.booleans())
+def test_who_looks_only_when_a_load_or_the_time_asks_decides_as_who_always_looks(
+    rates: list[float | None],
+    shares: list[tuple[float, int]],
+    rules: ScalingRules,
+    held: tuple[int, int],
+    lower_bound: bool,
+) -> None:
+    begin = tuple(zip(("v100", "t4"), reversed(held), strict=True))
+    always, seldom = (Follower(rules, begin, quiet_counts=quiet) for quiet in (False, True))
+    in_time = [share for share, times in shares for _ in range(times)]
+    in_time = (in_time + [1.0] * len(rates))[: len(rates)]
+    for demand in _demands(rates, in_time, lower_bound=lower_bound):
+        assert seldom.see(demand) == always.see(demand), demand.now - NOW
+    assert seldom.looks <= always.looks
