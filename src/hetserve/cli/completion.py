@@ -17,6 +17,8 @@ def completion(shell: str) -> None:
     `kubectl hetserve` needs none: where kubectl itself is completed it asks kubectl_complete-hetserve, which is
     installed beside hetserve.
 
+    Exit code: 0 written, 2 bad input.
+
     \b
     Examples:
       source <(hetserve completion bash)
