@@ -180,7 +180,7 @@ DEMAND: Final = (
         "a service is not woken when its demand gets stale",
         BOOK,
         "_state",
-        Replace("(demand.freshness, demand.trouble, $attained, $mix)", "(0,)"),
+        Replace("(demand.freshness, demand.trouble, $attained, $mix, *late)", "(*late,)"),
         LATER,
         "test_becoming_stale_wakes_without_an_answer",
     ),
