@@ -50,8 +50,8 @@ def test_a_service_is_planned_placed_priced_and_ready(cluster: Cluster, namespac
         nodes = [pod["spec"]["nodeName"] for pod in sandbox.bound()]
         assert len(set(nodes)) == len(nodes) == 6
         row = cluster.kubectl("get", "hisvc", "rm", "--namespace", namespace, "--no-headers").split()
-        assert row[1:3] == ["True", "MaxThroughput"]
-        assert row[3] == status["plan"]["summary"] == f"1x{gpu}+5x{cpu}" or row[3] == f"5x{cpu}+1x{gpu}"
+        assert row[:4] == ["rm", "rm", "350ms", "6/6"]
+        assert row[4] == status["plan"]["summary"] == f"1x{gpu}+5x{cpu}" or row[4] == f"5x{cpu}+1x{gpu}"
         assert "condition met" in cluster.kubectl(
             "wait", "--for=condition=Ready", "hisvc", "--all", "--namespace", namespace, "--timeout=10s"
         )

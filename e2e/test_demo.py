@@ -97,7 +97,7 @@ def test_the_demo_shows_its_services_repairs_itself_and_leaves_nothing(state: Pa
     assert re.search(r"hetsev-t4: \d+ pods on 20 GPUs \(1\.\d+ per GPU\)", first.stdout), first.stdout
     listed = kubectl(state, "get", "hisvc")
     header = listed.splitlines()[0].split()
-    assert header == ["NAME", "READY", "OBJECTIVE", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
+    assert header == ["NAME", "MODEL", "SLO", "READY", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
     assert kubectl(state, "wait", "--for=condition=Ready", "hisvc", "--all").count("condition met") == 5
 
     assert_plans_hold_together(state)

@@ -59,10 +59,10 @@ def test_the_commands_of_the_first_hour_plan_place_and_explain_a_model(checkout:
     assert "hetsev-v100" in cluster
     assert "hello: 2xfirst-v100" in plan
     assert "hello: 4xfirst-v100" in more
-    assert re.search(r"^hello +True .* 2xfirst-v100 ", applied, re.MULTILINE), applied
+    assert re.search(r"^hello +hello +200ms +2/2 +2xfirst-v100 ", applied, re.MULTILINE), applied
     assert len(re.findall(r"^hello-\S+ .* Running .* hetsev-v100-\d", placed, re.MULTILINE)) == 2, placed
     assert "hetsev-v100" in why
     assert "2xfirst-v100" in explained
-    assert re.search(r"^hello +True .* 4xfirst-v100 ", grown, re.MULTILINE), grown
+    assert re.search(r"^hello +hello +200ms +4/4 +4xfirst-v100 ", grown, re.MULTILINE), grown
     assert "the demo is stopped" in gone
     assert not (checkout / ".demo").exists()

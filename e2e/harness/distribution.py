@@ -25,6 +25,7 @@ OWN_CLUSTER: Final = frozenset(
         "least_privilege",
         "operator_failover",
         "scheduler_failover",
+        "the_first_hour_works",
         "the_service_follows_the_leader",
     )
 )

@@ -21,9 +21,9 @@ _REASON = r"^[A-Z][A-Za-z0-9]{0,127}$"
 class OneFewer(ApiModel):
     """What the instances hold without one of a type."""
 
-    instance_type: str = Field(max_length=63)
+    instance_type: str = Field(max_length=63, description="the type of which there is one fewer")
     qps: str = Field(max_length=32, description="queries/s")
-    tried: bool
+    tried: bool = Field(description="whether a simulation has tried it; else by the flow program and their number")
 
 
 class DemandStatus(ApiModel):

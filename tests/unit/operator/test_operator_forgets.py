@@ -29,6 +29,8 @@ RM2 = Key("default", "rm2")
 RESYNC = 60.0
 SOON = 5.0
 """Seconds in which an event is followed."""
+READ_BY_A_LEADER = ("instancetypes", "modelprofiles")
+"""Listed once more when a term begins, for the statuses that another leader may have written."""
 
 
 class Cluster(FakeApiServer):
@@ -155,8 +157,8 @@ def test_at_rest_kinds_are_counted_and_none_is_listed_again() -> None:
         async with Running() as running:
             listed = sorted(running.cluster.lists)
             await asyncio.sleep(5 * RESYNC)
-            assert sorted(running.cluster.lists) == listed == sorted(set(listed))
-            assert sorted(running.cluster.counts) == sorted(5 * listed)
+            assert sorted(running.cluster.lists) == listed == sorted([*set(listed), *READ_BY_A_LEADER])
+            assert sorted(running.cluster.counts) == sorted(5 * list(set(listed)))
 
     virtually(story())
 
@@ -184,7 +186,7 @@ def test_an_event_that_is_under_way_while_its_kind_is_counted_causes_no_list(lat
                 running.operator.feed.node(made, deleted=False)
                 running.cluster.remove("/api/v1/nodes/new")
             await asyncio.sleep(RESYNC - SOON + RECOUNT_PAUSE / 2)
-            assert len(running.cluster.counts) == len(listed)
+            assert len(running.cluster.counts) == len(set(listed))
             running.operator.feed.node(made, deleted=late == "a deletion")
             await asyncio.sleep(SOON)
             assert running.cluster.lists == listed

@@ -20,6 +20,7 @@ from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
 KEY = Key("default", "rm2")
+PATH = "/apis/hetserve.io/v1alpha1/namespaces/default/inferenceservices/rm2"
 RATE = 10.0
 """Queries/s of an instance."""
 
@@ -102,7 +103,7 @@ async def test_a_plan_of_more_instances_is_needed_and_one_of_fewer_is_not() -> N
 async def test_a_plan_within_a_budget_that_was_cut_is_needed() -> None:
     sim, plans = await at_30_queries("ilp")
     plans.away = True
-    sim.edit("/apis/hetserve.io/v1alpha1/namespaces/default/inferenceservices/rm2", _cut)
+    sim.edit(PATH, _cut)
     await sim.look(KEY)
     assert plans.needed() == {True}
 
@@ -110,6 +111,7 @@ async def test_a_plan_within_a_budget_that_was_cut_is_needed() -> None:
 async def test_what_the_instances_hold_is_needed_and_what_fewer_hold_is_not() -> None:
     sim, plans = await at_30_queries("flow")
     held = sum(sim.replicas().values())
+    sim.edit(PATH, _without_recorded_capacity)
     sim.demand = steady(20)
     await sim.look(KEY)
     tried = [(sum(n for _, n in q.counts), q.needed) for q in plans.questions if q.kind == "Capacity" and q.counts]
@@ -118,3 +120,7 @@ async def test_what_the_instances_hold_is_needed_and_what_fewer_hold_is_not() ->
 
 def _cut(raw: dict[str, dict[str, dict[str, str]]]) -> None:
     raw["spec"]["budget"]["hourly"] = "0.6"
+
+
+def _without_recorded_capacity(raw: dict[str, dict[str, object]]) -> None:
+    del raw["status"]["capacity"]

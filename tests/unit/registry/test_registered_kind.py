@@ -133,6 +133,6 @@ def test_the_operator_may_list_and_watch_every_kind_and_nothing_that_is_none() -
     assert verbs == {
         **expected,
         service: {"get", "list", "watch"},
-        f"{service}/status": {"patch"},
+        **{f"{kind.plural}/status": {"patch"} for kind in KINDS},
         f"{service}/finalizers": {"update"},
     }
