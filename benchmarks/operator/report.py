@@ -45,7 +45,7 @@ The services that follow their loads are all MinCost, with `metrics` and `scalin
 that holds nothing back. A real Prometheus scrapes an exporter of the contract each 15 s: for every service a rate that
 is drawn anew in each minute, up to 10 % more or less than the declared one, so that a rest is a rest under noise. They
 are edited in their budgets. The rest begins once Prometheus knows all windows and planners have worked out what the
-instances of every service hold, and what fewer would: an operator that starts knows nothing of it. More is measured:
+instances of every service hold, and what fewer would, as far as no status had it yet. More is measured:
 
 5. **Loop.** `/healthz` of the operator is asked 50 times a second: its event loop answers, or is busy for so long.
 6. **Prometheus.** What it was asked in five polls, by its own metrics: with one window for all services; with three;

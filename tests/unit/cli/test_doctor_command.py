@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from hetserve.api import names
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS, MODEL_PROFILE
 from hetserve.base.units import Seconds
@@ -48,7 +49,7 @@ WELL = Facts(
     nodes=NodesFact(3, 4),
     own=(),
     missing_rights=(),
-    policies=("hetserve",),
+    policies=names.ADMISSION_POLICIES,
 )
 
 
@@ -180,7 +181,10 @@ def test_the_facts_are_read_from_the_objects_of_the_chart(tmp_path: Path) -> Non
         gpu_node("n0", gpus=2),
         plugin,
     )
+    bindings = [{"metadata": {"name": name}} for name in ("another's", names.ADMISSION_POLICIES[1])]
     with HttpFace.serving(*objects) as api:
+        path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+        api.texts[path] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": bindings})
         api.texts["/version"] = json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
         for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
             api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": False}})
@@ -192,6 +196,7 @@ def test_the_facts_are_read_from_the_objects_of_the_chart(tmp_path: Path) -> Non
     assert (absent.settings, absent.lease, absent.deployment) == (False, None, None)
     assert facts.scheduler == SchedulerFact("http://127.0.0.1:1", True, ("x",), None)
     assert facts.nodes == NodesFact(2, 2, (), ("n1",))
+    assert facts.policies == (names.ADMISSION_POLICIES[1],)
     assert facts.crds == {resource.plural: None for resource in KINDS}
     assert facts.own == ("list nodes", "list pods", "watch inferenceservices.hetserve.io")
     assert not isinstance(facts.missing_rights, Unread)
@@ -217,3 +222,16 @@ def test_the_table_has_a_line_for_what_why_and_do_and_exits_with_3(tmp_path: Pat
     start = lines.index("version Problem the API server is v1.34.0, below 1.35")
     assert lines[start + 1].startswith("why: gates")
     assert lines[start + 2] == "do: upgrade the cluster to 1.35 or later"
+
+
+@pytest.mark.parametrize(
+    ("bound", "level", "what"),
+    [
+        ((), Level.NOTE, "no ValidatingAdmissionPolicy of hetserve is installed"),
+        (names.ADMISSION_POLICIES[1:], Level.PROBLEM, f"not bound: {names.ADMISSION_POLICIES[0]}"),
+        (names.ADMISSION_POLICIES, Level.OK, "4 admission policies are bound"),
+    ],
+)
+def test_policies_that_are_not_all_bound_are_named(bound: tuple[str, ...], level: Level, what: str) -> None:
+    (found,) = (one for one in findings(replace(WELL, policies=bound)) if one.check == "policy")
+    assert (found.level, found.what) == (level, what)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -63,6 +64,20 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
             await client.get(f"{url}/healthz")
 
 
+async def ends_with(watch: Callable[..., Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs an operator that watches so, until it ends."""
+    monkeypatch.setattr(kopf, "operator", watch)
+    operator = Operator(
+        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
+    )
+    try:
+        async with asyncio.timeout(10.0):
+            await operator.run()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
 async def test_a_signal_that_comes_just_before_kopf_takes_the_signals_over_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -74,16 +89,7 @@ async def test_a_signal_that_comes_just_before_kopf_takes_the_signals_over_is_no
         loop.add_signal_handler(signal.SIGTERM, signalled.set)
         await (signalled if stop_flag is None else stop_flag).wait()
 
-    monkeypatch.setattr(kopf, "operator", watch)
-    operator = Operator(
-        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
-    )
-    try:
-        async with asyncio.timeout(10.0):
-            await operator.run()
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().remove_signal_handler(number)
+    await ends_with(watch, monkeypatch)
 
 
 async def test_once_kopf_watches_a_signal_ends_it_by_the_flag_that_it_was_given(
@@ -99,16 +105,7 @@ async def test_once_kopf_watches_a_signal_ends_it_by_the_flag_that_it_was_given(
         await stop_flag.wait()
         assert not heard.is_set()
 
-    monkeypatch.setattr(kopf, "operator", watch)
-    operator = Operator(
-        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
-    )
-    try:
-        async with asyncio.timeout(10.0):
-            await operator.run()
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().remove_signal_handler(number)
+    await ends_with(watch, monkeypatch)
 
 
 @pytest.mark.parametrize("task", ["worker", "resync"])

@@ -88,7 +88,7 @@ class Facts:
     """An installation at one time.
 
     namespace: of the installation. version: (major, minor) and the API server's words. crds: by plural name; None:
-    absent. own, components: rights that are missing. policies: names of our ValidatingAdmissionPolicies.
+    absent. own, components: rights that are missing. policies: our ValidatingAdmissionPolicies that are bound.
     """
 
     namespace: str

@@ -34,7 +34,7 @@ from hetserve.cli.health.schema import differences
 COMPONENTS: Final = ("hetserve-operator", "hetserve-extender")
 SCHEDULER: Final = "hetserve-scheduler"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+_BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _DEFAULT_LEASE: Final = "3s"
 _PLUGIN_GPU: Final = "nvidia.com/gpu"
 _SERVICE_HOST: Final = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\..*)?")
@@ -198,5 +198,6 @@ def _nodes(cluster: ClusterClient) -> NodesFact:
 
 
 def _policies(cluster: ClusterClient) -> tuple[str, ...]:
-    found = cluster.list(_POLICIES, labels="app.kubernetes.io/name=hetserve").items
-    return tuple(sorted(str(one["metadata"]["name"]) for one in found))
+    """A policy without its binding, which has its name, refuses nothing."""
+    bound = {str(one["metadata"]["name"]) for one in cluster.list(_BINDINGS).items}
+    return tuple(name for name in names.ADMISSION_POLICIES if name in bound)

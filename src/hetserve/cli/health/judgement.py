@@ -250,14 +250,16 @@ def _rights(facts: Facts) -> Iterator[Finding]:
 def _policy(facts: Facts) -> Finding:
     if isinstance(facts.policies, Unread):
         return _unread("policy", facts.policies)
-    if facts.policies:
-        return Finding("policy", Level.OK, f"ValidatingAdmissionPolicy {_some(facts.policies)}")
+    missing = tuple(name for name in names.ADMISSION_POLICIES if name not in facts.policies)
+    if not missing:
+        return Finding("policy", Level.OK, f"{len(facts.policies)} admission policies are bound")
+    switched_off = not facts.policies
     return Finding(
         "policy",
-        Level.NOTE,
-        "no ValidatingAdmissionPolicy of hetserve is installed",
+        Level.NOTE if switched_off else Level.PROBLEM,
+        "no ValidatingAdmissionPolicy of hetserve is installed" if switched_off else f"not bound: {', '.join(missing)}",
         f"whoever may write a pod can edit its {names.ANNOTATION_GPU}, and with it the next extender's ledger",
-        "let only those who are trusted write pods where hetserve places",
+        "install the chart with admission.enabled=true, or let only those who are trusted write pods",
     )
 
 
