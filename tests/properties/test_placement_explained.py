@@ -50,7 +50,7 @@ def requests(draw: st.DrawFn, uid: str) -> GpuRequest:
     whole = draw(st.sampled_from((False, False, True)))
     return GpuRequest(
         uid=uid,
-        namespace="team",
+        namespace=draw(st.sampled_from(("team", "team", "other"))),
         name=f"pod-{uid}",
         memory_mib=MiB(0 if whole else draw(st.integers(1, 16))),
         model=draw(st.sampled_from((None, "a", "b"))),

@@ -54,7 +54,14 @@ def test_queues_are_shown_with_their_shapes_waits_shares_and_who_is_next() -> No
     a, b = document["queues"]
     assert (a["length"], a["medianWaitSeconds"], a["weight"]) == (3, 100.0, 303.0)
     (shape,) = a["shapes"]
-    assert shape == {"memoryMiB": 1000, "computePercent": None, "namespace": "default", "model": "a", "gpus": 1, "pods": 3}
+    assert shape == {
+        "memoryMiB": 1000,
+        "computePercent": None,
+        "namespace": "default",
+        "model": "a",
+        "gpus": 1,
+        "pods": 3,
+    }
     assert (b["length"], b["medianWaitSeconds"], b["share"]) == (1, 10.0, round(11 / 314, 6))
     assert document["next"][0] == "default/a0"
     assert [pod["turn"] for queue in document["queues"] for pod in queue["pods"]] != [None] * 4
