@@ -22,7 +22,7 @@ _LONG: Final = 63
 
 
 class AntiAffinity(Enum):
-    """Whether a pod may share a GPU with another instance of its model: only if both say NONE."""
+    """Whether a pod may share a GPU with another of its namespace and model: only if both say NONE."""
 
     HARD = "Hard"
     NONE = "None"
