@@ -119,7 +119,7 @@ def test_who_is_in_the_way_is_named_with_namespace() -> None:
 
 
 def test_tenants_that_agree_to_share_their_own_model_agree_to_nothing_for_others() -> None:
-    shares = {"annotations": {names.ANNOTATION_ANTI_AFFINITY: "None"}}
+    shares: Raw = {"annotations": {names.ANNOTATION_ANTI_AFFINITY: "None"}}
     placer = placer_with(bound("a", name="one", **shares), bound("a", name="two", **shares))
     assert problem_lines(placer.problems()) == ()
     assert answer(placer, tenant("a", name="insists")) == SAME
