@@ -31,7 +31,7 @@ REVIEW_WITHIN: Final = 5.0
 """Seconds for one review."""
 LONGEST_TOKEN: Final = 16 * 1024
 """Characters; longer ones are not asked about."""
-NO_TOKEN: Final = (
+UNNAMED: Final = (
     "send `Authorization: Bearer TOKEN`: this path is not for everybody (docs/security.md); /healthz is"
 )
 NOT_VALID: Final = "the API server does not know this bearer token: it may have expired, or be of another cluster"
@@ -150,5 +150,5 @@ def bearer_token(credentials: Sequence[bytes]) -> str:
     token = token.strip()
     good = len(credentials) == 1 and scheme.lower() == "bearer" and token.isascii() and token.isprintable()
     if not good or not token or " " in token or len(token) > LONGEST_TOKEN:
-        raise HttpError(HTTPStatus.UNAUTHORIZED, NO_TOKEN)
+        raise HttpError(HTTPStatus.UNAUTHORIZED, UNNAMED)
     return token
