@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -225,8 +226,9 @@ async def test_no_token_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> 
         scene.now += 100
 
     await note(lambda: None)
-    for fault in ("lost before", 500, 403):
-        await note(lambda fault=fault: scene.api.faults.update(POST=deque([fault])))
+    faults: list[Any] = ["lost before", 500, 403]
+    for fault in faults:
+        await note(partial(scene.api.faults.update, POST=deque([fault])))
     await note(scene.api.users.clear)
     assert len(shown) == 5
     assert SECRET not in caplog.text + "".join(shown)
