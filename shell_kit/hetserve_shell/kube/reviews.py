@@ -31,9 +31,7 @@ REVIEW_WITHIN: Final = 5.0
 """Seconds for one review."""
 LONGEST_TOKEN: Final = 16 * 1024
 """Characters; longer ones are not asked about."""
-UNNAMED: Final = (
-    "send `Authorization: Bearer TOKEN`: this path is not for everybody (docs/security.md); /healthz is"
-)
+UNNAMED: Final = "send `Authorization: Bearer TOKEN`: this path is not for everybody (docs/security.md); /healthz is"
 NOT_VALID: Final = "the API server does not know this bearer token: it may have expired, or be of another cluster"
 _VERB: Final = "get"
 

@@ -36,6 +36,7 @@ from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import settings_object
 
 Json = dict[str, Any]
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
 EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
 OPERATOR = replace(EXTENDER, name="hetserve-operator")
@@ -181,8 +182,7 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
     )
     bindings = [{"metadata": {"name": name}} for name in ("another's", names.ADMISSION_POLICIES[1])]
     with HttpFace.serving(*objects) as api:
-        path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-        api.texts[path] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": bindings})
+        api.texts[BINDINGS] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": bindings})
         api.texts["/version"] = json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
         for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
             api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": False}})
@@ -209,6 +209,8 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
 )
 def test_probe_ports_that_show_everything_to_everybody_are_told(tmp_path: Path, settings: str, noted: bool) -> None:
     with HttpFace.serving(settings_object("operator", settings), settings_object("extender", settings)) as api:
+        api.texts["/version"] = json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
+        api.texts[BINDINGS] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": []})
         for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
             api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": False}})
         facts = gather(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None), "hetserve-system")

@@ -68,7 +68,7 @@ class ClusterClient:
         self.configuration = configuration
         self.host = str(configuration.host).rstrip("/")
         self.namespace = namespace
-        self._rest = RESTClientObject(configuration)
+        self._rest: Any = RESTClientObject(configuration)
 
     @classmethod
     def connect(cls, kubeconfig: str | None, context: str | None) -> ClusterClient:
