@@ -40,7 +40,7 @@ def serve_forward(client: socket.socket, port: int, target: int | None) -> None:
         frames = frame_buffer(client.recv, True)
         with suppress(OSError, IndexError):
             while (frame := frames.recv_frame()).opcode == ABNF.OPCODE_BINARY:
-                there.sendall(bytes(frame.data)[1:])
+                there.sendall(_bytes(frame)[1:])
         with suppress(OSError):
             there.shutdown(socket.SHUT_RDWR)
         back.join()
@@ -51,6 +51,10 @@ def _back(there: socket.socket, client: socket.socket) -> None:
         while data := there.recv(1 << 16):
             _send(client, b"\x00" + data)
         client.sendall(ABNF(1, 0, 0, 0, ABNF.OPCODE_CLOSE, 0, b"").format())
+
+
+def _bytes(frame: ABNF) -> bytes:
+    return frame.data.encode() if isinstance(frame.data, str) else frame.data
 
 
 def _send(client: socket.socket, data: bytes) -> None:
