@@ -93,10 +93,10 @@ class MetricsOptions(SettingsModel):
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
-    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: how often the
-    objects of each kind are counted; each service is looked at once in ten intervals. launch_weight: HetSev's lambda,
-    per second of launch time. planner_processes: processes that plan; problems that take long have one more.
-    planner_deadline: for one plan.
+    probe_port: 0 lets the system choose. probe_authorization: who gets /metrics from it. debounce: how long changes of
+    a service are gathered. resync: how often the objects of each kind are counted; each service is looked at once in ten
+    intervals. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan;
+    problems that take long have one more. planner_deadline: for one plan.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)

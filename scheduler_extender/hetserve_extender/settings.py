@@ -57,7 +57,10 @@ class LeaderElectionOptions(ElectionSettings):
 
 
 class Settings(SettingsModel):
-    """Settings of the extender; port 0: the system chooses."""
+    """Settings of the extender; port 0: the system chooses.
+
+    probe_authorization: who gets metrics, ledger and log from the probe port; health is for everybody.
+    """
 
     host: str = "0.0.0.0"  # noqa: S104  (the scheduler calls from another pod)
     port: Port = 8888

@@ -81,9 +81,9 @@ class LoadSettings(SettingsModel):
 class TwinSettings(SettingsModel):
     """Settings of the twin; port 0: the system chooses.
 
-    speed: seconds of a trace in a second. latency_factor: real service times / those of the profiles; one for all
-    types (`*`) or by type. slice: how much is played at once. timeout: when a client gives up a query that waits.
-    max_slowdown: what the dispatch policy expects of instances that share GPUs.
+    probe_authorization: who gets /metrics. speed: seconds of a trace in a second. latency_factor: real service times /
+    those of the profiles; one for all types (`*`) or by type. slice: how much is played at once. timeout: when a client
+    gives up a query that waits. max_slowdown: what the dispatch policy expects of instances that share GPUs.
     """
 
     host: str = "127.0.0.1"
