@@ -16,6 +16,7 @@ from mutants.catalogue.moves import MOVES
 from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
+from mutants.catalogue.readers import READERS
 from mutants.catalogue.reading import READING
 from mutants.catalogue.records import RECORDS
 from mutants.catalogue.scalers import SCALERS
@@ -50,6 +51,7 @@ MUTANTS: Final = (
     *DEMAND,
     *TWIN,
     *HEALTH,
+    *READERS,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
