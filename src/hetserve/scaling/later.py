@@ -1,7 +1,7 @@
 """When a decision may be another one though nothing has changed but the time.
 
-A steady load and pods that wait cause no event. So the end of a step policy's period, of a launch time or of a type's
-scarcity would be seen by chance only.
+A steady load and pods that wait cause no event. So the end of a step policy's period, of a launch time, of a type's
+scarcity or of a new mix's first window would be seen by chance only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def turns_in(facts: Facts) -> Seconds | None:
         change.at + period for change in facts.changes if change.at <= facts.now for period in _periods(facts, change)
     ]
     late = (facts.now + o.launch_time - facts.waiting[o.name] for o in facts.problem.types if o.name in facts.waiting)
-    waits = [at + _AFTER - facts.now for at in (*ends, *late) if at + _AFTER > facts.now]
+    mix = () if facts.mix_settles is None else (facts.mix_settles,)
+    waits = [at + _AFTER - facts.now for at in (*ends, *late, *mix) if at + _AFTER > facts.now]
     return Seconds(min(waits)) if waits else None
 
 

@@ -54,7 +54,7 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
     words = (
         f"at most {qps_text(load)} throughout {rules.down.window:g} s, below "
         f"{share_text(rules.saturation / (1 + rules.tolerance))} of the {qps_text(spare.qps)} that "
-        f"{summary(spare.counts)} hold"
+        f"{summary(spare.counts)} hold{look.by_mix}"
     )
     if not facts.pause.removes:
         words = f"{words}; spec.pause is {facts.pause}"
@@ -93,6 +93,8 @@ def shrinking_load(look: Look) -> QPS | None:
 
 def _is_doubtful(look: Look) -> bool:
     """Whether the windows cannot say that there are too many instances."""
+    if look.has_new_mix:
+        return True
     facts, window = look.facts, look.facts.rules.down.window
     percentile = facts.problem.slo.percentile
     if attained_below(facts.demand, percentile / 100, max(facts.rules.up.window, facts.demand.step)):
