@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
@@ -16,7 +16,8 @@ _UNLIKELY: Final = 1e-6
 """Chance that queries of one mix tell another by more than is allowed for."""
 
 
-def distance(planned: BatchMix, measured: BatchMix, bounds: Sequence[int] = ()) -> float:
+@lru_cache(maxsize=4096)
+def distance(planned: BatchMix, measured: BatchMix, bounds: tuple[int, ...] = ()) -> float:
     """Largest difference of the shares of queries with at most so many items.
 
     bounds: sizes up to which queries were counted: what lies between two is not known. Empty: all sizes are.
