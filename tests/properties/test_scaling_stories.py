@@ -250,7 +250,7 @@ SIZES: list[Chapter] = [
 def test_a_crash_at_a_write_while_sizes_change_keeps_the_laws(at: int) -> None:
     async def tale() -> None:
         (first, also, _, rounds), *rest = SIZES
-        story, judge = await told([(first, also, broken(at, "crash after", 12), rounds), *rest])
+        _, judge = await told([(first, also, broken(at, "crash after", 12), rounds), *rest])
         judge.rest()
         assert judge.plans >= 3, "sizes alone add instances, and take them away"
 

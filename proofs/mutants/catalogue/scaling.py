@@ -239,7 +239,7 @@ SCALING: Final = (
         "_held",
         Replace("with_mix(_kept(case, in_force), case.measured_mix, since)", "_kept(case, in_force)"),
         SIZES,
-        "test_few_queries_move_no_plan",
+        "test_a_mix_that_the_plan_carries_is_recorded_and_is_no_change",
     ),
     Mutant(
         "mix: one that no type serves counts",

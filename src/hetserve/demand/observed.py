@@ -64,9 +64,9 @@ class Demand:
     why: what is wrong, in words; empty if FRESH. now: when it was looked at [Unix seconds, by the clock of who
     measured]. samples: oldest first, at most `step` apart but for gaps. window: of each rate. lower_bound: only
     completed queries are counted, so that a rate at saturation is less than the load. attained: as samples; empty where
-    no latency is measured. mix: of batch sizes as measured; None: not known. mix_queries: how many queries told it; None:
-    not known, and no chance is allowed for. mix_bounds: sizes up to which they were counted; empty: each by itself. trouble: why it is not FRESH, where the
-    samples are not to blame. notes: what else is not known, and why.
+    no latency is measured. mix: of batch sizes as measured; None: not known. trouble: why it is not FRESH, where the
+    samples are not to blame. notes: what else is not known, and why. mix_queries: how many queries told the mix; None:
+    not known, and no chance is allowed for. mix_bounds: sizes up to which they were counted; empty: each by itself.
     """
 
     freshness: Freshness

@@ -23,8 +23,8 @@ class Quiet:
 
     above: queries/s; at a largest load of `down` seconds that is not above it, fewer instances may do. most: queries/s;
     a load of `up` seconds, or what its trend leads to in `launch` seconds, that is higher needs more. share: of queries
-    that must meet the SLO. until: queries/s; a largest load above it needs what the minimum keeps. mix: by which all this
-    is meant; None: whatever the mix.
+    that must meet the SLO. until: queries/s; a largest load above it needs what the minimum keeps. mix: by which all
+    this is meant; None: whatever the mix.
     """
 
     above: QPS

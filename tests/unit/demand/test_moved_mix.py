@@ -67,7 +67,11 @@ def test_what_is_not_fresh_or_not_known_is_no_other_mix(freshness: Freshness) ->
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([100, 300, 1_000, 10_000]), st.lists(st.floats(0.05, 1.0), min_size=6, max_size=6))
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([100, 300, 1_000, 10_000]),
+    st.lists(st.floats(0.05, 1.0), min_size=6, max_size=6),
+)
 def test_a_day_of_samples_of_the_planned_mix_moves_nothing(seed: int, queries: int, weights: list[float]) -> None:
     mix, draws = BatchMix.of(zip(SIZES, weights, strict=True)), np.random.default_rng(seed)
     for counts in draws.multinomial(queries, mix.shares, size=144):

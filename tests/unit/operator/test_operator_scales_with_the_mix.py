@@ -129,6 +129,21 @@ async def test_few_queries_move_no_plan() -> None:
     assert plan(sim)["mix"] == [{"batch": 1, "share": "0.75"}, {"batch": 101, "share": "0.25"}]
 
 
+async def test_a_mix_that_the_plan_carries_is_recorded_and_is_no_change() -> None:
+    sim, demand = await running(*SMALL)
+    before = sim.service()["status"]
+    demand.mix = BatchMix.of([(1, 0.9), (101, 0.1)])
+    await sim.converge()
+    after = sim.service()["status"]
+    assert (after["plan"]["summary"], after["lastDecisions"]) == ("2xt4", before["lastDecisions"])
+    assert after["plan"]["mix"] == [{"batch": 1, "share": "0.9"}, {"batch": 101, "share": "0.1"}]
+    assert after["plan"]["mixSince"] < "2026-01-01T00:17:30Z"
+    sim.restart()
+    demand.mix = None
+    await later(sim, 2 * WINDOW)
+    assert plan(sim) == after["plan"]
+
+
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID, None])
 async def test_while_no_mix_is_measured_the_last_one_counts(freshness: Freshness | None) -> None:
     sim, demand = await running(*SMALL)
