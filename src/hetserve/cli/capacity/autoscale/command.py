@@ -37,10 +37,10 @@ def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ..
     for text in value:
         second, _, mix = text.partition("=")
         at = values.number(lambda n: n > 0, "SECOND=MIX, for example 43200=normal:165,16")(ctx, param, second)
-        made = batches(ctx, param, mix)
         if at in found:
             raise click.BadParameter(f"second {at:g} is there twice", ctx, param)
-        found[at] = made
+        if (made := batches(ctx, param, mix)) is not None:
+            found[at] = made
     return tuple(sorted(found.items(), key=lambda one: one[0]))
 
 
