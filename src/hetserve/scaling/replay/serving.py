@@ -47,8 +47,8 @@ def serve(
 ) -> Served:
     """The queries of a trace on instances, each on a GPU of its own, under the problem's dispatch policy.
 
-    seed: of service times, and of batch sizes that the trace does not have. passed: called with times that the simulation has reached [s]. Queries that
-    wait when the trace ends are served by what runs then.
+    seed: of service times, and of batch sizes that the trace does not have. passed: called with times that the
+    simulation has reached [s]. Queries that wait when the trace ends are served by what runs then.
     """
     tally = _Tally(problem.slo.latency, arrived)
     batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches

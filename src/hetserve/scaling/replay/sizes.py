@@ -39,7 +39,7 @@ class Sizes:
 
 
 def drawn_sizes(times: NDArray[np.float64], mixes: Sequence[tuple[float, BatchMix]], seed: int) -> Sizes:
-    """Sizes of queries at `times` [s]. mixes: each with the time from which it holds, rising; the first holds before."""
+    """Sizes of queries at `times` [s]. mixes: each with the time from which it holds [s], rising; the first always."""
     batches = tuple(sorted({batch for _, mix in mixes for batch in mix.batches}))
     found = np.zeros(len(times), np.int64)
     for i, (begin, mix) in enumerate(mixes):
