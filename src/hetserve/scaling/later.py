@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.base.units import Seconds
-from hetserve.scaling.decision import Action
+from hetserve.scaling.actions.shrinking import MISSED_FOR
+from hetserve.scaling.decision import Action, ScalingReason
 from hetserve.scaling.facts import Change, Facts
 from hetserve.scaling.look import launch_time
 from hetserve.scaling.scarcity import REMEMBERED
@@ -39,6 +40,8 @@ def _periods(facts: Facts, change: Change) -> Iterator[float]:
         yield from (limit.period for limit in rules.down.limits)
     if change.scarce is not None:
         yield REMEMBERED
+    if change.reason is ScalingReason.SLO_MISSED:
+        yield MISSED_FOR
     if facts.demand.attained:
         yield rules.up.window + launch_time(facts, () if facts.in_force is None else facts.in_force.counts)
     if facts.demand.lower_bound:
