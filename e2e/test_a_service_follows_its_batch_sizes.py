@@ -1,0 +1,41 @@
+"""Promise: a service is planned for the batch sizes that Prometheus measures, not for those that it declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.follower import CALM, Follower, least
+from harness.prometheus import Prometheus
+from harness.sandbox import Sandbox
+from harness.twin import Twin
+
+SMALL, LARGE = 1000 / 50, 1000 / 113.5
+"""Queries/s of an instance: of one item each, and of 128, the bucket of those that are played."""
+PROFILE = {"spec.latency": {"linear": {"intercept": "49.5ms", "slope": "0.5ms"}}}
+MEASURED = 150
+"""Seconds: sizes are asked for once a minute, and the first answer may be of too few queries."""
+
+
+@pytest.mark.timeout(420)
+def test_larger_queries_than_are_declared_bring_more_instances_at_the_same_load(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, prometheus, twin)
+        kind = follower.type("gpu", nodes=12, price="0.5")
+        sandbox.profile("m", kind, overrides=PROFILE)
+        follower.begin()
+        sandbox.ready("svc")
+        assert follower.instances() == least(CALM, SMALL)
+        assert "mix" not in follower.status()["plan"]
+
+        follower.play([(0, CALM)], batches="normal:101,1")
+        follower.reaches(least(CALM, LARGE), least(CALM, LARGE) + 2, MEASURED, "instances for larger queries")
+        plan = follower.status()["plan"]
+        assert plan["mix"] == [{"batch": 128, "share": "1"}]
+        assert plan["mixSince"]
+        assert "ScaleUp" in {entry[0] for entry in follower.told()}
+        assert "LoadAboveCapacity" in follower.replayed(tmp_path)
