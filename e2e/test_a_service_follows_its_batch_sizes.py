@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import Cluster
-from harness.follower import CALM, Follower, least
+from harness.follower import Follower, least
 from harness.prometheus import Prometheus
 from harness.sandbox import Sandbox
 from harness.twin import Twin
+from harness.waiting import Unmet, wait_until
 
-SMALL, LARGE = 1000 / 50, 1000 / 113.5
-"""Queries/s of an instance: of one item each, and of 128, the bucket of those that are played."""
+LOAD = 20.0
+"""Queries/s."""
+SMALL, LARGE = 1000 / 50, 1000 / 81.5
+"""Queries/s of an instance: of one item each, and of 64, the bucket of those that are played."""
 PROFILE = {"spec.latency": {"linear": {"intercept": "49.5ms", "slope": "0.5ms"}}}
 MEASURED = 150
 """Seconds: sizes are asked for once a minute, and the first answer may be of too few queries."""
@@ -27,15 +30,18 @@ def test_larger_queries_than_are_declared_bring_more_instances_at_the_same_load(
         follower = Follower(sandbox, prometheus, twin)
         kind = follower.type("gpu", nodes=12, price="0.5")
         sandbox.profile("m", kind, overrides=PROFILE)
-        follower.begin()
+        follower.begin(load={"expectedQPS": LOAD})
         sandbox.ready("svc")
-        assert follower.instances() == least(CALM, SMALL)
+        assert follower.instances() == least(LOAD, SMALL)
         assert "mix" not in follower.status()["plan"]
 
-        follower.play([(0, CALM)], batches="normal:101,1")
-        follower.reaches(least(CALM, LARGE), least(CALM, LARGE) + 2, MEASURED, "instances for larger queries")
-        plan = follower.status()["plan"]
-        assert plan["mix"] == [{"batch": 128, "share": "1"}]
-        assert plan["mixSince"]
+        follower.play([(0, LOAD)], batches="normal:51,1")
+
+        def counted() -> bool | Unmet:
+            return follower.status()["plan"].get("mix") == [{"batch": 64, "share": "1"}] or Unmet(follower.status())
+
+        wait_until(counted, MEASURED, "a plan for the sizes as measured")
+        follower.reaches(least(LOAD, LARGE), least(LOAD, LARGE) + 2, 30, "instances for larger queries")
+        assert follower.status()["plan"]["mixSince"]
         assert "ScaleUp" in {entry[0] for entry in follower.told()}
         assert "LoadAboveCapacity" in follower.replayed(tmp_path)
