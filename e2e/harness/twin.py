@@ -45,7 +45,7 @@ class Twin:
         """
         self._cluster.stop_component(TWIN)
         write_account(self._cluster.kube, self._cluster.folder, self._account())
-        given = {"host": HOST, "port": self._cluster.ports.twin, **settings}
+        given = {"host": HOST, "port": self._cluster.ports.twin, "probeAuthorization": "none", **settings}
         sizes = {} if batches is None else {"batches": batches}
         given["loads"] = [
             {**self._load(namespace, service, trace), **sizes} for (namespace, service), trace in loads.items()
