@@ -15,8 +15,8 @@ from harness.waiting import Unmet, wait_until
 
 LOAD = 20.0
 """Queries/s."""
-SMALL, LARGE = 1000 / 50, 1000 / 81.5
-"""Queries/s of an instance: of one item each, and of 64, the bucket of those that are played."""
+SMALL, LARGE = 1000 / 50, 1000 / 75
+"""Queries/s of an instance: of one item each, and of 51."""
 PROFILE = {"spec.latency": {"linear": {"intercept": "49.5ms", "slope": "0.5ms"}}}
 MEASURED = 150
 """Seconds: sizes are asked for once a minute, and the first answer may be of too few queries."""
@@ -38,10 +38,12 @@ def test_larger_queries_than_are_declared_bring_more_instances_at_the_same_load(
         follower.play([(0, LOAD)], batches="normal:51,1")
 
         def counted() -> bool | Unmet:
-            return follower.status()["plan"].get("mix") == [{"batch": 64, "share": "1"}] or Unmet(follower.status())
+            return bool(follower.status()["plan"].get("mix")) or Unmet(follower.status()["plan"])
 
         wait_until(counted, MEASURED, "a plan for the sizes as measured")
         follower.reaches(least(LOAD, LARGE), least(LOAD, LARGE) + 2, 30, "instances for larger queries")
-        assert follower.status()["plan"]["mixSince"]
+        plan = follower.status()["plan"]
+        assert plan["mixSince"]
+        assert {one["batch"] for one in plan["mix"]} <= set(range(44, 65)), "of 51 items, with a deviation of one"
         assert "ScaleUp" in {entry[0] for entry in follower.told()}
         assert "LoadAboveCapacity" in follower.replayed(tmp_path)
