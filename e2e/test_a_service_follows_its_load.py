@@ -57,6 +57,7 @@ def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances_back(
         assert ended > 20 * CALM + 10 * BUSY
         assert in_time >= 0.98 * ended
         assert {"LoadFitsOnLess", *ups} <= set(follower.replayed(tmp_path))
+        assert "mix" not in follower.status()["plan"], "the sizes are as declared"
 
 
 def test_nothing_is_removed_while_prometheus_is_away_and_what_it_missed_is_made_good(

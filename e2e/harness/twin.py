@@ -38,15 +38,18 @@ class Twin:
         self._cluster = cluster
         self.url = f"http://{HOST}:{cluster.ports.twin}"
 
-    def play(self, loads: Mapping[tuple[str, str], Trace], **settings: Any) -> None:
+    def play(self, loads: Mapping[tuple[str, str], Trace], *, batches: str | None = None, **settings: Any) -> None:
         """Starts it with these traces by (namespace, service), and waits until it plays; settings: as in its file.
 
-        One that runs is ended first.
+        batches: sizes of all queries, as in its file; None: as the services declare. One that runs is ended first.
         """
         self._cluster.stop_component(TWIN)
         write_account(self._cluster.kube, self._cluster.folder, self._account())
         given = {"host": HOST, "port": self._cluster.ports.twin, "probeAuthorization": "none", **settings}
-        given["loads"] = [self._load(namespace, service, trace) for (namespace, service), trace in loads.items()]
+        sizes = {} if batches is None else {"batches": batches}
+        given["loads"] = [
+            {**self._load(namespace, service, trace), **sizes} for (namespace, service), trace in loads.items()
+        ]
         path = self._cluster.component(TWIN).settings_file(self._cluster.folder)
         write_whole(path, yaml.safe_dump(given))
         self._cluster.start_component(TWIN)

@@ -9,16 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.base.units import QPS, Seconds
+from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
 from hetserve.scaling import Answer, Change, Decision, Facts, InForce, ScalingRules, decide
 from hetserve.scaling.later import turns_in
+from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.questions import Ask
 from hetserve.scaling.quiet import Quiet
 from hetserve.testing.scaling import NOW, STEP, at_most, facts, limited, scaled_problem
 
+SMALL = BatchMix.single()
 RATES = {"t4": 25.0, "v100": 50.0}
 KEPT = 40
 """Samples that a look sees."""
@@ -26,7 +29,8 @@ KEPT = 40
 
 def _answer(work: Work) -> Answer:
     if work.kind == "Capacity" and work.counts is not None:
-        return Capacity(QPS(sum(RATES[name] * n for name, n in work.counts)), tried=True)
+        large = 1 - work.problem.mix.share_up_to(1)
+        return Capacity(QPS(sum(RATES[name] * n for name, n in work.counts) / (1 + large)), tried=True)
     return _PLANS(replace(work, problem=replace(work.problem, planner="ilp")))
 
 
@@ -43,6 +47,8 @@ class Follower:
     changes: tuple[Change, ...] = ()
     quiet: Quiet | None = None
     due: float | None = None
+    mix: BatchMix = SMALL
+    since: float | None = None
     looks: int = 0
 
     def see(self, demand: Demand) -> tuple[tuple[str, int], ...]:
@@ -62,15 +68,22 @@ class Follower:
         return self.counts
 
     def _decide(self, demand: Demand) -> Decision:
-        base = facts(demand, dict(self.counts), problem=scaled_problem(planner="flow"), rules=self.rules)
-        seen: Facts = replace(base, now=demand.now, changes=self.changes, in_force=InForce(self.counts))
+        problem = scaled_problem(planner="flow", mix=self.mix)
+        moved = mix_to_follow(problem, demand)
+        if moved is not None:
+            self.mix, self.since, problem = moved, demand.now, replace(problem, mix=moved)
+        base = facts(demand, dict(self.counts), problem=problem, rules=self.rules)
+        in_force = InForce(self.counts, mix_since=self.since)
+        seen: Facts = replace(base, now=demand.now, changes=self.changes, in_force=in_force)
         decided = decide(seen, _answer)
         ends = turns_in(seen)
         self.quiet, self.due = decided.quiet, None if ends is None else demand.now + ends
         return decided
 
 
-def _demands(rates: list[float | None], shares: list[float], *, lower_bound: bool) -> Iterable[Demand]:
+def _demands(
+    rates: list[float | None], shares: list[float], large: list[float | None], *, lower_bound: bool
+) -> Iterable[Demand]:
     """What is seen at each sample, with a late one where it is missing."""
     for end in range(1, len(rates) + 1):
         begin, now = max(0, end - KEPT), NOW + end * STEP
@@ -85,7 +98,16 @@ def _demands(rates: list[float | None], shares: list[float], *, lower_bound: boo
             step=Seconds(STEP),
             attained=tuple(late),
             lower_bound=lower_bound,
+            mix=_mix(large[end - 1]),
+            mix_queries=2_000.0,
         )
+
+
+def _mix(large: float | None) -> BatchMix | None:
+    """Of a share of larger queries; None: not known."""
+    if not large:
+        return None if large is None else SMALL
+    return BatchMix.of([(1, 1 - large), (4, large)])
 
 
 def _stretched(pieces: list[tuple[float | None, int]]) -> list[float | None]:
@@ -101,6 +123,9 @@ loads = st.lists(
     max_size=8,
 ).map(_stretched)
 attained = st.lists(st.tuples(st.sampled_from([1.0, 0.995, 0.986, 0.5]), st.integers(1, 30)), min_size=1, max_size=6)
+sizes = st.lists(
+    st.tuples(st.sampled_from([None, 0.0, 0.04, 0.12, 0.14, 0.3, 0.5, 0.9]), st.integers(1, 40)), min_size=1, max_size=6
+)
 policies = st.sampled_from(
     [
         ScalingRules(),
@@ -116,10 +141,11 @@ counts = st.tuples(st.integers(0, 4), st.integers(0, 3)).filter(lambda n: sum(n)
 
 
 @settings(max_examples=40, deadline=None)
-@given(loads, attained, policies, counts, st.booleans())
+@given(loads, attained, sizes, policies, counts, st.booleans())
 def test_who_looks_only_when_a_load_or_the_time_asks_decides_as_who_always_looks(
     rates: list[float | None],
     shares: list[tuple[float, int]],
+    sizes: list[tuple[float | None, int]],
     rules: ScalingRules,
     held: tuple[int, int],
     lower_bound: bool,
@@ -128,6 +154,7 @@ def test_who_looks_only_when_a_load_or_the_time_asks_decides_as_who_always_looks
     always, seldom = (Follower(rules, begin, quiet_counts=quiet) for quiet in (False, True))
     in_time = [share for share, times in shares for _ in range(times)]
     in_time = (in_time + [1.0] * len(rates))[: len(rates)]
-    for demand in _demands(rates, in_time, lower_bound=lower_bound):
+    large = (_stretched(sizes) + [sizes[-1][0]] * len(rates))[: len(rates)]
+    for demand in _demands(rates, in_time, large, lower_bound=lower_bound):
         assert seldom.see(demand) == always.see(demand), demand.now - NOW
     assert seldom.looks <= always.looks

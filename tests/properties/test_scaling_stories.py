@@ -32,6 +32,11 @@ def load(qps: float) -> Act:
     return lambda story: story.load.steps.append((story.clock, qps))
 
 
+def large(share: float | None) -> Act:
+    """Share of queries of many items; None: sizes are no longer measured."""
+    return lambda story: story.load.mixes.append((story.clock, share))
+
+
 def noise(share: float) -> Act:
     return lambda story: setattr(story.load, "noise", share)
 
@@ -146,6 +151,8 @@ BUDGETS = st.sampled_from((None, "0.05", "0.2", "0.45", "0.7", "1.1", "2.0"))
 FAULTS = st.builds(broken, st.integers(0, 6), st.sampled_from(WAYS), st.sampled_from((1, 8, 40, 400)))
 ACTS: st.SearchStrategy[Act] = st.one_of(
     st.builds(noise, st.sampled_from((0.0, 0.05, 0.3))),
+    st.builds(large, st.sampled_from((0.0, 0.02, 0.1, 0.4, 0.9, 1.0, None))),
+    st.builds(lambda n: lambda story: setattr(story.load, "queries", n), st.sampled_from((120.0, 900.0, 60_000.0))),
     st.builds(metrics, st.sampled_from((*Freshness, None))),
     st.just(emptied),
     st.builds(budget, BUDGETS, st.booleans()),
@@ -230,6 +237,24 @@ DAY: list[Chapter] = [
     (None, declared(instanceTypes={"names": ["middle", "large"]}), None, 14),
 ]
 """More load, less of both load and money, and other types."""
+
+SIZES: list[Chapter] = [
+    (load(30.0), large(0.6), None, 12),
+    (None, large(0.1), None, 24),
+    (load(45.0), large(None), None, 12),
+]
+"""Larger queries, smaller ones, and more of unknown size."""
+
+
+@pytest.mark.parametrize("at", range(10))
+def test_a_crash_at_a_write_while_sizes_change_keeps_the_laws(at: int) -> None:
+    async def tale() -> None:
+        (first, also, _, rounds), *rest = SIZES
+        _, judge = await told([(first, also, broken(at, "crash after", 12), rounds), *rest])
+        judge.rest()
+        assert judge.plans >= 3, "sizes alone add instances, and take them away"
+
+    asyncio.run(tale())
 
 
 @pytest.mark.parametrize("way", ["crash after", "late of the dead"])

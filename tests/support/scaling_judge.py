@@ -14,11 +14,13 @@ from typing import Any, Final
 from hetserve.api import names
 from hetserve.demand.observed import Freshness
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
-from scaling_story import DOWN, KINDS, PRICES, RATES, ROOM, SERVICE, Story
+from scaling_story import DOWN, HEAVY, KINDS, POLL, PRICES, RATES, ROOM, SERVICE, Story
 
 Json = dict[str, Any]
 Counts = Mapping[str, int]
 SATURATION, TOLERANCE = 0.8, 0.1
+WAITS: Final = 140.0
+"""Seconds for which a decision may stay with the demand of before, and a write be under way."""
 GRACE: Final = 4
 """Looks in which a budget is obeyed: one may fail, and repairs of one Deployment are 5 s apart."""
 
@@ -38,6 +40,16 @@ class Picture:
     prices: Mapping[str, int]
     """Micro-dollars/h of each type that was ever declared, as declared last."""
     declared: frozenset[str]
+
+    @property
+    def large(self) -> float | None:
+        """Share of large queries that the plan is for; None: as declared, which is none."""
+        mix = (self.status.get("plan") or {}).get("mix")
+        return None if mix is None else sum(float(one["share"]) for one in mix if one["batch"] == HEAVY)
+
+    def holds(self, counts: Counts) -> float:
+        """Queries/s of counts by the sizes that the plan is for: a large query takes twice the time."""
+        return rate(counts) / (1 + (self.large or 0.0))
 
     def most(self, kind: str) -> int:
         """Instances that are paid: those asked for or alive, and those that terminate."""
@@ -107,6 +119,8 @@ class Judge:
         self.plans = self.writes = 0
         """Changes of the plan, and writes to Deployments, so far."""
         self._over = 0
+        self._mixed = -1e9
+        """When the mix that the plan is for changed last, in seconds of the story."""
         self._steady: set[str] | None = None
         self._before = self.picture()
         self._staged = self._before
@@ -162,6 +176,7 @@ class Judge:
                 self.no_capacity_goes_before_its_successor(before, after)
         if path == f"{SERVICE}/status":
             self.one_condition_is_true()
+            self.a_mix_counts_only_as_it_is_measured(before, after, late=late)
             self.every_change_of_plan_is_on_record(before, after, late=late)
         if "/deployments" in path and not late:
             assert not before.advises, f"I11: {method} {path} though only advice is asked for"
@@ -225,6 +240,24 @@ class Judge:
         if raw["status"]["observedGeneration"] == raw["metadata"]["generation"]:
             assert kstatus(raw) == ONE_OF[the_one_that_is_true(raw["status"])]
 
+    def a_mix_counts_only_as_it_is_measured(self, before: Picture, after: Picture, *, late: bool) -> None:
+        """I5: the sizes that a plan is for become others only by a Fresh measurement, of queries enough to be sure.
+
+        A decision that waits for more instances stays with the demand that it asked for.
+        """
+        if before.large == after.large or not after.plan:
+            return
+        self._mixed = self.story.clock
+        load = self.story.load
+        if late:
+            return
+        assert load.freshness is Freshness.FRESH, f"I5: the mix of what is {load.freshness}"
+        assert after.large is not None, "I5: the mix in force is forgotten"
+        told = [one for one in load.told if one[0] >= self.story.clock - WAITS and abs(one[1] - after.large) <= 1e-6]
+        assert told, f"I5: {after.large} large queries were not measured"
+        moved = abs((before.large or 0.0) - after.large)
+        assert any(moved >= 0.05 + 2.6 / queries**0.5 for *_, queries in told), f"I5: by {moved} of few queries: {told}"
+
     # Each change of the plan
 
     def every_change_of_plan_is_on_record(self, before: Picture, after: Picture, *, late: bool) -> None:
@@ -278,7 +311,8 @@ class Judge:
         assert load.freshness is Freshness.FRESH, f"I5: the load is {load.freshness}: {entry}"
         assert now - load.since >= 0.75 * DOWN, f"I5: measured for {now - load.since:g} s: {entry}"
         largest = load.highest(now, DOWN)
-        assert rate(after.plan) * SATURATION >= largest * (1 - 1e-6), f"I9: {largest:.1f} queries/s: {entry}"
+        assert after.holds(after.plan) * SATURATION >= largest * (1 - 1e-6), f"I9: {largest:.1f} queries/s: {entry}"
+        assert now - self._mixed >= DOWN - POLL, f"I5: the mix moved {now - self._mixed:g} s ago: {entry}"
         assert sum(after.plan.values()) >= after.least_instances, f"I5: below the minimum: {entry}"
 
     # Each stage of the cluster, and rest
@@ -322,8 +356,9 @@ class Judge:
         assert now.ceiling is None or now.paid <= now.ceiling, "I3: too dear at rest"
         within = now.budget is None or now.paid <= now.budget
         assert conditions["WithinBudget"]["status"] == str(within), conditions["WithinBudget"]
-        carried = rate(now.plan) * SATURATION * (1 + TOLERANCE) >= load * (1 - 1e-6)
+        carried = now.holds(now.plan) * SATURATION * (1 + TOLERANCE) >= load * (1 - 1e-6)
         reach = self.reach(now)
+        self.the_mix_is_that_which_is_measured(now)
         assert carried or rate(now.plan) >= reach * (1 - 1e-6), f"I6: {summary(now.plan)}, and {reach} are in reach"
         assert conditions["MetricsAvailable"]["status"] == "True", conditions["MetricsAvailable"]
         assert conditions["Feasible"]["status"] == ("True" if carried else "False"), conditions["Feasible"]
@@ -332,13 +367,19 @@ class Judge:
         broken = self.story.service("broken")["status"]
         assert broken["reason"] == "SpecInvalid", "I12: the broken service does not say why"
 
+    def the_mix_is_that_which_is_measured(self, now: Picture) -> None:
+        """I6: where many queries tell another mix, the plan is for it."""
+        seen, load = self.story.load.large(self.story.clock), self.story.load
+        if seen is not None and load.queries > 10_000:
+            assert abs((now.large or 0.0) - seen) <= 0.08, f"I6: {now.large} in force, {seen} measured"
+
     def nothing_is_left_over(self, now: Picture, load: float) -> None:
         """I6: no instance could go."""
         needed = load * (1 + TOLERANCE) / SATURATION
         for kind in KINDS:
             fewer = Counter(now.plan) - Counter({kind: 1})
             if now.plan[kind] and sum(now.plan.values()) > now.least_instances:
-                assert rate(fewer) < needed * (1 + 1e-6), f"I6: {summary(fewer)} would do for {load:.1f} queries/s"
+                assert now.holds(fewer) < needed * (1 + 1e-6), f"I6: {summary(fewer)} would do for {load:.1f} queries/s"
 
     def reach(self, now: Picture) -> float:
         """The most queries/s that types, GPUs, budget and the number of instances allow beside what is planned.

@@ -7,7 +7,7 @@ where something asks for it: an object that changed, an answer of a planner, a l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from random import Random
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, Seconds
+from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.demand.wanted import Wanted, wanted_of
 from hetserve.planning.work import Done, Work
@@ -34,7 +35,9 @@ from unsafe_line import Line
 Json = dict[str, Any]
 KINDS: Final = ("small", "middle", "large")
 RATES: Final = {"small": 10.0, "middle": 25.0, "large": 60.0}
-"""Queries/s of an instance."""
+"""Queries/s of an instance, of one item each."""
+HEAVY: Final = 1001
+"""Items of a large query, which takes twice the time."""
 PRICES: Final = {"small": 100_000, "middle": 260_000, "large": 500_000}
 """Micro-dollars/h of an instance; none is the cheapest at every load."""
 ROOM: Final = {"small": 8, "middle": 4, "large": 3}
@@ -57,7 +60,7 @@ def kind_of(name: str, price: int) -> Json:
 
 
 def profile(model: str, kind: str, rate: float) -> Json:
-    line = {"intercept": f"{1000 / rate - 1e-4:.6f}ms", "slope": "0.000001ms"}
+    line = {"intercept": f"{1000 / rate * (1 - 1 / (HEAVY - 1)):.6f}ms", "slope": f"{1000 / rate / (HEAVY - 1):.9f}ms"}
     return model_profile(
         f"{model}-{kind}", {"spec.model": model, "spec.instanceType": kind, "spec.latency": {"linear": line}}
     )
@@ -94,7 +97,9 @@ def _draw(second: int) -> float:
 class Load:
     """The true load over time, and what Prometheus makes of it.
 
-    freshness: of what it answers; None: it does not answer. since: it has no samples from before [s].
+    freshness: of what it answers; None: it does not answer. since: it has no samples from before [s]. mixes: share of
+    large queries as measured, from a time on; None: the sizes are not measured. queries: how many tell it. told: times
+    at which it was answered, with that share and number.
     """
 
     steps: list[tuple[float, float]]
@@ -102,6 +107,19 @@ class Load:
     freshness: Freshness | None = Freshness.FRESH
     since: float = -1e9
     lower_bound: bool = False
+    mixes: list[tuple[float, float | None]] = field(default_factory=lambda: [(-1e9, None)])
+    queries: float = 60_000.0
+    told: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def large(self, second: float) -> float | None:
+        """Share of large queries as measured at a time of the story, with a noise that is small."""
+        share = next(share for begin, share in reversed(self.mixes) if begin <= second)
+        return None if share is None else min(max(share + 0.01 * _draw(int(second) + 7), 0.0), 1.0)
+
+    def mix(self, second: float) -> BatchMix | None:
+        share = self.large(second)
+        weights = ((1, 1.0 - (share or 0.0)), (HEAVY, share or 0.0))
+        return None if share is None else BatchMix.of((size, weight) for size, weight in weights if weight > 0)
 
     def at(self, second: float) -> float:
         """Queries/s at a time of the story."""
@@ -124,8 +142,11 @@ class Load:
         samples = [RateSample(_STARTED.timestamp() + at, QPS(self.at(at))) for at in ticks if at >= self.since]
         if not samples:
             return Demand(Freshness.MISSING, "nothing was ever measured", moment)
+        share = self.large(now)
+        if share is not None:
+            self.told.append((now, share, self.queries))
         found = Demand(Freshness.FRESH, "", moment, tuple(samples), Seconds(10.0), Seconds(POLL))
-        return replace(found, lower_bound=self.lower_bound)
+        return replace(found, lower_bound=self.lower_bound, mix=self.mix(now), mix_queries=self.queries)
 
 
 class Planners:

@@ -159,12 +159,13 @@ def _state(demand: Demand, wanted: Wanted) -> tuple[object, ...]:
 
 
 def _figures(demand: Demand, wanted: Wanted) -> Iterator[float | None]:
-    """What decisions read: the newest rate, the extremes of the windows, the newest attainment, shares of the mix."""
+    """What decisions read: the newest rate, the extremes of the windows, the newest attainment, the mix."""
     yield demand.latest.qps if demand.latest else None
     for window in (wanted.up_window, wanted.down_window):
         yield lowest(demand, window)
         yield highest(demand, window)
     yield demand.attained[-1].share if demand.attained else None
+    yield demand.mix_queries
     if demand.mix is not None:
         yield from demand.mix.batches
         yield from demand.mix.shares

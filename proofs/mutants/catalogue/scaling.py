@@ -13,6 +13,7 @@ LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
 SWAPS: Final = "tests/unit/scaling/test_mixes_and_swaps.py"
 QUIET: Final = "tests/unit/scaling/test_quiet_loads.py"
 MIXES: Final = "tests/unit/operator/test_operator_follows_the_mix.py"
+SIZES: Final = "tests/unit/operator/test_operator_scales_with_the_mix.py"
 TRACES: Final = "tests/unit/scaling/replay/test_following_traces.py"
 
 SCALING: Final = (
@@ -188,17 +189,65 @@ SCALING: Final = (
         "scaling: a measured mix counts where nothing is measured",
         "hetserve.reconcile.plans.decision",
         "_mix_in_force",
-        always("spec.metrics is not None"),
+        always("spec.metrics is not None and spec.metrics.measures_mix"),
         MIXES,
         "test_the_declared_mix_counts_again_where_nothing_is_measured_any_more",
     ),
     Mutant(
-        "scaling: a mix that is stale moves instances",
-        "hetserve.scaling.mix",
-        "follow_mix",
+        "mix: one that is stale moves instances",
+        "hetserve.demand.moved_mix",
+        "moved_mix",
         Replace("demand.freshness is not Freshness.FRESH or demand.mix is None", "demand.mix is None"),
-        MIXES,
+        SIZES,
         "test_a_mix_that_is_not_fresh_changes_nothing",
+    ),
+    Mutant(
+        "mix: few queries count as many",
+        "hetserve.demand.moved_mix",
+        "least_move",
+        always("queries is None"),
+        SIZES,
+        "test_few_queries_move_no_plan",
+    ),
+    Mutant(
+        "mix: sizes that nobody asks for any more are not compared",
+        "hetserve.demand.moved_mix",
+        "distance",
+        Replace("sorted({*planned.batches, *measured.batches})", "measured.batches"),
+        SIZES,
+        "test_larger_queries_bring_more_instances_at_the_same_load",
+    ),
+    Mutant(
+        "mix: instances go at the first look at smaller queries",
+        "hetserve.scaling.look",
+        "Look.has_new_mix",
+        never("settles is not None and self.facts.now < settles"),
+        SIZES,
+        "test_smaller_queries_remove_instances_after_the_window_only",
+    ),
+    Mutant(
+        "mix: a steady load hides that queries became larger",
+        "hetserve.scaling.quiet",
+        "Quiet.covers",
+        never("self.mix is not None and moved_mix(self.mix, demand) is not None"),
+        SIZES,
+        "test_digits_of_the_mix_write_nothing_and_ask_for_no_look",
+    ),
+    Mutant(
+        "mix: it is forgotten while the plan stays",
+        "hetserve.reconcile.plans.scaled",
+        "_held",
+        Replace("with_mix(_kept(case, in_force), case.measured_mix, since)", "_kept(case, in_force)"),
+        SIZES,
+        "test_a_mix_that_the_plan_carries_is_recorded_and_is_no_change",
+    ),
+    Mutant(
+        "mix: one that no type serves counts",
+        "hetserve.scaling.mix",
+        "mix_to_follow",
+        always("is_servable(problem, found)"),
+        SIZES,
+        "test_a_mix_that_no_type_can_serve_does_not_count",
     ),
     Mutant(
         "scaling: a plan for another mix does not explain itself",

@@ -76,6 +76,11 @@ class MetricsSpec(ApiModel):
     )
 
     @property
+    def measures_mix(self) -> bool:
+        """Whether batch sizes are measured beside the rate."""
+        return self.queries is None or self.queries.batch_sizes is not None
+
+    @property
     def window_seconds(self) -> Seconds:
         """The window; absent: a minute."""
         return parse_duration(self.window or DEFAULT_WINDOW)

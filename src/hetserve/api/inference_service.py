@@ -223,8 +223,15 @@ class PlanStatus(ApiModel):
     mix: list[PlannedShare] | None = Field(
         default=None,
         max_length=1000,
-        description="measured mix of batch sizes that the plan was made for, under MaxThroughput; absent: the declared",
+        description="measured mix of batch sizes that the plan is for; absent: the declared",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
+    )
+    mix_since: str | None = Field(
+        default=None,
+        max_length=32,
+        description="when a service with spec.scaling was first planned by this mix; nothing shrinks within the window "
+        "of scaling down after that",
+        json_schema_extra={"format": "date-time"},
     )
     tried: bool | None = Field(
         default=None, description="whether a simulation has tried the plan; absent: its planner tries nothing"

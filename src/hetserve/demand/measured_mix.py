@@ -10,6 +10,8 @@ from hetserve.demand.mix import BatchMix
 
 LEAST_QUERIES: Final = 100.0
 """Below, shares are too much of a chance."""
+MOST_SIZES: Final = 1000
+"""Batch sizes of a mix that a plan's record can hold."""
 _FALL: Final = 0.01
 """Share of all queries by which cumulative counts may fall: Prometheus extrapolates each bucket by itself."""
 _NEGLIGIBLE: Final = 1e-9
@@ -20,7 +22,7 @@ def mix_of_buckets(buckets: Mapping[float, float]) -> BatchMix:
 
     A query counts with the upper bound of its bucket, the most that it can be, so that no plan is too small for it.
     Raises ValueError, in words, where the counts tell no mix: no bucket of all queries, too few queries, queries larger
-    than every bound, counts that are no numbers or fall.
+    than every bound, counts that are no numbers or fall, more than `MOST_SIZES` sizes.
     """
     total = buckets.get(math.inf)
     if total is None:
@@ -39,7 +41,14 @@ def mix_of_buckets(buckets: Mapping[float, float]) -> BatchMix:
         if within > _NEGLIGIBLE * total:
             weights.append((_items(bound, within / total), within))
         below = max(below, buckets[bound])
+    if len(weights) > MOST_SIZES:
+        raise ValueError(f"{len(weights)} sizes, of at most {MOST_SIZES} that a plan's record holds; use fewer buckets")
     return BatchMix.of(weights)
+
+
+def sizes_counted(buckets: Mapping[float, float]) -> tuple[int, ...]:
+    """Sizes [items] up to which the buckets of a mix count queries, rising."""
+    return tuple(sorted({math.floor(bound) for bound in buckets if 1 <= bound < math.inf}))
 
 
 def _items(bound: float, share: float) -> int:

@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Final, Self
 
 _KAIROS_DRAWS: Final = 99
+_MILLION: Final = 1_000_000
 _LOG_NORMAL: Final = NormalDist(5.1, 0.2)
 
 
@@ -41,6 +42,13 @@ class BatchMix:
     @classmethod
     def single(cls, batch: int = 1) -> Self:
         return cls((batch,), (1.0,))
+
+    @property
+    def rounded(self) -> Self:
+        """The mix in whole millionths, as a record holds it; the rarest sizes have one. Rounded again, it is itself."""
+        parts = [max(1, round(share * _MILLION)) for share in self.shares]
+        parts[parts.index(max(parts))] += _MILLION - sum(parts)
+        return type(self).of(zip(self.batches, parts, strict=True))
 
     @property
     def largest(self) -> int:

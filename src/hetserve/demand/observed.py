@@ -65,7 +65,8 @@ class Demand:
     measured]. samples: oldest first, at most `step` apart but for gaps. window: of each rate. lower_bound: only
     completed queries are counted, so that a rate at saturation is less than the load. attained: as samples; empty where
     no latency is measured. mix: of batch sizes as measured; None: not known. trouble: why it is not FRESH, where the
-    samples are not to blame. notes: what else is not known, and why.
+    samples are not to blame. notes: what else is not known, and why. mix_queries: how many queries told the mix; None:
+    not known, and no chance is allowed for. mix_bounds: sizes up to which they were counted; empty: each by itself.
     """
 
     freshness: Freshness
@@ -79,6 +80,8 @@ class Demand:
     mix: BatchMix | None = None
     trouble: Trouble | None = None
     notes: tuple[str, ...] = ()
+    mix_queries: float | None = None
+    mix_bounds: tuple[int, ...] = ()
 
     @property
     def latest(self) -> RateSample | None:

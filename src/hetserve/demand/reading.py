@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median_low
-from typing import Final
+from typing import Final, TypedDict
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import contract
 from hetserve.demand.answers import Points, Series
-from hetserve.demand.measured_mix import mix_of_buckets
+from hetserve.demand.measured_mix import mix_of_buckets, sizes_counted
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.demand.queries import Part
@@ -74,7 +74,7 @@ def read_demand(wanted: Wanted, answered: Answered, now: float) -> Demand:
         return replace(blank, freshness=Freshness.MISSING, why=_missing(wanted, answered, points))
     attained, mix, notes = _beside(wanted, answered, times)
     return judged(
-        replace(blank, samples=samples, attained=attained, mix=mix, notes=(*answered.notes, *notes)),
+        replace(blank, samples=samples, attained=attained, notes=(*answered.notes, *notes), **mix),
         wanted.stale_after,
     )
 
@@ -151,21 +151,35 @@ def _missing(wanted: Wanted, answered: Answered, points: Points) -> str:
 
 def _beside(
     wanted: Wanted, answered: Answered, times: Mapping[float, float]
-) -> tuple[tuple[ShareSample, ...], BatchMix | None, list[str]]:
+) -> tuple[tuple[ShareSample, ...], _Mixed, list[str]]:
     """Attainment and mix, and why they are not known."""
     notes: list[str] = []
     attained: tuple[ShareSample, ...] = ()
-    mix: BatchMix | None = None
+    mix: _Mixed = {}
     try:
         attained = _attained(wanted, answered, times)
     except ValueError as error:
         notes.append(f"attainment is not known: {error}")
     if answered.buckets is not None:
         try:
-            mix = mix_of_buckets(answered.buckets)
+            mix = _mixed(answered.buckets)
         except ValueError as error:
             notes.append(f"the mix of batch sizes is not known: {error}")
     return attained, mix, notes
+
+
+class _Mixed(TypedDict, total=False):
+    """What `Demand` has of a mix that is known."""
+
+    mix: BatchMix
+    mix_queries: float
+    mix_bounds: tuple[int, ...]
+
+
+def _mixed(buckets: Mapping[float, float]) -> _Mixed:
+    """Raises ValueError, in words, where the counts tell no mix."""
+    mix = mix_of_buckets(buckets)
+    return {"mix": mix, "mix_queries": buckets[math.inf], "mix_bounds": sizes_counted(buckets)}
 
 
 def _attained(wanted: Wanted, answered: Answered, times: Mapping[float, float]) -> tuple[ShareSample, ...]:

@@ -35,10 +35,15 @@ class Pause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The plan that is followed: its counts, and the load [queries/s] that it was made for (None: not recorded)."""
+    """The plan that is followed: its counts, and the load [queries/s] that it was made for (None: not recorded).
+
+    mix_since: from when on the problem's mix has been the measured one that counts [Unix seconds, by the clock of who
+    decides]; None: it is declared, or nobody knows.
+    """
 
     counts: Counts
     load: QPS | None = None
+    mix_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +104,9 @@ class Facts:
     def allowed(self) -> Problem:
         """The problem whose limits somebody declared."""
         return self.problem if self.declared is None else self.declared
+
+    @property
+    def mix_settles(self) -> float | None:
+        """When the mix will have counted throughout the window of scaling down [Unix seconds]; None: it is declared."""
+        since = None if self.in_force is None else self.in_force.mix_since
+        return None if since is None else since + self.rules.down.window

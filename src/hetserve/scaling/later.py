@@ -1,7 +1,7 @@
 """When a decision may be another one though nothing has changed but the time.
 
-A steady load and pods that wait cause no event. So the end of a step policy's period, of a launch time or of a type's
-scarcity would be seen by chance only.
+A steady load and pods that wait cause no event. So the end of a step policy's period, of a launch time, of a type's
+scarcity or of a new mix's first window would be seen by chance only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.base.units import Seconds
-from hetserve.scaling.decision import Action
+from hetserve.scaling.actions.shrinking import MISSED_FOR
+from hetserve.scaling.decision import Action, ScalingReason
 from hetserve.scaling.facts import Change, Facts
 from hetserve.scaling.look import launch_time
 from hetserve.scaling.scarcity import REMEMBERED
@@ -25,7 +26,8 @@ def turns_in(facts: Facts) -> Seconds | None:
         change.at + period for change in facts.changes if change.at <= facts.now for period in _periods(facts, change)
     ]
     late = (facts.now + o.launch_time - facts.waiting[o.name] for o in facts.problem.types if o.name in facts.waiting)
-    waits = [at + _AFTER - facts.now for at in (*ends, *late) if at + _AFTER > facts.now]
+    mix = () if facts.mix_settles is None else (facts.mix_settles,)
+    waits = [at + _AFTER - facts.now for at in (*ends, *late, *mix) if at + _AFTER > facts.now]
     return Seconds(min(waits)) if waits else None
 
 
@@ -38,6 +40,8 @@ def _periods(facts: Facts, change: Change) -> Iterator[float]:
         yield from (limit.period for limit in rules.down.limits)
     if change.scarce is not None:
         yield REMEMBERED
+    if change.reason is ScalingReason.SLO_MISSED:
+        yield MISSED_FOR
     if facts.demand.attained:
         yield rules.up.window + launch_time(facts, () if facts.in_force is None else facts.in_force.counts)
     if facts.demand.lower_bound:

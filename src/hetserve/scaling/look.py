@@ -43,6 +43,17 @@ class Look:
         return covers(tuple(self.facts.ready.items()), self.counts)
 
     @property
+    def has_new_mix(self) -> bool:
+        """Whether the mix has moved within the window of scaling down: what fewer held before is not known."""
+        settles = self.facts.mix_settles
+        return settles is not None and self.facts.now < settles
+
+    @property
+    def by_mix(self) -> str:
+        """By which mix the capacity is meant, in words; empty: the declared one."""
+        return "" if self.facts.mix_settles is None else " under the mix of batch sizes as measured"
+
+    @property
     def is_known(self) -> bool:
         """Whether the window of scaling up is covered by samples."""
         return self.measured.lowest is not None
@@ -81,11 +92,12 @@ class Look:
         return replace(waits, growing=growing, quiet=quiet)
 
     def quiet(self, above: float, most: float) -> Quiet:
-        """Loads above one [queries/s] and up to another, that of the trend too."""
+        """Loads above one [queries/s] and up to another, that of the trend too, while the mix stays."""
         facts, rules = self.facts, self.facts.rules
         launch = launch_time(facts, self.counts) if rules.look_ahead else Seconds(0.0)
         share = facts.problem.slo.percentile / 100
-        return Quiet(QPS(above), QPS(most), rules.up.window, rules.down.window, launch, share)
+        quiet = Quiet(QPS(above), QPS(most), rules.up.window, rules.down.window, launch, share)
+        return replace(quiet, mix=facts.problem.mix)
 
 
 def look_at(facts: Facts) -> Look:

@@ -1,7 +1,4 @@
-"""The mix of batch sizes as measured: when it is another than the one that was planned for, and what then.
-
-For MaxThroughput services, whose plans depend on the mix and not on the load.
-"""
+"""The mix of batch sizes as measured: which counts, and when it moves instances of a service that follows no load."""
 
 from __future__ import annotations
 
@@ -9,12 +6,14 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from hetserve.base.units import Seconds
 from hetserve.demand.mix import BatchMix
+from hetserve.demand.moved_mix import distance, least_move, moved_by, moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import Plan, summary
 from hetserve.planning.problem import Problem
+from hetserve.planning.registry import has_judge
+from hetserve.planning.slo import serves_whole_mix, within
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Facts
@@ -23,36 +22,55 @@ from hetserve.scaling.plans.counts import in_order, is_same
 from hetserve.scaling.plans.found import plan_words
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 
-WINDOW: Final = Seconds(600.0)
-"""Time over which the mix is measured."""
-MOVED: Final = 0.05
-"""Distance between mixes below which they count as one."""
 BETTER: Final = 0.05
 """Relative gain for which instances are moved."""
 _RATIO: Final = 1.25
 
 
-def distance(planned: BatchMix, measured: BatchMix) -> float:
-    """Largest difference of the shares of queries with at most so many items, over the sizes that are measured."""
-    return max(abs(planned.share_up_to(b) - measured.share_up_to(b)) for b in measured.batches)
-
-
 def coarse(mix: BatchMix) -> BatchMix:
     """The mix with shares on a geometric grid, so that digits do not make new questions; rare sizes stay."""
     steps = ((b, round(math.log(share) / math.log(_RATIO))) for b, share in zip(mix.batches, mix.shares, strict=True))
-    return BatchMix.of((batch, _RATIO**step) for batch, step in steps)
+    return BatchMix.of((batch, _RATIO**step) for batch, step in steps).rounded
 
 
 def has_moved(problem: Problem, demand: Demand) -> bool:
     """Whether the measured mix is another than the problem's, as far as it is known: it is not unless it is Fresh."""
     unknown = demand.freshness is not Freshness.FRESH or demand.mix is None
-    return unknown or (demand.mix is not None and distance(problem.mix, demand.mix) >= MOVED)
+    return unknown or moved_mix(problem.mix, demand) is not None
+
+
+def mix_to_follow(problem: Problem, demand: Demand) -> BatchMix | None:
+    """The measured mix from which on a service that follows its load is planned; None: that of the problem stays.
+
+    One that the types cannot serve within the SLO is no plan's: instances follow the load by the mix of before.
+    """
+    found = moved_mix(problem.mix, demand)
+    return found.rounded if found is not None and is_servable(problem, found) else None
+
+
+def is_servable(problem: Problem, mix: BatchMix) -> bool:
+    """Whether the types can keep the SLO under a mix, however many there are.
+
+    With planners that try plans, a share of queries as large as the percentile must find a type that is quick enough;
+    the others want one type that is so for every size.
+    """
+    under, percentile = replace(problem, mix=mix), problem.slo.percentile
+    if not has_judge(problem):
+        return any(serves_whole_mix(option, under, percentile) for option in problem.types)
+    limit = problem.slo.latency
+    quick = (
+        share
+        for batch, share in zip(mix.batches, mix.shares, strict=True)
+        if any(within(option.profile.quantile(batch, percentile), limit) for option in problem.types)
+    )
+    return math.fsum(quick) >= percentile / 100
 
 
 def follow_mix(facts: Facts, ask: Ask) -> Decision:
     """The decision for a MaxThroughput service. facts: the problem has the mix that the plan in force is for.
 
-    Instances move only if another plan holds more by `BETTER` under the mix as measured.
+    Its plans depend on the mix and not on the load: instances move only if another plan holds more by `BETTER` under
+    the mix as measured.
     """
     assert facts.in_force is not None  # noqa: S101  the caller has checked
     problem, demand = facts.problem, facts.demand
@@ -63,12 +81,11 @@ def follow_mix(facts: Facts, ask: Ask) -> Decision:
 
     if demand.freshness is not Freshness.FRESH or demand.mix is None:
         return hold(ScalingReason.METRICS_NOT_FRESH, demand.why or "the mix of batch sizes is not measured")
-    moved = distance(problem.mix, demand.mix)
-    if moved < MOVED:
-        return hold(
-            ScalingReason.LOAD_CARRIED, f"the mix has moved by {share_text(moved)}, less than {share_text(MOVED)}"
-        )
-    asked = replace(problem, mix=coarse(demand.mix))
+    found = moved_mix(problem.mix, demand)
+    if found is None:
+        moved, least = share_text(moved_by(problem.mix, demand)), share_text(least_move(demand))
+        return hold(ScalingReason.LOAD_CARRIED, f"the mix has moved by {moved}, less than {least}")
+    asked = replace(problem, mix=coarse(found))
     answer = ask(Work(asked))
     holds = answer if isinstance(answer, Pending) else capacity(asked, held, ask)
     if isinstance(answer, Pending) or isinstance(holds, Pending):

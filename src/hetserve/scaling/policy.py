@@ -81,7 +81,7 @@ def _follow(look: Look, how: str, ask: Ask) -> Decision:
         return look.hold(ScalingReason.WINDOW_NOT_COVERED, words)
     words = (
         f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(look.counts)} hold "
-        f"{qps_text(seen.capacity or 0)} {how}, of which {share_text(rules.saturation)} are used"
+        f"{qps_text(seen.capacity or 0)} {how}{look.by_mix}, of which {share_text(rules.saturation)} are used"
     )
     kept = at_minimum(look, ask)
     if isinstance(kept, Pending):

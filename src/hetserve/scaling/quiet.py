@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.base.units import QPS, Seconds
+from hetserve.demand.mix import BatchMix
+from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import attained_below, highest, lowest
 from hetserve.scaling.seen import over, rise
@@ -21,7 +23,8 @@ class Quiet:
 
     above: queries/s; at a largest load of `down` seconds that is not above it, fewer instances may do. most: queries/s;
     a load of `up` seconds, or what its trend leads to in `launch` seconds, that is higher needs more. share: of queries
-    that must meet the SLO. until: queries/s; a largest load above it needs what the minimum keeps.
+    that must meet the SLO. until: queries/s; a largest load above it needs what the minimum keeps. mix: by which all
+    this is meant; None: whatever the mix.
     """
 
     above: QPS
@@ -31,6 +34,7 @@ class Quiet:
     launch: Seconds
     share: float
     until: QPS = QPS(math.inf)
+    mix: BatchMix | None = None
 
     def covers(self, demand: Demand) -> bool:
         """Whether the decision is the same for this demand."""
@@ -38,5 +42,7 @@ class Quiet:
             return False
         low, high = over(lowest, demand, self.up), over(highest, demand, self.down)
         if low is None or high is None or attained_below(demand, self.share, max(self.up, demand.step)):
+            return False
+        if self.mix is not None and moved_mix(self.mix, demand) is not None:
             return False
         return self.above < high <= self.until and low + rise(demand, self.up, self.launch, low) <= self.most

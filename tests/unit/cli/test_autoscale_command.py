@@ -118,3 +118,31 @@ def test_most_throughput_follows_no_load(day: str) -> None:
 
     assert result.exit_code == 2
     assert "MinCost" in result.stderr
+
+
+def test_smaller_queries_on_the_way_cost_less(day: str, answer: Any) -> None:
+    result = run(HETSEV, *SERVICE, "--load", day, "-o", "json", "--mix-change", "600=normal:4,1")
+    changed = json.loads(result.stdout)
+    assert changed["dollars"] < answer["dollars"], "all have 8 items as declared"
+    words = "under the mix of batch sizes as measured"
+    assert [any(words in one["message"] for one in made["decisions"]) for made in (changed, answer)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("noon=normal:4,1", "SECOND=MIX"),
+        ("0=normal:4,1", "SECOND=MIX"),
+        ("600", "batch"),
+        ("600=normal:x", "normal"),
+    ],
+)
+def test_a_change_of_sizes_that_is_none_is_refused(day: str, value: str, words: str) -> None:
+    result = run(HETSEV, *SERVICE, "--load", day, "--mix-change", value)
+    assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+
+
+def test_two_changes_of_sizes_at_once_are_refused(day: str) -> None:
+    twice = ("--mix-change", "600=normal:4,1", "--mix-change", "600.0=normal:8,1")
+    result = run(HETSEV, *SERVICE, "--load", day, *twice)
+    assert (result.exit_code, "second 600 is there twice" in result.stderr) == (2, True), result.stderr

@@ -145,3 +145,16 @@ def test_a_service_that_is_not_there_is_named(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "there is no InferenceService web in namespace team; -n NS names another" in result.stderr
+
+
+def test_it_says_by_which_measured_batch_sizes_is_planned(tmp_path: Path) -> None:
+    mix = [{"batch": 1, "share": "0.75"}, {"batch": 101, "share": "0.25"}]
+    plan = {**PLAN, "mix": mix, "mixSince": "2026-11-23T12:00:00Z"}
+    table = explained(tmp_path, service(plan=plan), None)
+    said = "2 sizes, 26 items on average, 101 at most, since 2026-11-23T12:00:00Z"
+    assert f"batch sizes as measured: {said}" in " ".join(table.stdout.split())
+    made = json.loads(explained(tmp_path, service(plan=plan), None, "-o", "json").stdout)
+    assert made["inForce"]["mix"] == said
+    spoilt = explained(tmp_path, service(plan={**PLAN, "mix": [{"batch": "many"}]}), None)
+    assert (spoilt.exit_code, "measured, and cannot be read" in " ".join(spoilt.stdout.split())) == (0, True)
+    assert "batch sizes" not in explained(tmp_path, service(), None).stdout

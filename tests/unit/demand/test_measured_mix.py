@@ -31,6 +31,12 @@ WRONG: dict[str, tuple[dict[float, float], str]] = {
 }
 
 
+def test_more_sizes_than_a_record_holds_are_no_mix() -> None:
+    with pytest.raises(ValueError, match="1001 sizes, of at most 1000"):
+        mix_of_buckets({**{float(i): float(i) for i in range(1, 1002)}, INF: 1001.0})
+    assert len(mix_of_buckets({**{float(i): float(i) for i in range(1, 1001)}, INF: 1000.0}).batches) == 1000
+
+
 @pytest.mark.parametrize(("buckets", "words"), WRONG.values(), ids=list(WRONG))
 def test_counts_that_tell_no_mix_are_refused_in_words(buckets: dict[float, float], words: str) -> None:
     with pytest.raises(ValueError, match=words):

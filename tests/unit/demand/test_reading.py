@@ -302,6 +302,7 @@ def test_the_mix_is_read_from_the_buckets_or_said_not_to_be_known() -> None:
     demand = read_demand(WANTED, replace(good, buckets={1: 100, 4: 100, 8: 400, math.inf: 400}), NOW)
     assert demand.mix is not None
     assert (demand.mix.batches, demand.mix.shares) == ((1, 8), (0.25, 0.75))
+    assert (demand.mix_queries, demand.mix_bounds) == (400, (1, 4, 8))
     none = read_demand(WANTED, replace(good, buckets={1: 10, math.inf: 10}), NOW)
     assert none.mix is None
     assert none.notes == ("the mix of batch sizes is not known: 10 queries are too few for a mix, which takes 100",)

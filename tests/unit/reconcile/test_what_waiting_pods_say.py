@@ -57,6 +57,15 @@ def test_a_pod_that_was_gated_waits_from_when_the_scheduler_first_looked_for_a_p
 
 
 @pytest.mark.parametrize(
+    "odd",
+    ["odd", None, 3, {"subresource": "status", "fieldsV1": 3}, {**wrote("soon")}, {**wrote("")}, {"fieldsV1": {}}],
+)
+def test_an_entry_that_cannot_be_read_lets_no_time_at_a_gate_count(odd: Any) -> None:
+    for entries in ((odd, wrote(REFUSED)), (wrote(REFUSED), odd)):
+        assert seconds(waiting(FULL, CREATED, *entries, generation=2)) == {"t4": 300.0}
+
+
+@pytest.mark.parametrize(
     "entries", [(), ({"subresource": "status"},), ("odd",), ({"subresource": "status", "fieldsV1": 3},)]
 )
 def test_where_nothing_says_since_when_it_is_the_creation(entries: tuple[Any, ...]) -> None:

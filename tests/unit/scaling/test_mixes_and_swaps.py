@@ -8,10 +8,11 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
+from hetserve.demand.moved_mix import distance
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.actions.replacement import swap
-from hetserve.scaling.mix import coarse, distance
+from hetserve.scaling.mix import coarse
 from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import line, option, problem
 from hetserve.testing.scaling import NOW, facts, scaled_problem, steady

@@ -9,9 +9,12 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Change, Facts, Pause, ScalingReason, ScalingRules, decide
+from hetserve.scaling.later import turns_in
 from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import NOW, at_most, facts, limited, measured, scaled_problem, steady
+
+DAY = 86_400.0
 
 
 def test_what_fewer_instances_carry_at_the_wanted_saturation_is_left_to_them() -> None:
@@ -112,6 +115,14 @@ def test_counts_that_were_seen_to_miss_the_slo_are_not_gone_back_to() -> None:
     assert decide(facts(steady(36.0), {"t4": 3}), Answers()).action is Action.SCALE_DOWN
     assert kept.action is Action.HOLD
     assert less.action is Action.SCALE_DOWN
+
+
+def test_counts_that_missed_the_slo_are_tried_again_after_a_day() -> None:
+    for ago, action in ((DAY - 1, Action.HOLD), (DAY, Action.SCALE_DOWN)):
+        seen = Change(NOW - ago, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("t4", 2),), (("t4", 3),), QPS(38.0))
+        case = facts(steady(36.0), {"t4": 3}, changes=(seen,))
+        assert decide(case, Answers()).action is action
+        assert turns_in(case) == (2.0 if ago < DAY else 1.0)
 
 
 def test_nothing_shrinks_while_queries_are_late() -> None:

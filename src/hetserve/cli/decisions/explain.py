@@ -32,7 +32,8 @@ def explain(
 
     \b
     Keys of -o json and yaml: service, namespace, mode, pause, inForce {summary, hourlyCost, load, qps, planner, tried,
-      verdict}, why, runnerUp, ready [instanceType, desired, bound, ready], limits [type, status, reason, message],
+      verdict, mix (batch sizes as measured, in words; absent: the declared)}, why, runnerUp, ready [instanceType,
+      desired, bound, ready], limits [type, status, reason, message],
       demand {qps, freshness, sampledAt}, measured {time, lowest, highest, forecast, capacity, saturation,
       scaleUpWindow, scaleDownWindow} (of the newest record; queries/s and seconds), transition, advice,
       decisions [time, action, reason, from, to, load, message; record: its index; replays], records (the ConfigMap).

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType
 from hetserve.cli.decisions.recorded import listed
+from hetserve.demand.mix import BatchMix
 from hetserve.planning.formatting import for_less_text, money_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.decision import Measured
@@ -24,7 +26,7 @@ _SHOWN: Final = (
     ConditionType.CAPACITY_AVAILABLE,
 )
 _LIMITS_IF_TRUE: Final = frozenset((ConditionType.SCALING_LIMITED,))
-_PLAN: Final = ("summary", "hourlyCost", "load", "qps", "planner", "tried", "verdict")
+_PLAN: Final = ("summary", "hourlyCost", "load", "qps", "planner", "tried", "verdict", "mix")
 _HOLD: Final = "Hold"
 _SECOND: Final = len("2026-01-01T00:00:00")
 
@@ -33,6 +35,7 @@ def answer(service: Json, ring: Ring) -> tuple[Json, list[str]]:
     """The document of the command's help, and what is wrong with records."""
     meta, spec, status = (_object(service.get(key)) for key in ("metadata", "spec", "status"))
     plan = _object(status.get("plan"))
+    plan |= {"mix": mix_words(plan["mix"], plan.get("mixSince"))} if plan.get("mix") else {}
     records, errors = listed(ring)
     newest = _newest(ring)
     decisions = _decisions([_object(one) for one in status.get("lastDecisions") or ()], records)
@@ -124,6 +127,17 @@ def _measured(record: DecisionRecord) -> Json:
         found["saturation"] = rules.saturation
         found |= {"scaleUpWindow": rules.up.window, "scaleDownWindow": rules.down.window}
     return found
+
+
+def mix_words(mix: object, since: object) -> str:
+    """The measured mix that a plan is for: ``2 sizes, 25.0 items on average, 101 at most, since 2026-...Z``."""
+    try:
+        sizes = BatchMix.of((int(one["batch"]), float(one["share"])) for one in list(mix))  # type: ignore[call-overload]
+    except (KeyError, TypeError, ValueError):
+        return "measured, and cannot be read"
+    mean = math.fsum(batch * share for batch, share in zip(sizes.batches, sizes.shares, strict=True))
+    words = f"{len(sizes.batches)} sizes, {mean:.4g} items on average, {sizes.largest} at most"
+    return words if since is None else f"{words}, since {since}"
 
 
 def _object(value: Any) -> Json:

@@ -24,6 +24,8 @@ def blocks(made: Json, *, every: bool) -> list[Block]:
 
 def _lines(made: Json) -> Iterator[tuple[str, str]]:
     yield "in force", _in_force(made["inForce"])
+    if made["inForce"] is not None and "mix" in made["inForce"]:
+        yield "batch sizes", f"as measured: {made['inForce']['mix']}"
     if made["ready"]:
         yield (
             "ready",

@@ -199,17 +199,30 @@ def _refused_since(pod: Pod) -> float | None:
     """
     with suppress(Exception):  # an odd time says nothing
         told, edited = pod.condition("PodScheduled").get("lastTransitionTime"), pod.metadata.get("generation", 1) > 1
-        at = (_last_written(pod.metadata, "PodScheduled") if edited else None) or told
-        return None if at is None else datetime.fromisoformat(str(at)).timestamp()
+        written = _last_written(pod.metadata, "PodScheduled") if edited else None
+        return _seconds(told) if written is None and told is not None else written
     return None
 
 
-def _last_written(metadata: Mapping[str, Any], condition: str) -> object | None:
-    """When a condition of the status was last written, by the record of who manages its fields."""
+def _last_written(metadata: Mapping[str, Any], condition: str) -> float | None:
+    """When a condition of the status was last written [Unix seconds], by the record of who manages its fields.
+
+    An entry that cannot be read says nothing; the others do.
+    """
     key = f'k:{{"type":"{condition}"}}'
-    entries = [one for one in metadata.get("managedFields") or () if one.get("subresource") == "status"]
-    owners = [one for one in entries if key in one["fieldsV1"].get("f:status", {}).get("f:conditions", {})]
-    return max((str(one["time"]) for one in owners), default=None)
+    times = [_written_at(one, key) for one in metadata.get("managedFields") or ()]
+    return max((at for at in times if at is not None), default=None)
+
+
+def _written_at(entry: Any, key: str) -> float | None:
+    with suppress(Exception):  # it may be anything
+        if entry["subresource"] == "status" and key in entry["fieldsV1"]["f:status"]["f:conditions"]:
+            return _seconds(entry["time"])
+    return None
+
+
+def _seconds(time: object) -> float:
+    return datetime.fromisoformat(str(time)).timestamp()
 
 
 def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:

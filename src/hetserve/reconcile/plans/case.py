@@ -83,9 +83,8 @@ class Case:
         if mix is None:
             return self
         problems = replace(self.declared, mix=mix), replace(self.problem, mix=mix)
-        return replace(
-            self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=self.declared.mix
-        )
+        spec = self.declared.mix if self.declared_mix is None else self.declared_mix
+        return replace(self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=spec)
 
 
 def cost_at(case: Case, counts: Counts) -> MicroDollarsPerHour:

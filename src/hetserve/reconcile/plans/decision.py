@@ -55,9 +55,8 @@ def _decide(world: World, service: InferenceService, recorded: PlanRecord | None
     if isinstance(case, Unplannable):
         return unplannable(case, recorded, service, offers)
     try:
-        if service.spec.scaling is not None:
-            return choose_scaled(case, world, planner)
-        return choose_mixed(case.under(_mix_in_force(service, recorded)), world, planner)
+        case = case.under(_mix_in_force(service, recorded))
+        return (choose_mixed if service.spec.scaling is None else choose_scaled)(case, world, planner)
     except Exception as error:
         return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
@@ -65,8 +64,9 @@ def _decide(world: World, service: InferenceService, recorded: PlanRecord | None
 def _mix_in_force(service: InferenceService, recorded: PlanRecord | None) -> BatchMix | None:
     """The measured mix that the recorded plan was made for; None: the declared one counts."""
     spec = service.spec
-    follows = spec.objective == "MaxThroughput" and spec.metrics is not None
-    return recorded.mix if follows and recorded is not None else None
+    follows = spec.objective == "MaxThroughput" or spec.scaling is not None
+    measures = spec.metrics is not None and spec.metrics.measures_mix
+    return recorded.mix if follows and measures and recorded is not None else None
 
 
 def _case(

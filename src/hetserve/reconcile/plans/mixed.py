@@ -17,7 +17,7 @@ from hetserve.reconcile.plans.case import Case, is_right, pending, record_of, re
 from hetserve.reconcile.plans.changes import entry_of
 from hetserve.reconcile.plans.choosing import choose
 from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
-from hetserve.reconcile.plans.plan_record import MOST_SIZES, PlanRecord, with_mix
+from hetserve.reconcile.plans.plan_record import PlanRecord, with_mix
 from hetserve.reconcile.plans.planner import Planner, fits
 from hetserve.reconcile.plans.scaled import asking, decided_for
 from hetserve.reconcile.world import World
@@ -31,7 +31,7 @@ def choose_mixed(case: Case, world: World, planner: Planner) -> PlanDecision:
     Only planners that try what they claim are asked: the bounds of others do not compare.
     """
     standing, demand = _standing(case), world.demand
-    if standing is None or demand is None or (demand.mix is not None and len(demand.mix.batches) > MOST_SIZES):
+    if standing is None or demand is None:
         return _labelled(case, choose(case, planner))
     advice = stored_advice(case, world.service or {})
     held = standing.counts if advice is None else advice.counts

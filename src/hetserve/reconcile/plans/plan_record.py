@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
@@ -17,8 +18,7 @@ Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
 MOST_LOAD: Final = 1e9
 """Queries/s, as of spec.load.expectedQPS."""
-MOST_SIZES: Final = 1000
-"""Batch sizes of a mix that a record can hold."""
+_AT: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class PlanRecord:
     """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried, gpus: as recorded.
 
     load: queries/s of measured load that it was made for; None: of declared load. mix: the same of batch sizes.
+    mix_since: from when on a service that follows its load is planned by it [Unix seconds].
     """
 
     raw: Json
@@ -56,6 +57,7 @@ class PlanRecord:
     gpus: RecordedGpus = field(default_factory=RecordedGpus)
     load: QPS | None = None
     mix: BatchMix | None = None
+    mix_since: float | None = None
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -130,15 +132,18 @@ def with_load(record: PlanRecord, load: QPS | None) -> PlanRecord:
     return replace(record, raw=raw if load is None else {**raw, "load": f"{load:.6g}"}, load=load)
 
 
-def with_mix(record: PlanRecord, mix: BatchMix | None) -> PlanRecord:
-    """The record of a plan for a measured mix of at most `MOST_SIZES` batch sizes."""
-    raw = {key: value for key, value in record.raw.items() if key != "mix"}
-    if mix is None:
-        return replace(record, raw=raw, mix=None)
-    if record.mix == mix:
+def with_mix(record: PlanRecord, mix: BatchMix | None, since: float | None = None) -> PlanRecord:
+    """The record of a plan for a measured mix, in millionths. since: of `PlanRecord.mix_since`, whole seconds."""
+    if mix is not None and (record.mix, record.mix_since) == (mix, since):
         return record
+    raw = {key: value for key, value in record.raw.items() if key not in ("mix", "mixSince")}
+    if mix is None:
+        return replace(record, raw=raw, mix=None, mix_since=None)
     sizes = zip(mix.batches, mix.shares, strict=True)
-    return replace(record, raw={**raw, "mix": [{"batch": b, "share": f"{share:.6g}"} for b, share in sizes]}, mix=mix)
+    raw["mix"] = [{"batch": b, "share": f"{share:.6g}"} for b, share in sizes]
+    if since is not None:
+        raw["mixSince"] = datetime.fromtimestamp(since, UTC).strftime(_AT)
+    return replace(record, raw=raw, mix=mix, mix_since=since)
 
 
 def kept_record(
@@ -180,8 +185,11 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         gpus = _read_gpus(raw["counts"])
         load = None if raw.get("load") is None else QPS(float(raw["load"]))
         mix = (
-            None if not raw.get("mix") else BatchMix.of((int(one["batch"]), float(one["share"])) for one in raw["mix"])
+            None
+            if not raw.get("mix")
+            else BatchMix.of((int(one["batch"]), float(one["share"])) for one in raw["mix"]).rounded
         )
+        since = _read_time(raw.get("mixSince")) if mix is not None else None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     if load is not None and not 0 <= load <= MOST_LOAD:
@@ -190,7 +198,12 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         return None
     tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
     verdict = str(raw.get("verdict") or "")
-    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus, load, mix)
+    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus, load, mix, since)
+
+
+def _read_time(told: object) -> float | None:
+    """Unix seconds. Raises ValueError for what is no time."""
+    return None if told is None else datetime.strptime(str(told), _AT).replace(tzinfo=UTC).timestamp()
 
 
 def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:

@@ -15,20 +15,22 @@ from typing import Final
 from hetserve import scaling
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.base.units import QPS, Seconds
+from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.work import Work
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.capacities import Capacities
 from hetserve.reconcile.plans.case import Case, handmade_of, is_right, record_of, recorded_as, unbooked, unplanned
-from hetserve.reconcile.plans.changes import entry_of, history_of
+from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, entry_of, history_of
 from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, read_status
-from hetserve.reconcile.plans.plan_record import PlanRecord, with_load
+from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
 from hetserve.scaling.actions.growth import is_short
 from hetserve.scaling.later import turns_in
+from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.counts import in_order
 from hetserve.scaling.plans.problems import can_wait
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
@@ -52,26 +54,30 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     in_force = _in_force(case)
     if not case.books_compute and any(offer.shares for offer in case.offers.usable):
         return unbooked(case, in_force)
+    before, case = case, _under_what_is_measured(case, world)
     advice = stored_advice(case, world.service or {})
     history = history_of(world.service or {}, world.now.timestamp())
-    facts = facts_of(case, world, in_force_by(in_force, advice), history.changes)
+    since = _mix_since(case, before, world)
+    facts = facts_of(case, world, in_force_by(in_force, advice, since), history.changes)
     known = Capacities(case.problem, facts.in_force, read_status(world.service or {}).get("capacity"))
     decided, on_record = decided_for(case, facts, known.answering(asking(case, planner, facts)))
     following = _following(case, world, facts, decided, history.ignored)
     following = replace(following, known=None if decided.counts is None else known.told(decided.counts))
     if advice is not None:
         following = replace(following, capacity=None)  # of what is advised, not of what runs
+    if case.service.spec.mode == "Advise" and case.measured_mix != before.measured_mix:
+        following = replace(following, known=None)  # the mix is not recorded: each look would write other figures
     if decided.counts is None:
         none = _without_plan(case, decided)
         planned = _steady(none.planned, case, world, ConditionType.PLANNED)
         feasible = _steady(none.feasible, case, world, ConditionType.FEASIBLE)
         return replace(none, planned=planned, feasible=feasible, following=following)
     if decided.changes:
-        record = with_load(_record(case, decided), decided.load)
+        record = with_mix(with_load(_record(case, decided), decided.load), case.measured_mix, since)
         explained = Explained(entry_of(decided, case.recorded, record, world.now), on_record)
         made = replace(recorded_as(case, record), explained=explained)
     else:
-        made = _held(case, in_force, advice, decided)
+        made = _held(case, in_force, advice, decided, since)
     planned, feasible = _planned(decided, made), _feasible(case, decided, made)
     if not made.fresh:
         if _is_still_short(case, decided):
@@ -92,6 +98,24 @@ def decided_for(case: Case, facts: scaling.Facts, ask: scaling.Ask) -> tuple[Dec
     return decided_on_record(meta.name, meta.namespace or "default", facts, ask)
 
 
+def _under_what_is_measured(case: Case, world: World) -> Case:
+    """The case under the mix as measured, once that has moved from the one in force; else under that.
+
+    It is recorded at once, with whatever is decided: from then on questions and figures are of this mix, which stays
+    while nothing is measured.
+    """
+    return case.under(mix_to_follow(case.problem, world.demand or _NOT_MEASURED))
+
+
+def _mix_since(case: Case, before: Case, world: World) -> float | None:
+    """From when on the mix of the case counts, in whole seconds; None: it is declared, or not to be recorded."""
+    now = float(int(world.now.timestamp()))
+    if case.measured_mix != before.measured_mix:
+        return None if case.service.spec.mode == "Advise" else now
+    recorded = None if case.recorded is None or case.measured_mix is None else case.recorded.mix_since
+    return None if recorded is None or recorded > now + CLOCKS_DIFFER else min(recorded, now)
+
+
 def _in_force(case: Case) -> PlanRecord | None:
     """The recorded plan, unless somebody edited it."""
     recorded = case.recorded
@@ -99,10 +123,12 @@ def _in_force(case: Case) -> PlanRecord | None:
     return None if edited else recorded
 
 
-def in_force_by(recorded: PlanRecord | None, advice: Advice | None) -> scaling.InForce | None:
+def in_force_by(
+    recorded: PlanRecord | None, advice: Advice | None, mix_since: float | None = None
+) -> scaling.InForce | None:
     """What the policy takes for the plan in force: the advice that stands, else the recorded plan."""
     stands = recorded if advice is None else advice
-    return None if stands is None else scaling.InForce(stands.counts, stands.load)
+    return None if stands is None else scaling.InForce(stands.counts, stands.load, mix_since)
 
 
 def facts_of(
@@ -225,12 +251,14 @@ def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
     return with_load(replace(kept, raw={**kept.raw, "planner": in_force.raw["planner"]}), in_force.load)
 
 
-def _held(case: Case, in_force: PlanRecord | None, advice: Advice | None, decided: Decision) -> PlanDecision:
+def _held(
+    case: Case, in_force: PlanRecord | None, advice: Advice | None, decided: Decision, since: float | None
+) -> PlanDecision:
     """What is in force; it is not followed while it has a type that can no longer be used: what runs stays."""
     if advice is not None:
         return held_advice(case, advice, decided.words)
     assert in_force is not None  # noqa: S101  the policy holds only what is in force
-    record = _kept(case, in_force)
+    record = with_mix(_kept(case, in_force), case.measured_mix, since)
     made = recorded_as(case, record)
     return replace(made, follow=made.follow and record.nonzero.keys() <= made.offers.keys())
 
@@ -289,8 +317,9 @@ def _following(
     demand = world.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
     active = _active(case, demand, decided)
+    said = (active.message, *_left_out(case, demand), *ignored[:1])
     return Following(
-        replace(active, message="; ".join((active.message, *ignored[:1]))) if ignored else active,
+        replace(active, message="; ".join(said)) if len(said) > 1 else active,
         None if decided.pending else _limited(decided),
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
@@ -299,6 +328,13 @@ def _following(
         pending=decided.pending,
         turns_in=None if decided.pending else turns_in(facts),
     )
+
+
+def _left_out(case: Case, demand: Demand) -> tuple[str, ...]:
+    """Why the mix as measured does not count, though it is another one."""
+    if moved_mix(case.problem.mix, demand) is None:
+        return ()
+    return ("the measured mix of batch sizes does not count: no instance type serves it within the SLO",)
 
 
 def _active(case: Case, demand: Demand, decided: Decision) -> Finding:

@@ -34,7 +34,10 @@ class ServiceRate:
         if service is None:
             return lambda counts: float(sum(n * prices.get(name, 0) for name, n in counts.items()))
         profiles = {name: found for name in prices if (found := self._profile(service, name)) is not None}
-        return rate_estimate(profiles, prices, declared_mix(service), parse_duration(service.spec.slo.latency))
+        recorded = self._decision.record
+        measured = None if recorded is None else recorded.mix
+        mix = declared_mix(service) if measured is None else measured
+        return rate_estimate(profiles, prices, mix, parse_duration(service.spec.slo.latency))
 
     def _profile(self, service: InferenceService, name: str) -> LatencyProfile | None:
         """The one profile of the service's model on a type, also of one that the service may not use any more."""

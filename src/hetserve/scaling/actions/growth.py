@@ -80,7 +80,7 @@ def _cause(look: Look) -> Shortage | None:
     if low is None or forecast is None or holds is None:
         return None
     limit = rules.trigger * holds
-    against = f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(look.counts)} hold"
+    against = f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(look.counts)} hold{look.by_mix}"
     if low > limit:
         words = f"at least {qps_text(low)} throughout {rules.up.window:g} s, above {against}"
         return Shortage(ScalingReason.LOAD_ABOVE_CAPACITY, words)

@@ -57,7 +57,7 @@ def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
     """
     facts, rules = look.facts, look.facts.rules
     load = shrinking_load(look)
-    if not rules.replaces or load is None or load <= 0 or not look.is_settled:
+    if not rules.replaces or load is None or load <= 0 or not look.is_settled or look.has_new_mix:
         return None
     needed = up_to_grid(load / rules.saturation, COARSE)
     answer = ask(Work(free_problem(facts.problem, rules, look.counts, needed, look.caps)))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
-from hetserve.base.units import QPS
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
@@ -23,6 +24,9 @@ from hetserve.scaling.plans.problems import shrinking_problem
 from hetserve.scaling.plans.questions import Ask, Pending
 from hetserve.scaling.quiet import NO_LOAD, Quiet
 from hetserve.scaling.steps import fewer_removed, room
+
+MISSED_FOR: Final = Seconds(86_400.0)
+"""Time for which counts that missed the SLO are not gone back to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
     words = (
         f"at most {qps_text(load)} throughout {rules.down.window:g} s, below "
         f"{share_text(rules.saturation / (1 + rules.tolerance))} of the {qps_text(spare.qps)} that "
-        f"{summary(spare.counts)} hold"
+        f"{summary(spare.counts)} hold{look.by_mix}"
     )
     if not facts.pause.removes:
         words = f"{words}; spec.pause is {facts.pause}"
@@ -93,6 +97,8 @@ def shrinking_load(look: Look) -> QPS | None:
 
 def _is_doubtful(look: Look) -> bool:
     """Whether the windows cannot say that there are too many instances."""
+    if look.has_new_mix:
+        return True
     facts, window = look.facts, look.facts.rules.down.window
     percentile = facts.problem.slo.percentile
     if attained_below(facts.demand, percentile / 100, max(facts.rules.up.window, facts.demand.step)):
@@ -160,10 +166,14 @@ def _one_fewer(look: Look) -> Iterator[Counts]:
 
 
 def was_missed(look: Look, counts: Counts, load: QPS) -> bool:
-    """Whether counts no smaller than these were seen to break the SLO at about this load, whatever simulation says."""
+    """Whether counts no smaller than these were seen to break the SLO at about this load, whatever simulation says.
+
+    For a day: then it is tried again, as what was slow may have been another's doing.
+    """
     reserve = 1 + look.facts.rules.tolerance
     return any(
         change.reason is ScalingReason.SLO_MISSED
+        and look.facts.now - change.at < MISSED_FOR
         and change.load is not None
         and load * reserve > change.load
         and covers(change.before, counts)

@@ -4,6 +4,7 @@ from hetserve.scaling.replay.arrivals import Arrived, arrivals_of
 from hetserve.scaling.replay.fleet import Fleet, Span
 from hetserve.scaling.replay.following import DecidedAt, Follower, Replay, Setting, follow
 from hetserve.scaling.replay.serving import Served, serve
+from hetserve.scaling.replay.sizes import Sizes, drawn_sizes
 
 __all__ = [
     "Arrived",
@@ -13,8 +14,10 @@ __all__ = [
     "Replay",
     "Served",
     "Setting",
+    "Sizes",
     "Span",
     "arrivals_of",
+    "drawn_sizes",
     "follow",
     "serve",
 ]

@@ -16,6 +16,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.demand.reading import judged
 from hetserve.demand.trace import LoadTrace
+from hetserve.scaling.replay.sizes import Sizes
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +42,8 @@ class Gap:
 class Arrived:
     """Arrivals of a whole trace. times: [query], seconds of the trace, rising. begin, end: of the trace [s].
 
-    gaps: in which nothing is measured; queries arrive there as before.
+    gaps: in which nothing is measured; queries arrive there as before. sizes: of the queries, where they are measured;
+    None: all are of the declared mix.
     """
 
     times: Floats
@@ -52,6 +54,7 @@ class Arrived:
     step: Seconds = STEP
     stale_after: Seconds = Seconds(120.0)
     kept: Seconds = field(default=Seconds(1200.0))
+    sizes: Sizes | None = None
 
     @cached_property
     def samples(self) -> tuple[RateSample, ...]:
@@ -81,7 +84,11 @@ class Arrived:
         first = int(np.searchsorted(self._at, now - self.kept - _SLACK))
         if first >= last:
             return replace(blank, freshness=Freshness.MISSING, why=f"nothing was measured for {self.kept:g} s")
-        return judged(replace(blank, samples=self.samples[first:last]), self.stale_after)
+        found = judged(replace(blank, samples=self.samples[first:last]), self.stale_after)
+        if self.sizes is None:
+            return found
+        mix, queries = self.sizes.measured(now)
+        return replace(found, mix=mix, mix_queries=queries)
 
     def rate(self, begin: float, end: float) -> float:
         """Queries/s that arrived from begin to end [s]."""

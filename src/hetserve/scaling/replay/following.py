@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from hetserve.base.units import QPS
@@ -12,6 +12,7 @@ from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause
+from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.questions import Ask
 from hetserve.scaling.policy import decide
 from hetserve.scaling.replay.arrivals import Arrived
@@ -76,15 +77,20 @@ class ScalingFollower:
         self._setting, self._ask, self._heard = setting, ask, heard
         self._in_force: InForce | None = None
         self._changes: tuple[Change, ...] = ()
+        self._problem = setting.problem
+        """Under the mix in force."""
+        self._mix_since: float | None = None
 
     def __call__(self, demand: Demand, now: float, fleet: Fleet) -> Counts | None:
-        setting, in_force = self._setting, self._in_force
+        self._take_mix(demand, now)
+        setting = self._setting
+        in_force = None if self._in_force is None else replace(self._in_force, mix_since=self._mix_since)
         decision = decide(
             Facts(
                 now,
                 setting.rules,
                 demand,
-                setting.problem,
+                self._problem,
                 in_force=in_force,
                 expected=setting.expected,
                 pause=setting.pause,
@@ -101,6 +107,12 @@ class ScalingFollower:
                 self._record(now, before, decision)
             self._in_force = InForce(decision.counts, decision.load)
         return None if self._in_force is None else self._in_force.counts
+
+    def _take_mix(self, demand: Demand, now: float) -> None:
+        """Another mix is in force from the look on that finds it measured."""
+        moved = mix_to_follow(self._problem, demand)
+        if moved is not None:
+            self._problem, self._mix_since = replace(self._problem, mix=moved), now
 
     def _record(self, now: float, before: Counts, decision: Decision) -> None:
         made = Change(

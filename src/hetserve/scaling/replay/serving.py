@@ -47,12 +47,15 @@ def serve(
 ) -> Served:
     """The queries of a trace on instances, each on a GPU of its own, under the problem's dispatch policy.
 
-    seed: of batch sizes and service times. passed: called with times that the simulation has reached [s]. Queries that
-    wait when the trace ends are served by what runs then.
+    seed: of service times, and of batch sizes that the trace does not have. passed: called with times that the
+    simulation has reached [s]. Queries that wait when the trace ends are served by what runs then.
     """
     tally = _Tally(problem.slo.latency, arrived)
-    run, players = JointRun([_service(problem)]), _Players(problem.service, spans, arrived.begin)
+    batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
+    run, players = JointRun([_service(problem, batches)]), _Players(problem.service, spans, arrived.begin)
     sizes, draws = _drawn(problem, len(arrived.times), seed)
+    if arrived.sizes is not None:
+        sizes = arrived.sizes.of
     at = arrived.times - arrived.begin
     cuts = sorted({0.0, *players.times, *np.arange(0.0, arrived.end - arrived.begin, _PIECE).tolist()})
     for begin, end in pairwise((*cuts, math.inf)):
@@ -118,9 +121,9 @@ class _Tally:
         return Served(len(self._at), int(late.sum()), np.stack((all_queries, late), axis=1))
 
 
-def _service(problem: Problem) -> SharedService:
+def _service(problem: Problem, batches: tuple[int, ...]) -> SharedService:
     profiles = {option.name: option.profile for option in problem.types}
-    system = System.of(profiles, problem.mix.batches, problem.slo.latency)
+    system = System.of(profiles, batches, problem.slo.latency)
     return SharedService(problem.service, system, make_policy(problem.policy))
 
 

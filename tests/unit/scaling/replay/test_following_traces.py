@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from hetserve.base.units import QPS, Seconds
+from hetserve.demand import BatchMix
 from hetserve.demand.observed import Freshness
 from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import Action, Pause, ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Fleet, Replay, Setting, arrivals_of, follow, serve
-from hetserve.testing.planning import hetsev_types
+from hetserve.scaling.replay import Arrived, Fleet, Replay, Setting, arrivals_of, drawn_sizes, follow, serve
+from hetserve.testing.planning import hetsev_types, line, option
 from hetserve.testing.scaling import LAUNCH, scaled_problem
 
 HOUR = 3600.0
@@ -186,3 +188,37 @@ def test_without_instances_every_query_is_late() -> None:
     arrived = arrivals_of(trace(*[5.0] * 5), 5)
 
     assert serve(scaled_problem((hetsev_types()[1],)), arrived, (), 1).late == len(arrived.times)
+
+
+SIZED = (option("t4", "0.072", line(39.6, 0.4), launch_time=Seconds(LAUNCH)),)
+"""A query of one item takes 40 ms, one of 101 items 80 ms."""
+SMALL, LARGE = BatchMix.single(1), BatchMix.single(101)
+
+
+def sized(load: LoadTrace, *mixes: tuple[float, BatchMix]) -> tuple[Replay, Arrived, Setting]:
+    setting = Setting(scaled_problem(SIZED, mix=SMALL), ScalingRules())
+    arrived = arrivals_of(load, 5)
+    arrived = replace(arrived, sizes=drawn_sizes(arrived.times, [(0.0, SMALL), *mixes], 6))
+    return follow(setting, arrived, Answers()), arrived, setting
+
+
+def test_queries_that_become_larger_bring_instances_and_smaller_ones_take_them_away() -> None:
+    load = trace(*[60.0] * 180)
+    course, arrived, setting = sized(load, (HOUR, LARGE), (2 * HOUR, SMALL))
+    planned = [(one.at, sum(n for _, n in one.decision.counts or ())) for one in course.changes]
+    assert planned[0][1] == 4
+    up = [at for (_, before), (at, after) in pairwise(planned) if after > before]
+    down = [at for (_, before), (at, after) in pairwise(planned) if after < before]
+    assert HOUR < min(up) <= max(up) < HOUR + 700
+    assert min(down) > 2 * HOUR + setting.rules.down.window
+    assert 60 <= 12.5 * setting.rules.trigger * max(n for _, n in planned) < 80
+    assert planned[-1][1] <= 4, planned
+    assert serve(setting.problem, arrived, course.fleet.spans, 7).queries == len(arrived.times)
+
+
+def test_a_day_of_noise_in_loads_and_sizes_changes_the_plan_once_at_most() -> None:
+    draws = np.random.default_rng(8)
+    load = trace(*(30.0 * draws.uniform(0.9, 1.1, 24 * 60)))
+    mix = BatchMix.of([(1, 0.6), (8, 0.3), (101, 0.1)])
+    course, _, _ = sized(load, (1.0, mix))
+    assert len(course.changes) <= 2, [one.decision.words for one in course.changes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from hetserve.base.units import QPS
 from hetserve.cli import values
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlannedError, answered, answers, each, finish, planned
-from hetserve.cli.capacity.simulation_options import batches_option, max_slowdown_option, percentile_option
+from hetserve.cli.capacity.simulation_options import batches, batches_option, max_slowdown_option, percentile_option
 from hetserve.cli.output.documents import FORMATS
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse, plot_option
@@ -23,10 +23,34 @@ if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
     from hetserve.cli.capacity.autoscale.result import Followed
+    from hetserve.demand import BatchMix
     from hetserve.demand.trace import LoadTrace
 
+Changes = tuple[tuple[float, "BatchMix"], ...]
 _ANY_LOAD = QPS(1.0)
 """The trace says the load: a problem that is built needs some."""
+
+
+def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Changes:
+    """Option callback: ``43200=normal:165,16``, each once, by their seconds."""
+    found: dict[float, BatchMix] = {}
+    for text in value:
+        second, _, mix = text.partition("=")
+        at = values.number(lambda n: n > 0, "SECOND=MIX, for example 43200=normal:165,16")(ctx, param, second)
+        if at in found:
+            raise click.BadParameter(f"second {at:g} is there twice", ctx, param)
+        if (made := batches(ctx, param, mix)) is not None:
+            found[at] = made
+    return tuple(sorted(found.items(), key=lambda one: one[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """What is played. changes: batch sizes from a second of the trace on."""
+
+    load: LoadTrace
+    changes: Changes
+    seed: int
 
 
 @click.command()
@@ -41,12 +65,28 @@ _ANY_LOAD = QPS(1.0)
 @batches_option
 @max_slowdown_option
 @click.option(
+    "--mix-change",
+    "changes",
+    metavar="SECOND=MIX",
+    multiple=True,
+    callback=mix_changes,
+    help="From this second of the trace on, queries have these batch sizes, which are measured; MIX as of --batches. "
+    "Repeatable.",
+)
+@click.option(
     "--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of arrivals, sizes, service times."
 )
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
 @plot_option
 def autoscale(  # noqa: PLR0917
-    files: tuple[str, ...], trace: str, service: str | None, seed: int, output: str, plot: str | None, **options: Any
+    files: tuple[str, ...],
+    trace: str,
+    service: str | None,
+    changes: Changes,
+    seed: int,
+    output: str,
+    plot: str | None,
+    **options: Any,
 ) -> None:
     """Follow a load trace in virtual time, for every MinCost InferenceService in FILE..., as the operator would.
 
@@ -57,7 +97,8 @@ def autoscale(  # noqa: PLR0917
     maxInstances of the types and of spec.scaling, and the budget, bound the instances.
 
     A rate of the trace lasts until the next. Cells that are empty, nan, inf or negative are bad samples: nothing is
-    measured there, and queries arrive as before.
+    measured there, and queries arrive as before. With --mix-change the mix of the last 10 minutes is measured too, and
+    counts as in an operator; else all queries are of the declared mix.
 
     \b
     Keys of -o json and yaml: service, namespace, model, sloSeconds, percentile, seed, seconds (of the trace), queries,
@@ -76,7 +117,7 @@ def autoscale(  # noqa: PLR0917
     load, overrides, manifests = _read_trace(trace), Overrides(**options), read(files)
     chosen = choose(manifests, service, files)
     following = [one for one in chosen if one.spec.objective == "MinCost"] or chosen
-    found = each(following, lambda one: _follow(one, manifests, overrides, load, seed))
+    found = each(following, lambda one: _follow(one, manifests, overrides, _Played(load, changes, seed)))
     results = answered(found)
     if plot is not None and results:
         draw_or_refuse(lambda: _draw(results, plot), plot)
@@ -98,15 +139,13 @@ def _read_trace(path: str) -> LoadTrace:
         refuse(f"--load {error}")
 
 
-def _follow(
-    service: InferenceService, manifests: Manifests, overrides: Overrides, load: LoadTrace, seed: int
-) -> Followed:
+def _follow(service: InferenceService, manifests: Manifests, overrides: Overrides, played: _Played) -> Followed:
     from hetserve.api.conditions import Reason  # noqa: PLC0415
     from hetserve.api.scaling import ScalingSpec  # noqa: PLC0415
     from hetserve.cli.capacity.autoscale.result import Followed  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
-    from hetserve.scaling.replay import Setting, arrivals_of, follow, serve  # noqa: PLC0415
+    from hetserve.scaling.replay import Setting, arrivals_of, drawn_sizes, follow, serve  # noqa: PLC0415
     from hetserve.scaling.rules import scaling_rules  # noqa: PLC0415
 
     spec = service.spec
@@ -117,17 +156,20 @@ def _follow(
         )
     built = planned(problem_of(service, manifests, replace(overrides, load=_ANY_LOAD)))
     try:
-        arrived = arrivals_of(load, seed)
+        arrived = arrivals_of(played.load, played.seed)
     except ValueError as error:
         refuse(f"--load: {error}")
+    if played.changes:
+        mixes = [(arrived.begin, built.mix), *played.changes]
+        arrived = replace(arrived, sizes=drawn_sizes(arrived.times, mixes, played.seed + 1))
     expected = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
     setting = Setting(replace(built, load=None), scaling_rules(spec.scaling or ScalingSpec()), expected)
     name = service.metadata.name
     with steps(name, int(2 * (arrived.end - arrived.begin))) as shown:
         answerer = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
         course = follow(setting, arrived, answerer, shown.reached)
-        served = serve(setting.problem, arrived, course.fleet.spans, seed + 1, shown.reached)
-    return Followed(service, setting, course, served, seed, answerer.questions)
+        served = serve(setting.problem, arrived, course.fleet.spans, played.seed + 1, shown.reached)
+    return Followed(service, setting, course, served, played.seed, answerer.questions)
 
 
 def _draw(results: list[Followed], path: str) -> None:
