@@ -215,7 +215,7 @@ class Extender:
         if files is None:
             return None
         made = Rotation(files, frozenset(self.settings.tls.client_names), on_refused=self.metrics.refused_clients.inc)
-        self.metrics.watch(made)
+        self.metrics.certificates.rotation = made
         return made
 
     def _servers(self) -> tuple[HttpServer, HttpServer]:

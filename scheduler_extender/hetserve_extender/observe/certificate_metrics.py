@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -11,11 +10,11 @@ from prometheus_client.registry import Collector
 from hetserve_shell.tls.rotation import Rotation
 
 
-@dataclass(frozen=True)
 class CertificateFigures(Collector):
-    """When certificates end, and whether those on disk are in force."""
+    """When certificates end, and whether those on disk are in force. rotation: None: plain HTTP, and no figure."""
 
-    certificates: Rotation
+    def __init__(self) -> None:
+        self.rotation: Rotation | None = None
 
     def collect(self) -> Iterator[Metric]:
         ends = GaugeMetricFamily(
@@ -23,11 +22,10 @@ class CertificateFigures(Collector):
             "When a certificate of the verbs' port ends, in seconds since 1970",
             labels=["certificate"],
         )
-        for certificate, moment in self.certificates.ends.items():
-            ends.add_metric([certificate], moment)
-        yield ends
-        yield GaugeMetricFamily(
-            "hetserve_certificate_reload_failed",
-            "1 where the files of the verbs' certificates changed and cannot be used",
-            value=float(bool(self.certificates.failing)),
-        )
+        words = "1 where the files of the verbs' certificates changed and cannot be used"
+        failed = GaugeMetricFamily("hetserve_certificate_reload_failed", words)
+        if self.rotation is not None:
+            for certificate, moment in self.rotation.ends.items():
+                ends.add_metric([certificate], moment)
+            failed.add_metric([], float(bool(self.rotation.failing)))
+        yield from (ends, failed)

@@ -14,7 +14,6 @@ from hetserve_extender.observe.certificate_metrics import CertificateFigures
 from hetserve_extender.observe.ledger_metrics import LedgerFigures
 from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_shell.tasks.slices import Shared
-from hetserve_shell.tls.rotation import Rotation
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
@@ -57,6 +56,8 @@ class Metrics:
         self.lease = self._gauge("hetserve_lease_held", held)
         refused = "Connections to the verbs' port that were refused, for want of a certificate that holds"
         self.refused_clients = self._counter("hetserve_verbs_refused_clients", refused)
+        self.certificates = CertificateFigures()
+        self.registry.register(self.certificates)
         self._placer = placer
         self._wall = wall
         self._texts = Shared(self._text)
@@ -66,10 +67,6 @@ class Metrics:
 
     def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
         return Gauge(name, words, labels, registry=self.registry)
-
-    def watch(self, certificates: Rotation) -> None:
-        """Adds figures of the certificates of the verbs' port."""
-        self.registry.register(CertificateFigures(certificates))
 
     async def text(self) -> bytes:
         """All metrics in the text format of Prometheus, after the call."""
