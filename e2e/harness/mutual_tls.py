@@ -1,4 +1,4 @@
-"""Certificates of the verbs' port where components run as processes: what the kubelet does with Secrets is done here."""
+"""Certificates of the verbs' port where components run as processes: here their Secrets are mounted."""
 
 from __future__ import annotations
 
