@@ -21,36 +21,21 @@ from hetserve.cli.health.facts import (
     ComponentFact,
     CrdFact,
     DeploymentFact,
-    Facts,
     FailedPods,
     LeaseFact,
     NodesFact,
     SchedulerFact,
     Unread,
 )
+from hetserve.cli.health.finding import Finding, Level
 from hetserve.cli.health.gather import gather, version_of
-from hetserve.cli.health.judgement import Finding, Level, findings, sound
+from hetserve.cli.health.judgement import findings, sound
 from hetserve.cli.health.schema import differences
 from hetserve.testing.cluster import gpu_node
 from hetserve_shell.testing.http_face import HttpFace
+from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, WELL, config_map
 
 Json = dict[str, Any]
-LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
-EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
-OPERATOR = replace(EXTENDER, name="hetserve-operator")
-SCHEDULER = SchedulerFact("http://hetserve-extender.s.svc:8888", False, ("hetserve-scheduler",), 1)
-WELL = Facts(
-    namespace="s",
-    version=(1, 35, "v1.35.0"),
-    crds={resource.plural: CrdFact(True) for resource in KINDS},
-    components=(OPERATOR, EXTENDER),
-    scheduler=SCHEDULER,
-    failed=FailedPods(0),
-    nodes=NodesFact(3, 4),
-    own=(),
-    missing_rights=(),
-    policies=names.ADMISSION_POLICIES,
-)
 
 
 def amiss(**changed: Any) -> list[Finding]:
@@ -150,11 +135,6 @@ def test_a_crd_as_the_api_server_returns_it_does_not_differ_and_each_edit_does()
     assert differences(stored, wanted) == (".spec.maxBatch.maximum", "additionalPrinterColumns")
     version["served"] = False
     assert differences(stored, wanted) == ("version v1alpha1",)
-
-
-def config_map(name: str, key: str, content: Json) -> Json:
-    meta = {"name": name, "namespace": "hetserve-system"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: json.dumps(content)}}
 
 
 def test_the_facts_are_read_from_the_objects_of_the_chart(tmp_path: Path) -> None:

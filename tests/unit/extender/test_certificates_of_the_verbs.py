@@ -64,15 +64,15 @@ def client(extender: Extender, context: ssl.SSLContext) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"https://{host}:{port}", verify=context, trust_env=False)
 
 
+NAMED = {"sni_hostname": SERVER}
 VERBS = ("filter", "prioritize", "bind", "healthz", "ledger")
 
 
 async def test_the_verbs_are_for_the_scheduler_alone(authority: Authority, folder: Path) -> None:
     async with running(folder) as extender:
         asking = {"Pod": gpu_pod(), "Nodes": None, "NodeNames": ["n0"]}
-        named = {"extensions": {"sni_hostname": SERVER}}
         async with client(extender, authority.leaf(CLIENT).client(authority.certificate)) as ours:
-            assert (await ours.post("/filter", json=asking, **named)).json()["NodeNames"] == ["n0"]
+            assert (await ours.post("/filter", json=asking, extensions=NAMED)).json()["NodeNames"] == ["n0"]
         bookings = extender.placer.ledger.bookings()
         for context in (
             ssl.create_default_context(cafile=authority.certificate),
@@ -81,7 +81,7 @@ async def test_the_verbs_are_for_the_scheduler_alone(authority: Authority, folde
             async with client(extender, context) as stranger:
                 for verb in VERBS:
                     with pytest.raises((httpx.TransportError, ssl.SSLError)):
-                        await stranger.post(f"/{verb}", json=asking, **named)
+                        await stranger.post(f"/{verb}", json=asking, extensions=NAMED)
         assert extender.placer.ledger.bookings() == bookings
         registry = extender.metrics.registry
         assert registry.get_sample_value("hetserve_verbs_refused_clients_total") == 2 * len(VERBS)
@@ -123,7 +123,7 @@ async def test_metrics_tell_when_certificates_end_and_whether_new_ones_are_in_fo
         assert (value(ends, "ca") or 0.0) > first
         assert value(ends, "client") is None
         async with client(extender, authority.leaf(CLIENT, days=2).client(authority.certificate)) as ours:
-            await ours.post("/healthz", extensions={"sni_hostname": SERVER})
+            await ours.post("/healthz", extensions=NAMED)
         assert (value(ends, "client") or 0.0) == pytest.approx(first - 5 * 86400, abs=60)
         put(folder, authority.server(when=PAST), authority)
         await until(lambda: value("hetserve_certificate_reload_failed") == 1.0)

@@ -17,7 +17,7 @@ import pytest_asyncio
 from authorities import CLIENT, PAST, SERVER, Authority, Leaf, put
 from hetserve.base.certificates import read_certificates
 from hetserve_shell.http import tls
-from hetserve_shell.http.limits import HttpError
+from hetserve_shell.http.limits import HttpError, Routes
 from hetserve_shell.http.listener import listen
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.tls.identity import TlsFiles
@@ -102,7 +102,7 @@ async def secured(tmp_path: Path, authority: Authority, monkeypatch: pytest.Monk
         await made.gate.wait()
         return echo(body)
 
-    routes = {b"/echo": echo, b"/wait": wait, b"/much": lambda _body: bytes(8_000_000)}
+    routes: Routes = {b"/echo": echo, b"/wait": wait, b"/much": lambda _body: bytes(8_000_000)}
     made = Secured(HttpServer(routes, LIMITS, mutual=rotation), rotation, folder, authority)
     monkeypatch.setattr(Rotation, "refused", lambda _self, _peer, why: made.why.append(why))
     rotation.on_trust = made.server.part

@@ -26,10 +26,12 @@ from hetserve.cli.health.facts import (
     LeaseFact,
     NodesFact,
     SchedulerFact,
+    TlsFact,
     Unread,
 )
 from hetserve.cli.health.rights import missing_of_caller, missing_of_components
 from hetserve.cli.health.schema import differences
+from hetserve.cli.health.secrets import tls_fact
 
 COMPONENTS: Final = ("hetserve-operator", "hetserve-extender")
 SCHEDULER: Final = "hetserve-scheduler"
@@ -59,6 +61,7 @@ def gather(cluster: ClusterClient, namespace: str) -> Facts:
         own=tuple(missing_of_caller(cluster)),
         missing_rights=_read(lambda: tuple(missing_of_components(cluster, namespace))),
         policies=_read(lambda: _policies(cluster)),
+        tls=_read(lambda: _tls(cluster, namespace)),
     )
 
 
@@ -147,6 +150,13 @@ def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
     url = str(ours.get("urlPrefix"))
     endpoints = _read(lambda: _endpoints(cluster, url))
     return SchedulerFact(url, ignorable=bool(ours.get("ignorable")), names=profiles, endpoints=endpoints)
+
+
+def _tls(cluster: ClusterClient, namespace: str) -> TlsFact | None:
+    config = _settings(cluster, namespace, SCHEDULER, "scheduler.yaml") or {}
+    ours = next((one for one in config.get("extenders") or () if _manages(one)), None)
+    extender = _settings(cluster, namespace, "hetserve-extender")
+    return None if ours is None or extender is None else tls_fact(cluster, namespace, extender, ours)
 
 
 def _manages(extender: Mapping[str, Any]) -> bool:

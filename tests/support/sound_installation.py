@@ -1,0 +1,44 @@
+"""Facts of an installation in which nothing is wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hetserve.api import names
+from hetserve.api.kinds import KINDS
+from hetserve.base.units import Seconds
+from hetserve.cli.health.facts import (
+    ComponentFact,
+    CrdFact,
+    DeploymentFact,
+    Facts,
+    FailedPods,
+    LeaseFact,
+    NodesFact,
+    SchedulerFact,
+)
+
+Json = dict[str, Any]
+LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
+EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
+OPERATOR = replace(EXTENDER, name="hetserve-operator")
+SCHEDULER = SchedulerFact("http://hetserve-extender.s.svc:8888", False, ("hetserve-scheduler",), 1)
+WELL = Facts(
+    namespace="s",
+    version=(1, 35, "v1.35.0"),
+    crds={resource.plural: CrdFact(True) for resource in KINDS},
+    components=(OPERATOR, EXTENDER),
+    scheduler=SCHEDULER,
+    failed=FailedPods(0),
+    nodes=NodesFact(3, 4),
+    own=(),
+    missing_rights=(),
+    policies=names.ADMISSION_POLICIES,
+)
+
+
+def config_map(name: str, key: str, content: Json) -> Json:
+    meta = {"name": name, "namespace": "hetserve-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: json.dumps(content)}}
