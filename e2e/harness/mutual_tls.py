@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ssl
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from harness.state import StateFolder
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 HOST: Final = "127.0.0.1"
+SERVER: Final = f"hetserve-extender.{SYSTEM_NAMESPACE}.svc"
 SIDES: Final = ("extender", "scheduler")
 DISABLED: Final[dict[str, Any]] = {"tls": {"mode": "Disabled"}}
 
@@ -35,6 +37,14 @@ def values(ports: Ports, folder: StateFolder, mode: str = "SelfSigned") -> dict[
         "tls": {"mode": mode, "folders": folders, "secret": secret},
         "scheduler": {"extenderUrl": f"https://{HOST}:{ports.extender}"},
     }
+
+
+def caller(folder: StateFolder) -> ssl.SSLContext:
+    """What the scheduler connects with."""
+    mounted = folder_of(folder, "scheduler")
+    context = ssl.create_default_context(cafile=mounted / "ca.crt")
+    context.load_cert_chain(mounted / "tls.crt", mounted / "tls.key")
+    return context
 
 
 def mount(kube: Kube, folder: StateFolder) -> None:
