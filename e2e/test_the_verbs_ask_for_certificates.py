@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import ssl
 import threading
 import time
@@ -19,6 +20,7 @@ import pytest
 from authorities import CLIENT, PAST, SERVER, Authority, Leaf, secret
 from harness import mutual_tls
 from harness.cluster import Cluster
+from harness.commands import hetserve
 from harness.kube import Kube
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.sandbox import Sandbox
@@ -79,6 +81,12 @@ class Scene:
     def metric(self, name: str) -> float:
         text = self.cluster.extender("/metrics").text
         return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(name)))
+
+    def told(self, account: Path | None = None) -> list[tuple[str, str]]:
+        """Level and first words of what the doctor finds of certificates."""
+        said = json.loads(hetserve("doctor", "-o", "json", account=account or self.folder.kubeconfig, code=3))
+        found = [one for one in said["findings"] if one["check"] == "certificates"]
+        return [(one["level"], one["what"].partition(",")[0]) for one in found]
 
     def call(self, context: ssl.SSLContext, verb: str) -> httpx.Response:
         url = f"https://127.0.0.1:{self.cluster.ports.extender}/{verb}"
@@ -156,6 +164,8 @@ def test_the_chart_makes_certificates_and_keeps_them(scene: Scene, tmp_path: Pat
     assert scene.refused(ssl.create_default_context(cafile=authority))
     assert scene.refused(other.leaf(CLIENT).client(authority))
     assert scene.metric("hetserve_verbs_refused_clients_total") == 2 * len(VERBS)
+
+    assert scene.told() == [("Ok", "extender and scheduler trust each other")]
 
     scene.install("SelfSigned", fresh=False)
     assert {name: scene.data(name) for name in before} == before, "an upgrade keeps them"

@@ -23,9 +23,9 @@ GOAL: Final = 0.90
 """Least median of the ratio to plain HTTP."""
 
 _HEAD: Final = """As above, on {nodes} nodes, {pods} pods a round: `decide` over plain HTTP and over mutual TLS, in
-turns, {rounds} rounds that begin with one and the other alternately; a ratio is taken within its round. Certificates are
-the chart's own (ECDSA P-256, TLS 1.3, no resumption). *Connections*: those that the extender accepted in one more round
-of each (health checks of its own, one a second, included); the scheduler keeps two idle ones and makes others anew.
+turns, {rounds} rounds that begin with one and the other alternately; a ratio is taken within its round. Certificates
+are the chart's own (ECDSA P-256, TLS 1.3, no resumption). *Connections*: those that the extender accepted in one more
+round of each, with its own health checks, one a second; the scheduler keeps two idle ones and makes others anew.
 """
 
 
