@@ -12,6 +12,8 @@ from hetserve.cli.health.finding import Finding, Level, unread
 
 SOON: Final = Seconds(7 * 86400.0)
 """Time before its end from which a certificate is a problem, as in the chart's alert."""
+SKEW: Final = 300.0
+"""Seconds by which the issuer's clock may be ahead, as for the extender."""
 CHECK: Final = "certificates"
 _WHY: Final = "the scheduler's calls are refused, so no pod gets a GPU"
 _RENEW: Final = "issue certificates that hold (docs/security.md); leaves are taken without a restart"
@@ -84,7 +86,7 @@ def _side(side: SideFact, names: tuple[str, ...], other: SideFact, whom: str, no
 
 
 def _end(certificate: Certificate, now: Seconds) -> str:
-    if certificate.not_before > now:
+    if certificate.not_before > now + SKEW:
         return f"holds from {day(certificate.not_before)} on"
     if certificate.not_after <= now:
         return f"ended on {day(certificate.not_after)}"
