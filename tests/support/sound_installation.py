@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Any
 
 from hetserve.api import names
 from hetserve.api.kinds import KINDS
@@ -20,7 +18,6 @@ from hetserve.cli.health.facts import (
     SchedulerFact,
 )
 
-Json = dict[str, Any]
 LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
 EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
 OPERATOR = replace(EXTENDER, name="hetserve-operator")
@@ -37,8 +34,3 @@ WELL = Facts(
     missing_rights=(),
     policies=names.ADMISSION_POLICIES,
 )
-
-
-def config_map(name: str, key: str, content: Json) -> Json:
-    meta = {"name": name, "namespace": "hetserve-system"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: json.dumps(content)}}

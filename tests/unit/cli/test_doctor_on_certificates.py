@@ -20,7 +20,8 @@ from hetserve.cli.health.finding import Finding, Level
 from hetserve.cli.health.gather import gather
 from hetserve.cli.health.judgement import findings
 from hetserve_shell.testing.http_face import HttpFace
-from sound_installation import WELL, config_map
+from installation_objects import settings_object
+from sound_installation import WELL
 
 Json = dict[str, Any]
 DAY = 86400.0
@@ -152,11 +153,11 @@ def test_they_are_read_from_the_secrets_that_are_mounted(tmp_path: Path) -> None
     files = {"certFile": "/a", "keyFile": "/b", "clientCaFile": "/t/all.pem", "clientNames": [CLIENT]}
     calls = {"serverName": SERVER, "caFile": "/x/ca.crt"}
     stanza = {"urlPrefix": URL, "managedResources": [{"name": "hetserve.io/gpu-memory"}], "tlsConfig": calls}
-    trust = config_map("both", "all.pem", {})
-    trust["data"]["all.pem"] = one.pem + two.pem
+    meta = {"name": "both", "namespace": "hetserve-system"}
+    trust = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"all.pem": one.pem + two.pem}}
     objects = (
-        config_map("hetserve-extender", "settings.yaml", {"tls": files}),
-        config_map("hetserve-scheduler", "scheduler.yaml", {"extenders": [stanza]}),
+        settings_object("extender", json.dumps({"tls": files})),
+        settings_object("scheduler", json.dumps({"extenders": [stanza]}), key="scheduler.yaml"),
         deployment("extender", mounted, bundle),
         deployment("scheduler"),
         kubernetes_secret("mine", one.server(days=3), two),
@@ -196,8 +197,8 @@ def test_a_secret_that_holds_no_certificate_is_named(tmp_path: Path, broken: Jso
     files = {"certFile": "/a", "keyFile": "/b", "clientCaFile": "/c"}
     held = {"metadata": {"name": "hetserve-extender-tls", "namespace": "hetserve-system"}, "data": broken}
     objects = (
-        config_map("hetserve-extender", "settings.yaml", {"tls": files}),
-        config_map("hetserve-scheduler", "scheduler.yaml", {"extenders": [stanza]}),
+        settings_object("extender", json.dumps({"tls": files})),
+        settings_object("scheduler", json.dumps({"extenders": [stanza]}), key="scheduler.yaml"),
         deployment("scheduler"),
         {"apiVersion": "v1", "kind": "Secret", **held},
     )

@@ -18,31 +18,32 @@ _BUNDLE: Final = "ca.crt"
 _NOTHING: Final[RawObject] = {}
 
 
-def tls_fact(cluster: ClusterClient, namespace: str, extender: RawObject, stanza: RawObject) -> TlsFact:
+def tls_fact(cluster: ClusterClient, namespace: str, prefix: str, extender: RawObject, stanza: RawObject) -> TlsFact:
     """Certificates of both sides.
 
-    extender: the extender's settings. stanza: the extender in the scheduler's configuration. Raises ClusterError.
+    prefix: what names of the installation's objects begin with. extender: the extender's settings. stanza: the extender
+    in the scheduler's configuration. Raises ClusterError.
     """
     serves = extender.get("tls") or {}
     calls = stanza.get("tlsConfig") or {}
-    files = {"extender": serves.get("clientCaFile"), "scheduler": calls.get("caFile")}
+    trust = {"extender": str(serves.get("clientCaFile") or ""), "scheduler": str(calls.get("caFile") or "")}
     secure = bool(serves.get("certFile"))
     return TlsFact(
         serves=secure,
         server_name=str(calls.get("serverName") or ""),
         client_names=tuple(map(str, serves.get("clientNames") or ())),
-        extender=_side(cluster, namespace, "extender", str(files["extender"] or "")) if secure else None,
-        scheduler=_side(cluster, namespace, "scheduler", str(files["scheduler"] or "")) if secure else None,
+        extender=_side(cluster, namespace, f"{prefix}-extender", trust["extender"]) if secure else None,
+        scheduler=_side(cluster, namespace, f"{prefix}-scheduler", trust["scheduler"]) if secure else None,
         now=Seconds(cluster.time()),
     )
 
 
-def _side(cluster: ClusterClient, namespace: str, side: str, trust: str) -> SideFact | None:
+def _side(cluster: ClusterClient, namespace: str, component: str, trust: str) -> SideFact | None:
     quoted = quote(namespace, safe="")
-    deployment = cluster.find(f"/apis/apps/v1/namespaces/{quoted}/deployments/hetserve-{side}")
+    deployment = cluster.find(f"/apis/apps/v1/namespaces/{quoted}/deployments/{component}")
     volumes = {one["name"]: one for one in _pod(deployment or _NOTHING).get("volumes") or ()}
     named = ((volumes.get(_VOLUME) or {}).get("secret") or {}).get("secretName")
-    name = str(named or f"hetserve-{side}-tls")
+    name = str(named or f"{component}-tls")
     where = f"Secret {name}"
     secret = cluster.find(f"/api/v1/namespaces/{quoted}/secrets/{quote(name, safe='')}")
     if secret is None:
