@@ -15,7 +15,17 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 KEPT: Final = Kept("placement", "placement.sections")
 FOLDER: Final = KEPT.folder
 
-SECTIONS: Final = ("rates", "apart", "nearly_full", "startup", "failover", "queue_release", "quality", "fairness")
+SECTIONS: Final = (
+    "rates",
+    "apart",
+    "secured",
+    "nearly_full",
+    "startup",
+    "failover",
+    "queue_release",
+    "quality",
+    "fairness",
+)
 
 _HEAD: Final = """# Placement, measured
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 
-from harness import beside, components, controlplane, stages, tools
+from harness import beside, components, controlplane, mutual_tls, stages, tools
 from harness.components import Component
 from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
@@ -202,6 +202,7 @@ class Cluster(ClusterViews):
         self._wait_for_crds()
         for component in self.components():
             components.write_account(self.kube, self.folder, component.name)
+        mutual_tls.mount(self.kube, self.folder)
 
     def components(self) -> tuple[Component, ...]:
         return components.components(self.ports)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from harness import mutual_tls
 from harness.files import write_whole
 from harness.kube import Kube
 from harness.ports import Ports
@@ -114,6 +115,7 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
     return (
         _measured(ports)
         | _allowed()
+        | (mutual_tls.DISABLED if _knows("tls") else {})
         | _open()
         | {
             "components": {"enabled": False},

@@ -28,6 +28,7 @@ OWN_CLUSTER: Final = frozenset(
         "scheduler_failover",
         "the_first_hour_works",
         "the_service_follows_the_leader",
+        "the_verbs_ask_for_certificates",
     )
 )
 """Scenarios with clusters of their own alone: they need not wait for those that share one, the longest scope."""

@@ -39,6 +39,7 @@ from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.reviews import check_of
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.tasks.supervisor import supervise
+from hetserve_shell.tls.rotation import Rotation
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,10 @@ class Extender:
         self.requeuer = self._requeuer(api)
         self.queue = self._queue(api)
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
+        self.certificates = self._certificates()
         self.verbs, self.probes = self._servers(check_of(settings.probe_authorization, review_api or api))
+        if self.certificates is not None:  # who was let in by other authorities shows a certificate anew
+            self.certificates.on_trust = self.verbs.part
         # Processes take turns on one port; a Service finds the leader among pods.
         self.takes_turns = self.leader is not None and pod is None
         self.port = SharedPort(settings.host, settings.port, self._serve_verbs)
@@ -130,6 +134,8 @@ class Extender:
             parts = [self.pods.run(), self.nodes.run(), self._keep_house(), self._lead()]
             if self.log is not None:
                 parts.append(self.log.run())
+            if self.certificates is not None:
+                parts.append(self.certificates.run())
             work = [group.create_task(part) for part in parts]
             if self.leader is not None:
                 work.append(group.create_task(self.fitness.run(stop)))
@@ -184,7 +190,8 @@ class Extender:
         address = self.addresses.get("verbs")
         if address is None and (words := self.port.look()):
             return words
-        return await reach(address, self.settings.leader_election.renew_deadline)
+        deadline = self.settings.leader_election.renew_deadline
+        return await reach(address, deadline, tls=self.certificates is not None)
 
     def _listen(self, what: str, port: int) -> socket.socket:
         listener = listen(self.settings.host, port)
@@ -209,12 +216,22 @@ class Extender:
         count = lambda outcome: recalls.labels(outcome).inc()  # noqa: E731
         return Requeuer(api, self.placer, lambda: str(time.time()), on_requeue=count)
 
+    def _certificates(self) -> Rotation | None:
+        """Those of the verbs' port; None: plain HTTP. Raises CertificateError."""
+        files = self.settings.tls.files
+        if files is None:
+            return None
+        made = Rotation(files, frozenset(self.settings.tls.client_names), on_refused=self.metrics.refused_clients.inc)
+        self.metrics.certificates.rotation = made
+        return made
+
     def _servers(self, check: Check | None) -> tuple[HttpServer, HttpServer]:
         """Servers of the verbs and the probes, which share the process's descriptors. check: of the probes' readers."""
         verbs, probing = Limits(), probes.LIMITS
         shares = allotted({"verbs": verbs.connections, "probes": probing.connections})
         handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, self.requeuer)
-        server = HttpServer(handlers.routes(), replace(verbs, connections=shares["verbs"]), "verbs")
+        limits = replace(verbs, connections=shares["verbs"])
+        server = HttpServer(handlers.routes(), limits, "verbs", mutual=self.certificates)
         routes = placement_routes(self.placer, self.log)
         limits = replace(probing, connections=shares["probes"])
         return server, probes.probe_server(self.metrics.text, self.not_ready, routes, limits, check)

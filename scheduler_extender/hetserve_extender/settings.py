@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from hetserve.api import names
 from hetserve.base.units import Seconds, quantity_to_mib
@@ -13,6 +14,7 @@ from hetserve.placement.queues.weights import Weights
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
+from hetserve_shell.tls.identity import TlsFiles
 
 
 def _mebibytes(value: object) -> int:
@@ -56,6 +58,35 @@ class LeaderElectionOptions(ElectionSettings):
     lease_name: str = Field(default="hetserve-extender", min_length=1)
 
 
+class TlsOptions(SettingsModel):
+    """Mutual TLS of the verbs' port; no file: plain HTTP.
+
+    cert_file, key_file: PEM of our certificate. client_ca_file: PEM of the authorities of those who call. client_names:
+    common or DNS names of which a caller's certificate must have one; empty: whoever these authorities signed.
+    """
+
+    cert_file: str = ""
+    key_file: str = ""
+    client_ca_file: str = ""
+    client_names: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        given = [bool(each) for each in (self.cert_file, self.key_file, self.client_ca_file)]
+        if any(given) and not all(given):
+            raise ValueError("certFile, keyFile and clientCaFile belong together: set all three, or none")
+        if self.client_names and not any(given):
+            raise ValueError("clientNames needs certFile, keyFile and clientCaFile")
+        return self
+
+    @property
+    def files(self) -> TlsFiles | None:
+        """None: plain HTTP."""
+        if not self.cert_file:
+            return None
+        return TlsFiles(Path(self.cert_file), Path(self.key_file), Path(self.client_ca_file))
+
+
 class Settings(SettingsModel):
     """Settings of the extender; port 0: the system chooses.
 
@@ -71,6 +102,7 @@ class Settings(SettingsModel):
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]
     queue: QueueOptions = QueueOptions()
     leader_election: LeaderElectionOptions = LeaderElectionOptions()
+    tls: TlsOptions = TlsOptions()
     placement_log: Annotated[int, BeforeValidator(_mebibytes), Field(ge=0, le=1024)] = 0
     """MiB for the placement log; 0: none."""
     log_level: LogLevel = "info"

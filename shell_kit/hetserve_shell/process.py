@@ -15,8 +15,16 @@ from kubernetes.aio.config import ConfigException
 
 from hetserve_shell.logs import BoundedHandler
 from hetserve_shell.settings import LogLevel, ProbeAuthorization, SettingsError, SettingsModel, load_settings
+from hetserve_shell.tls.identity import CertificateError
 
 Settings = TypeVar("Settings", bound=SettingsModel)
+
+
+class UnusableError(click.ClickException):
+    """A file that was named cannot be used."""
+
+    exit_code = 2
+
 
 config_option = click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file (YAML).")
 kubeconfig_option = click.option(
@@ -48,9 +56,11 @@ def log_to_stderr(level: LogLevel) -> None:
 
 
 def run_or_exit(run: Callable[[Coroutine[Any, Any, None]], None], serving: Coroutine[Any, Any, None]) -> None:
-    """Runs a component; exits with the message if it has no credentials or no port."""
+    """Runs a component; exits with the message if it has no credentials, no port or no certificate that holds."""
     try:
         run(serving)
+    except CertificateError as error:
+        raise UnusableError(str(error)) from None
     except (ConfigException, OSError) as error:
         raise click.ClickException(str(error)) from None
 

@@ -23,6 +23,15 @@ LABELS: Final = {"team": "serving", "cost-center": "42"}
 GIVEN: Final = ("kind=ServiceAccount", "name=prometheus", "namespace=monitoring")
 SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "workloads": ([], ["components.enabled=false"]),
+    "tls": (
+        [],
+        ["tls.mode=Disabled"],
+        ["tls.mode=CertManager"],
+        [
+            *("tls.mode=Secret", "tls.secret.extender=a", "tls.secret.scheduler=b"),
+            *("tls.trustBundle.configMap=given", "tls.trustBundle.key=all.pem"),
+        ],
+    ),
     "gates": ([], ["uninstall.liftGates=false"]),
     "network": ([], ["networkPolicy.enabled=false"], ["networkPolicy.verbsFrom[0].ipBlock.cidr=10.0.0.0/8"]),
     "services": ([], ["monitoring.services=false"]),
@@ -203,6 +212,9 @@ def test_what_is_referred_to_is_there(chart: tuple[Manifest, ...]) -> None:
     for name, template in templates(chart):
         assert ("ServiceAccount", template["spec"]["serviceAccountName"]) in there, name
         for volume in template["spec"].get("volumes", []):
+            if volume["name"] == "trust":
+                assert volume["configMap"]["name"] == "given"
+                continue
             assert "configMap" not in volume or ("ConfigMap", volume["configMap"]["name"]) in there, name
 
 
@@ -356,7 +368,7 @@ def test_another_name_is_the_name_of_everything_but_the_scheduler_that_pods_ask_
     assert {name for name in names if not name.startswith("gpu-")} == {"hetserve-one-release-per-cluster"}
     assert "schedulerName: hetserve-scheduler" in rendered
     assert "system:serviceaccount:hetserve-system:hetserve-" not in rendered, "an account of the usual name"
-    assert 'urlPrefix: "http://gpu-extender.hetserve-system.svc:8888"' in rendered
+    assert 'urlPrefix: "https://gpu-extender.hetserve-system.svc:8888"' in rendered
 
 
 def test_a_digest_wins_over_a_tag() -> None:

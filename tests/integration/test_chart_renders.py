@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 import yaml
 
 from harness.chart import render_chart
+from hetserve.base.certificates import Certificate, read_certificates
+from hetserve_extender.settings import Settings
 from hetserve_operator.settings import OperatorSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
@@ -19,7 +23,7 @@ pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 RENDERS = {
     "components left out": (
         "components-left-out.yaml",
-        ["--set", "components.enabled=false", "--set", "crds.install=false"],
+        ["--set", "components.enabled=false,crds.install=false,tls.mode=CertManager"],
     ),
     "everything set": (
         "everything-set.yaml",
@@ -27,7 +31,12 @@ RENDERS = {
             *("--set", "crds.install=false", "--set", "operator.image.tag=9.9", "--set", "extender.port=18888"),
             *("--set", "nodeSelector.pool=system", "--set", "imagePullSecrets[0].name=pull"),
             *("--set", "tolerations[0].key=system", "--set", "tolerations[0].operator=Exists"),
-            *("--set", "scheduler.extenderUrl=http://127.0.0.1:18888", "--set", "scheduler.kubeconfig=/tmp/kubeconfig"),
+            *(
+                "--set",
+                "scheduler.extenderUrl=https://127.0.0.1:18888",
+                "--set",
+                "scheduler.kubeconfig=/tmp/kubeconfig",
+            ),
             *("--set", "extender.mode=score", "--set", "extender.policy=Spread"),
             *("--set", "extender.queue.queues=auto", "--set", "extender.queue.failOpenAfter=10m"),
             *("--set", "metrics.prometheus.url=https://prometheus.monitoring.svc:9090/team"),
@@ -51,6 +60,11 @@ RENDERS = {
                 "--set",
                 "scheduler.extraArgs={--v=2}",
             ),
+            *(
+                "--set",
+                "tls.mode=Secret,tls.secret.extender=verbs,tls.secret.scheduler=caller,tls.serverName=gpus.example",
+            ),
+            *("--set", "tls.trustBundle.configMap=authorities,tls.trustBundle.key=all.pem,tls.clientNames={a,b}"),
             *("--set", "operator.podDisruptionBudget.maxUnavailable=2", "--set", "scheduler.replicas=3"),
         ],
     ),
@@ -119,9 +133,24 @@ REFUSED = {
     "an account that could not be one": ("admission.serviceAccounts[0]=It's", "serviceAccounts/0"),
     "an account in too many namespaces": ("admission.serviceAccounts[0]=a/b/c", "serviceAccounts/0"),
     "an extender behind HTTPS, whose certificate nobody would verify": (
-        "scheduler.extenderUrl=https://x",
-        "extenderUrl",
+        "tls.mode=Disabled,scheduler.extenderUrl=https://x",
+        'extenderUrl is "https://x", and with tls.mode Disabled the extender answers http alone',
     ),
+    "an extender behind HTTP that asks for certificates": (
+        "scheduler.extenderUrl=http://x",
+        'extenderUrl is "http://x", and with tls.mode SelfSigned the extender answers https alone',
+    ),
+    "a way to certificates that there is not": ("tls.mode=Automatic", "tls/mode"),
+    "certificates of nobody": ("tls.mode=Secret", r"tls\.secret\.extender is empty, and tls\.mode is Secret"),
+    "the certificate of one side": (
+        "tls.mode=Secret,tls.secret.extender=x",
+        r"tls\.secret\.scheduler is empty",
+    ),
+    "a Secret of no possible name": ("tls.secret.extender=A_B", "tls/secret/extender"),
+    "certificates for eleven years": ("tls.selfSigned.days=4015", "selfSigned/days"),
+    "a certificate from a relative path": ("tls.folders.extender=tls", "tls/folders/extender"),
+    "a caller without a name": ("tls.clientNames[0]=", "clientNames/0"),
+    "an annotation that restarts the scheduler": ("scheduler.podAnnotations.checksum/trust=x", "podAnnotations"),
 }
 
 
@@ -265,6 +294,83 @@ def test_without_prometheus_nothing_is_mounted_and_nothing_is_asked() -> None:
     assert settings.metrics == OperatorSettings().metrics
     assert not settings.metrics.prometheus.configured
     assert [v["name"] for v in volumes] == ["settings", "tmp"]
+
+
+def certificates(*arguments: str) -> dict[str, dict[str, str]]:
+    """Data of the Secrets that the chart makes, by name."""
+    documents = [d for d in yaml.safe_load_all(render_chart(*arguments)) if d]
+    return {
+        d["metadata"]["name"]: {key: base64.b64decode(value).decode() for key, value in d["data"].items()}
+        for d in documents
+        if d["kind"] == "Secret"
+    }
+
+
+def test_the_chart_signs_a_certificate_for_each_side_and_the_scheduler_restarts_with_its_authority() -> None:
+    rendered = [d for d in yaml.safe_load_all(render_chart("--set", "tls.selfSigned.days=90")) if d]
+    made = {d["metadata"]["name"]: d for d in rendered if d["kind"] == "Secret"}
+    assert set(made) == {"hetserve-ca", "hetserve-extender-tls", "hetserve-scheduler-tls"}
+
+    def read(name: str, key: str = "tls.crt") -> Certificate:
+        (found,) = read_certificates(base64.b64decode(made[name]["data"][key]).decode())
+        return found
+
+    authority, server, client = (read(name) for name in made)
+    assert "hetserve-extender.hetserve-system.svc" in server.names
+    assert "hetserve-scheduler" in client.names
+    for name, leaf in (("hetserve-extender-tls", server), ("hetserve-scheduler-tls", client)):
+        assert leaf.issued_by(authority)
+        assert read(name, "ca.crt") == authority
+        assert leaf.not_after - leaf.not_before == pytest.approx(90 * 86400, abs=60)
+        renewed = float(made[name]["metadata"]["annotations"]["hetserve.io/renew-after"])
+        assert renewed - leaf.not_before == pytest.approx(60 * 86400, abs=60)
+    assert authority.not_after > server.not_after + 19 * 365 * 86400
+    trust = base64.b64decode(made["hetserve-scheduler-tls"]["data"]["ca.crt"]).decode()
+    (scheduler,) = [d for d in rendered if d["kind"] == "Deployment" and d["metadata"]["name"] == "hetserve-scheduler"]
+    annotations = scheduler["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["checksum/trust"] == sha256(trust.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("mode", ["Disabled", "CertManager", "Secret"])
+def test_no_other_mode_makes_a_key(mode: str) -> None:
+    named = ",tls.secret.extender=a,tls.secret.scheduler=b" if mode == "Secret" else ""
+    assert certificates("--set", f"tls.mode={mode}{named}") == {}
+    assert "PRIVATE KEY" not in render_chart("--set", f"tls.mode={mode}{named}")
+
+
+def test_cert_manager_may_be_given_an_issuer() -> None:
+    issuer = "tls.certManager.issuer.name=company,tls.certManager.issuer.kind=ClusterIssuer"
+    documents = [d for d in yaml.safe_load_all(render_chart("--set", f"tls.mode=CertManager,{issuer}")) if d]
+    assert not [d for d in documents if d["kind"] == "Issuer"]
+    asked = {d["metadata"]["name"]: d["spec"] for d in documents if d["kind"] == "Certificate"}
+    assert {spec["secretName"] for spec in asked.values()} == {"hetserve-extender-tls", "hetserve-scheduler-tls"}
+    assert all(spec["issuerRef"]["name"] == "company" for spec in asked.values())
+    assert [spec["usages"][-1] for _, spec in sorted(asked.items())] == ["server auth", "client auth"]
+
+
+def test_both_sides_read_what_is_mounted_for_them() -> None:
+    bundle = "tls.trustBundle.configMap=authorities,tls.trustBundle.key=all.pem"
+    for given, trust in (("", "/etc/hetserve-tls/ca.crt"), (bundle, "/etc/hetserve-tls-trust/all.pem")):
+        documents = [d for d in yaml.safe_load_all(render_chart("--set", given)) if d]
+        maps = {d["metadata"]["name"]: d["data"] for d in documents if d["kind"] == "ConfigMap"}
+        tls = Settings.model_validate(yaml.safe_load(maps["hetserve-extender"]["settings.yaml"])).tls
+        assert (tls.cert_file, tls.client_ca_file) == ("/etc/hetserve-tls/tls.crt", trust)
+        assert tls.client_names == ("hetserve-scheduler",)
+        (extender,) = yaml.safe_load(maps["hetserve-scheduler"]["scheduler.yaml"])["extenders"]
+        assert extender["urlPrefix"] == "https://hetserve-extender.hetserve-system.svc:8888"
+        assert (extender["enableHTTPS"], extender["tlsConfig"]["caFile"]) == (True, trust)
+        assert "insecure" not in extender["tlsConfig"]
+        for component in ("extender", "scheduler"):
+            name = f"hetserve-{component}"
+            (pod,) = [
+                d["spec"]["template"]["spec"]
+                for d in documents
+                if d["kind"] == "Deployment" and d["metadata"]["name"] == name
+            ]
+            secrets = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v]
+            assert secrets == [f"{name}-tls"]
+            mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+            assert mounts.get("trust") == ("/etc/hetserve-tls-trust" if given else None)
 
 
 def test_uninstalling_first_lifts_our_gates_where_the_components_run_and_nobody_said_no() -> None:

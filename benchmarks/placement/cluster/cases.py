@@ -2,6 +2,7 @@
 
 none         no extender; hetserve.io/gpu-memory is ignored, so the pods are the same
 decide       filter answers with the one node that it reserved; bind is ours
+decide tls   the same over mutual TLS
 score        filter answers with all nodes that fit, prioritize scores them; bind is ours
 no-op one    floor of `decide`: an extender that reads the request and answers with one node of it; no bind
 no-op bind   the same, and binds: no ledger, no watch, no fence
@@ -15,11 +16,12 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -27,11 +29,13 @@ from typing import Any, Final
 import yaml
 from benchmarks.placement.results import REPOSITORY
 
+from harness import mutual_tls
 from harness.cluster import Cluster
 from harness.files import write_whole
 from hetserve.api.names import RESOURCE_GPU_MEMORY, SYSTEM_NAMESPACE
 
 CASES: Final = ("none", "no-op one", "no-op bind", "decide", "no-op all", "score")
+TLS: Final = "decide tls"
 HOST: Final = "127.0.0.1"
 START_WITHIN: Final = 120.0
 _WEIGHT: Final = 1000
@@ -69,7 +73,7 @@ def extender(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
         if running.processor is not None:
             os.sched_setaffinity(pid, {running.processor})
         running.extender = pid
-        _until_listening(port, pid)
+        _until_listening(port, pid, mutual_tls.caller(cluster.folder) if name == TLS else None)
         yield
     running.verbs = json.loads(out.read_text()) if out.exists() else {}
 
@@ -90,6 +94,11 @@ def scheduler_config(cluster: Cluster, case: str) -> Json:
     """The chart's configuration with the extender of the case."""
     text = cluster.kube.get("configmaps", "hetserve-scheduler", SYSTEM_NAMESPACE)["data"]["scheduler.yaml"]
     config: Json = yaml.safe_load(text)
+    if case != TLS:
+        for plain in config["extenders"]:
+            plain["urlPrefix"] = plain["urlPrefix"].replace("https://", "http://")
+            plain.pop("enableHTTPS", None)
+            plain.pop("tlsConfig", None)
     if case == "none":
         del config["extenders"]
         ignored = {"name": "NodeResourcesFit", "args": {"ignoredResources": [RESOURCE_GPU_MEMORY]}}
@@ -139,6 +148,8 @@ def write_settings(cluster: Cluster, case: str, **election: str) -> Json:
     component = cluster.component("extender")
     installed = cluster.kube.get("configmaps", component.name, SYSTEM_NAMESPACE)["data"]["settings.yaml"]
     settings: Json = yaml.safe_load(installed)
+    if case != TLS:
+        settings.pop("tls", None)
     if case == "score":
         settings["mode"] = "score"
     settings.setdefault("leaderElection", {}).update(election)
@@ -174,23 +185,26 @@ def _log(cluster: Cluster, name: str) -> Path:
     return cluster.folder.log(f"bench-{name.replace(' ', '-')}")
 
 
-def _until_listening(port: int, pid: int) -> None:
+def _until_listening(port: int, pid: int, tls: ssl.SSLContext | None) -> None:
     until = time.monotonic() + START_WITHIN
     while time.monotonic() < until:
         with socket.socket() as probe:
             probe.settimeout(1.0)
-            if probe.connect_ex((HOST, port)) == 0 and synced(port):
+            if probe.connect_ex((HOST, port)) == 0 and synced(port, tls):
                 return
         time.sleep(0.05)
     raise TimeoutError(f"the extender (process {pid}) did not answer a filter call within {START_WITHIN:g} s")
 
 
-def synced(port: int) -> bool:
-    """Whether a verb is answered without an error."""
+def synced(port: int, tls: ssl.SSLContext | None = None) -> bool:
+    """Whether a verb is answered without an error; tls: the caller's certificate, None: plain HTTP."""
     pod = {"metadata": {"name": "probe", "namespace": "probe", "uid": "probe"}, "spec": {"containers": []}}
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["probe"]}).encode()
     head = f"POST /filter HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    with socket.create_connection((HOST, port), timeout=5.0) as connection:
+    with socket.create_connection((HOST, port), timeout=5.0) as plain, ExitStack() as stack:
+        connection: socket.socket = plain
+        if tls is not None:
+            connection = stack.enter_context(tls.wrap_socket(plain, server_hostname=mutual_tls.SERVER))
         connection.sendall(head.encode() + body)
         parts = []
         while part := connection.recv(65536):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mutants.catalogue.binding import BINDING
+from mutants.catalogue.certificates import CERTIFICATES
 from mutants.catalogue.compute import COMPUTE
 from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
@@ -51,6 +52,7 @@ MUTANTS: Final = (
     *DEMAND,
     *TWIN,
     *HEALTH,
+    *CERTIFICATES,
     *READERS,
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ IN_A_ROW: Final = 3
 not before we count as fit: by then another has had the time to take the Lease, if there is one."""
 SPARE: Final = 8
 """Descriptors that serving takes at the least: where there is no port to look at, these can be had."""
+_CHUNK: Final = 65536
 
 Address = tuple[str, int]
 
@@ -67,10 +69,11 @@ class Fitness:
                 await self.sleep(EVERY)
 
 
-async def reach(address: Address | None, renew_deadline: float = 0.0) -> str:
+async def reach(address: Address | None, renew_deadline: float = 0.0, *, tls: bool = False) -> str:
     """Why nobody reaches our port, asked over a new connection; None: the port is not ours, are there descriptors?
 
-    `renew_deadline` [s]: for how long a leader leads without renewing; an answer may take as long.
+    `renew_deadline` [s]: for how long a leader leads without renewing; an answer may take as long. `tls`: we have no
+    client's certificate, so the server's part of a handshake is the answer.
     """
     within = max(WITHIN, renew_deadline)
     try:
@@ -79,6 +82,8 @@ async def reach(address: Address | None, renew_deadline: float = 0.0) -> str:
                 for _ in range(SPARE):
                     stack.enter_context(socket.socket())
             return ""
+        if tls:
+            return await _greet(address, within)
         status = await _ask(address, within)
     except OSError as error:
         return str(error) or f"no answer within {within:g} s"
@@ -93,3 +98,35 @@ async def _ask(address: Address, within: float) -> int:
     finally:
         client.close()
     return status
+
+
+async def _greet(address: Address, within: float) -> str:
+    """Why the port does not do its part of a handshake; empty if it does. Ours is not sent: nobody is refused."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(received, to_send)
+    writer = None
+    try:
+        async with asyncio.timeout(within):
+            reader, writer = await asyncio.open_connection(*address)
+            while not _shaken(client):
+                writer.write(to_send.read())
+                data = await reader.read(_CHUNK)
+                if not data:
+                    return "its own port closes in the middle of a handshake"
+                received.write(data)
+    except ssl.SSLError as error:
+        return f"its own port speaks no TLS: {error.reason}"
+    finally:
+        if writer is not None:
+            writer.close()
+    return ""
+
+
+def _shaken(client: ssl.SSLObject) -> bool:
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True

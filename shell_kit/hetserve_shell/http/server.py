@@ -12,6 +12,7 @@ from typing import Any, Final
 from hetserve_shell.http.admission import Admission
 from hetserve_shell.http.connection import Connection
 from hetserve_shell.http.limits import BodyBudget, Limits, Routes
+from hetserve_shell.http.tls import Mutual, TlsTransport
 
 log = logging.getLogger(__name__)
 
@@ -24,14 +25,21 @@ PARTING: Final = 0.05
 class HttpServer:
     """Serves routes of one method on a listening socket; can be started and stopped repeatedly.
 
-    method: GET routes answer HEAD too. name: in the log. now: time of the last tick [s]; date: its Date header.
+    method: GET routes answer HEAD too. name: in the log. mutual: lets clients in by TLS; None: plain HTTP.
+    now: time of the last tick [s]; date: its Date header.
     """
 
     def __init__(
-        self, routes: Routes, limits: Limits | None = None, name: str = "server", method: bytes = b"POST"
+        self,
+        routes: Routes,
+        limits: Limits | None = None,
+        name: str = "server",
+        method: bytes = b"POST",
+        mutual: Mutual | None = None,
     ) -> None:
         self.routes = routes
         self.method = method
+        self.mutual = mutual
         self.limits = limits or Limits()
         self.budget = BodyBudget(self.limits.bodies)
         self.now = 0.0
@@ -48,7 +56,7 @@ class HttpServer:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
         self._tick(loop)
-        self._server = await loop.create_server(lambda: Connection(self), sock=listener, backlog=self.limits.backlog)
+        self._server = await loop.create_server(self._protocol, sock=listener, backlog=self.limits.backlog)
 
     def close_listener(self) -> None:
         """Accept no more connections; those that are open stay."""
@@ -105,6 +113,10 @@ class HttpServer:
         return task
 
     # Inside
+
+    def _protocol(self) -> asyncio.Protocol:
+        connection = Connection(self)
+        return connection if self.mutual is None else TlsTransport(connection, self.mutual)
 
     async def _wait_until_empty(self) -> None:
         while self.admission:

@@ -21,38 +21,23 @@ from hetserve.cli.health.facts import (
     ComponentFact,
     CrdFact,
     DeploymentFact,
-    Facts,
     FailedPods,
     LeaseFact,
     NodesFact,
     SchedulerFact,
     Unread,
 )
+from hetserve.cli.health.finding import Finding, Level
 from hetserve.cli.health.gather import gather, version_of
-from hetserve.cli.health.judgement import Finding, Level, findings, sound
+from hetserve.cli.health.judgement import findings, sound
 from hetserve.cli.health.schema import differences
 from hetserve.testing.cluster import gpu_node
 from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import settings_object
+from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, WELL
 
 Json = dict[str, Any]
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
-EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
-OPERATOR = replace(EXTENDER, name="hetserve-operator")
-SCHEDULER = SchedulerFact("http://hetserve-extender.s.svc:8888", False, ("hetserve-scheduler",), 1)
-WELL = Facts(
-    namespace="s",
-    version=(1, 35, "v1.35.0"),
-    crds={resource.plural: CrdFact(True) for resource in KINDS},
-    components=(OPERATOR, EXTENDER),
-    scheduler=SCHEDULER,
-    failed=FailedPods(0),
-    nodes=NodesFact(3, 4),
-    own=(),
-    missing_rights=(),
-    policies=names.ADMISSION_POLICIES,
-)
 
 
 def amiss(**changed: Any) -> list[Finding]:

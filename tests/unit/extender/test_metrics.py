@@ -17,6 +17,7 @@ from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, QueueS
 from hetserve.placement.queues.fairness import FairnessWindow, jain
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.data import REPOSITORY
+from hetserve_extender.observe.certificate_metrics import CertificateFigures
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_operator.metrics import OperatorMetrics
@@ -68,7 +69,7 @@ def declared(registry: CollectorRegistry) -> Described:
     """What a registry's counters, gauges and histograms are called, also while they have no sample."""
     found: Described = {}
     for collector in registry._collector_to_names:
-        if isinstance(collector, QueueFigures):
+        if isinstance(collector, (QueueFigures, CertificateFigures)):
             found |= of_families(collector.collect())
             continue
         (family,) = collector.describe()  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from hetserve.cli.output.messages import EXIT_INFEASIBLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hetserve.cli.health.judgement import Finding
+    from hetserve.cli.health.finding import Finding
     from hetserve.cli.output.terminal import Block
 
 _STYLES = {"Ok": "green", "Note": "dim", "Unknown": "yellow", "Problem": "bold red"}

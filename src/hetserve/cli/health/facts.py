@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hetserve.base.certificates import Certificate
 from hetserve.base.units import Seconds
 
 
@@ -68,6 +69,36 @@ class SchedulerFact:
 
 
 @dataclass(frozen=True, slots=True)
+class SideFact:
+    """Certificates of the extender or the scheduler.
+
+    where: the Secret. chain: its own certificate, then those between it and an authority; trusted: authorities of the
+    other side. problem: why they cannot be read; empty if they can.
+    """
+
+    where: str
+    chain: tuple[Certificate, ...] = ()
+    trusted: tuple[Certificate, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFact:
+    """What the verbs' port asks for. None: the Secret is not there and nothing mounts it, as with processes.
+
+    serves: whether the extender's settings name certificates. server_name: by which the scheduler knows the extender.
+    client_names: one of which the scheduler must have; empty: any. now: by the API server's clock [s since 1970].
+    """
+
+    serves: bool
+    server_name: str
+    client_names: tuple[str, ...]
+    extender: SideFact | None
+    scheduler: SideFact | None
+    now: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class FailedPods:
     """Pods that the scheduler could not judge for an error: their number, the first and its message."""
 
@@ -93,6 +124,7 @@ class Facts:
 
     namespace: of the installation. version: (major, minor) and the API server's words. crds: by plural name; None:
     absent. own, components: rights that are missing. policies: our ValidatingAdmissionPolicies that are bound.
+    tls: None: the scheduler's extender is not known.
     """
 
     namespace: str
@@ -105,3 +137,4 @@ class Facts:
     own: tuple[str, ...]
     missing_rights: tuple[str, ...] | Unread
     policies: tuple[str, ...] | Unread
+    tls: TlsFact | Unread | None = None

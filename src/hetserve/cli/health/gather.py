@@ -27,10 +27,12 @@ from hetserve.cli.health.facts import (
     LeaseFact,
     NodesFact,
     SchedulerFact,
+    TlsFact,
     Unread,
 )
 from hetserve.cli.health.rights import missing_of_caller, missing_of_components
 from hetserve.cli.health.schema import differences
+from hetserve.cli.health.secrets import tls_fact
 
 COMPONENTS: Final = ("operator", "extender")
 SCHEDULER: Final = "scheduler"
@@ -64,6 +66,7 @@ def gather(cluster: ClusterClient, namespace: str) -> Facts:
             lambda: tuple(missing_of_components(cluster, namespace, _prefix(components), asking=asking))
         ),
         policies=_read(lambda: _policies(cluster)),
+        tls=_read(lambda: _tls(cluster, namespace)),
     )
 
 
@@ -159,6 +162,16 @@ def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
     url = str(ours.get("urlPrefix"))
     endpoints = _read(lambda: _endpoints(cluster, url))
     return SchedulerFact(url, ignorable=bool(ours.get("ignorable")), names=profiles, endpoints=endpoints)
+
+
+def _tls(cluster: ClusterClient, namespace: str) -> TlsFact | None:
+    config = _settings(settings_map(cluster, namespace, SCHEDULER), "scheduler.yaml") or {}
+    ours = next((one for one in config.get("extenders") or () if _manages(one)), None)
+    found = settings_map(cluster, namespace, "extender")
+    extender = _settings(found)
+    if ours is None or extender is None:
+        return None
+    return tls_fact(cluster, namespace, name_of(found, "extender").removesuffix("-extender"), extender, ours)
 
 
 def _manages(extender: Mapping[str, Any]) -> bool:

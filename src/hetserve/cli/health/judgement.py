@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from hetserve.api import names
+from hetserve.cli.health.certificates import certificates
 from hetserve.cli.health.facts import ComponentFact, CrdFact, Facts, LeaseFact, SchedulerFact, Unread
+from hetserve.cli.health.finding import Finding, Level, unread
 
 LEAST_VERSION: Final = (1, 35)
 _LATE: Final = 2.0
@@ -19,47 +19,19 @@ _CRDS_DO: Final = (
 )
 
 
-class Level(StrEnum):
-    OK = "Ok"
-    NOTE = "Note"
-    UNKNOWN = "Unknown"
-    PROBLEM = "Problem"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """`what` is so, `why` it matters and what to `do`; both are empty where all is well."""
-
-    check: str
-    level: Level
-    what: str
-    why: str = ""
-    do: str = ""
-
-
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """Every check's findings, in one order; a check that finds nothing wrong says so."""
     found: list[Finding] = [_version(facts), *_crds(facts)]
     for component in facts.components:
         found += _component(component, facts.namespace)
     found += _scheduler(facts)
-    found += [_certificates(facts.scheduler), *_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
+    found += [*certificates(facts), *_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
     return tuple(found)
 
 
 def sound(found: tuple[Finding, ...]) -> bool:
     """Whether nothing is wrong: what could not be checked is not well."""
     return all(one.level in (Level.OK, Level.NOTE) for one in found)
-
-
-def _unread(check: str, unread: Unread) -> Finding:
-    return Finding(
-        check,
-        Level.UNKNOWN,
-        f"not checked: {unread.why}",
-        "what is not read is not known to be well",
-        "ask again as somebody with this right",
-    )
 
 
 def _version(facts: Facts) -> Finding:
@@ -78,7 +50,7 @@ def _version(facts: Facts) -> Finding:
 
 def _crds(facts: Facts) -> Iterator[Finding]:
     if isinstance(facts.crds, Unread):
-        yield _unread("crds", facts.crds)
+        yield unread("crds", facts.crds)
         return
     bad = False
     for plural, crd in facts.crds.items():
@@ -106,9 +78,9 @@ def _component(fact: ComponentFact, namespace: str) -> Iterator[Finding]:
         "without a leader services stay as they are" if "operator" in fact.name else "without a leader no pod is placed"
     )
     see = f"kubectl -n {namespace} describe deployment {fact.name}"
-    for unread in (fact.settings, fact.deployment, fact.lease):
-        if isinstance(unread, Unread):
-            yield _unread(fact.name, unread)
+    for one in (fact.settings, fact.deployment, fact.lease):
+        if isinstance(one, Unread):
+            yield unread(fact.name, one)
             return
     if fact.settings is False:
         do = "helm install hetserve, or name its namespace by --system-namespace"
@@ -158,11 +130,11 @@ def _not_led(lease: LeaseFact | None) -> str | None:
 def _scheduler(facts: Facts) -> Iterator[Finding]:
     fact = facts.scheduler
     if isinstance(fact, Unread):
-        yield _unread("scheduler", fact)
+        yield unread("scheduler", fact)
     else:
         yield _configured(fact, facts.namespace)
     if isinstance(facts.failed, Unread):
-        yield _unread("scheduling", facts.failed)
+        yield unread("scheduling", facts.failed)
     elif facts.failed.count:
         pods, first = facts.failed.count, facts.failed
         what = f"{pods} pod{'s' if pods > 1 else ''} could not be judged; {first.first}: {first.message}"
@@ -177,7 +149,7 @@ def _configured(fact: SchedulerFact | None, namespace: str) -> Finding:
         do = f"helm upgrade writes ConfigMap hetserve-scheduler of namespace {namespace}; then restart the scheduler"
         return Finding(check, Level.PROBLEM, wrong or "", why, do)
     if isinstance(fact.endpoints, Unread):
-        return _unread(check, fact.endpoints)
+        return unread(check, fact.endpoints)
     if fact.endpoints == 0:
         what = f"nobody answers at {fact.url}: its Service has no ready address"
         see = f"kubectl -n {namespace} get pods -l app.kubernetes.io/component=extender --show-labels"
@@ -198,24 +170,10 @@ def _misconfigured(fact: SchedulerFact | None) -> str | None:
     return None
 
 
-def _certificates(fact: SchedulerFact | Unread | None) -> Finding:
-    if not isinstance(fact, SchedulerFact) or fact.url is None:
-        return Finding("certificates", Level.NOTE, "not looked at: the scheduler's extender is not known")
-    if fact.url.startswith("https://"):
-        return Finding("certificates", Level.NOTE, "the verbs are served over TLS; certificates are not looked at")
-    return Finding(
-        "certificates",
-        Level.NOTE,
-        "none: the verbs are served over plain HTTP",
-        "whoever reaches the verbs' port can place pods",
-        "keep the NetworkPolicy of the chart, on a network that enforces it",
-    )
-
-
 def _nodes(facts: Facts) -> Iterator[Finding]:
     fact = facts.nodes
     if isinstance(fact, Unread):
-        yield _unread("gpus", fact)
+        yield unread("gpus", fact)
         return
     for text in fact.unreadable:
         yield Finding("gpus", Level.PROBLEM, text, "the node's GPUs are given to nobody", "correct the text named")
@@ -238,7 +196,7 @@ def _rights(facts: Facts) -> Iterator[Finding]:
             "rights", Level.NOTE, what, "some commands will be refused", "ask for these rights, or use another context"
         )
     if isinstance(facts.missing_rights, Unread):
-        yield _unread("rights", facts.missing_rights)
+        yield unread("rights", facts.missing_rights)
         return
     for text in facts.missing_rights:
         do = "helm upgrade writes the chart's roles; look for who changed them"
@@ -261,7 +219,7 @@ def _probes(facts: Facts) -> Iterator[Finding]:
 
 def _policy(facts: Facts) -> Finding:
     if isinstance(facts.policies, Unread):
-        return _unread("policy", facts.policies)
+        return unread("policy", facts.policies)
     missing = tuple(name for name in names.ADMISSION_POLICIES if name not in facts.policies)
     if not missing:
         return Finding("policy", Level.OK, f"{len(facts.policies)} admission policies are bound")

@@ -1,0 +1,90 @@
+"""Bugs of mutual TLS: who is let in, and what files are taken."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.changes import DropStatement, Replace
+from mutants.mutant import Mutant
+
+TLS: Final = "hetserve_shell.http.tls"
+IDENTITY: Final = "hetserve_shell.tls.identity"
+ROTATION: Final = "hetserve_shell.tls.rotation"
+DOCTOR: Final = "hetserve.cli.health.certificates"
+SERVER: Final = "tests/unit/extender/test_http_tls.py"
+FILES: Final = "tests/unit/shell_kit/test_certificates.py"
+
+CERTIFICATES: Final = (
+    Mutant(
+        "a client without a certificate is let in",
+        IDENTITY,
+        "_context",
+        Replace("ssl.CERT_REQUIRED", "ssl.CERT_OPTIONAL"),
+        SERVER,
+        "test_nobody_without_a_certificate_that_holds_is_heard",
+    ),
+    Mutant(
+        "any name that the authority signed may call",
+        ROTATION,
+        "Rotation.accept",
+        Replace("self.names and not self.names & set($peer.names)", "False"),
+        SERVER,
+        "test_nobody_without_a_certificate_that_holds_is_heard",
+    ),
+    Mutant(
+        "a session may be resumed without a certificate",
+        IDENTITY,
+        "_context",
+        DropStatement("$context.num_tickets = 0"),
+        SERVER,
+        "test_an_older_tls_and_a_resumed_session_are_refused",
+    ),
+    Mutant(
+        "what was let in by an authority that is gone stays",
+        ROTATION,
+        "Rotation._take",
+        Replace("$identity.authorities != self._identity.authorities", "False"),
+        SERVER,
+        "test_other_authorities_let_their_clients_in_and_ask_all_anew",
+    ),
+    Mutant(
+        "a certificate that ends keeps its connection",
+        TLS,
+        "TlsTransport._shake_hands",
+        DropStatement("self._until = asyncio.get_running_loop().call_later($stays, self._inner.finish)"),
+        SERVER,
+        "test_a_certificate_that_ends_ends_its_connection_after_the_answer",
+    ),
+    Mutant(
+        "a certificate that has ended is served",
+        IDENTITY,
+        "_check_time",
+        Replace("$one.not_after <= $now", "False"),
+        FILES,
+        "test_files_that_cannot_serve_are_named_with_a_remedy",
+    ),
+    Mutant(
+        "files in the midst of a change are an error",
+        ROTATION,
+        "Rotation._doubt",
+        Replace("$stamp == self._stamp and $words != self.failing", "$words != self.failing"),
+        FILES,
+        "test_files_that_cannot_serve_leave_what_is_in_force_and_are_told_once",
+    ),
+    Mutant(
+        "an authority of the same name and another key is taken for the issuer",
+        "hetserve.base.certificates",
+        "Certificate.issued_by",
+        Replace("self.issuer_key == $other.key", "True"),
+        FILES,
+        "test_an_authority_of_the_same_name_and_another_key_issued_nothing",
+    ),
+    Mutant(
+        "the doctor is content with a certificate that ends tomorrow",
+        DOCTOR,
+        "_end",
+        Replace("$certificate.not_after < $now + SOON", "False"),
+        "tests/unit/cli/test_doctor_on_certificates.py",
+        "test_each_fault_is_one_problem_with_why_and_what_to_do",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Certificates of a server: read, checked, and read again when they change."""

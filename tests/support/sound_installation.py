@@ -1,0 +1,36 @@
+"""Facts of an installation in which nothing is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hetserve.api import names
+from hetserve.api.kinds import KINDS
+from hetserve.base.units import Seconds
+from hetserve.cli.health.facts import (
+    ComponentFact,
+    CrdFact,
+    DeploymentFact,
+    Facts,
+    FailedPods,
+    LeaseFact,
+    NodesFact,
+    SchedulerFact,
+)
+
+LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
+EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
+OPERATOR = replace(EXTENDER, name="hetserve-operator")
+SCHEDULER = SchedulerFact("http://hetserve-extender.s.svc:8888", False, ("hetserve-scheduler",), 1)
+WELL = Facts(
+    namespace="s",
+    version=(1, 35, "v1.35.0"),
+    crds={resource.plural: CrdFact(True) for resource in KINDS},
+    components=(OPERATOR, EXTENDER),
+    scheduler=SCHEDULER,
+    failed=FailedPods(0),
+    nodes=NodesFact(3, 4),
+    own=(),
+    missing_rights=(),
+    policies=names.ADMISSION_POLICIES,
+)
