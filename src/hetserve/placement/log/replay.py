@@ -75,7 +75,7 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
 
 def check_version(record: Record) -> None:
     if record.get("call") == HEADER and record.get("version") not in READABLE:
-        versions = " and ".join(map(str, sorted(READABLE)))
+        versions = ", ".join(map(str, sorted(READABLE)))
         raise ReplayError(
             f"the log is of version {record.get('version')}; this hetserve reads {versions}: use the one that wrote it"
         )
