@@ -9,6 +9,7 @@ from mutants.catalogue.compute import COMPUTE
 from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.following import FOLLOWING
+from mutants.catalogue.givers import GIVERS
 from mutants.catalogue.health import HEALTH
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -48,6 +49,7 @@ MUTANTS: Final = (
     *DEMAND,
     *TWIN,
     *HEALTH,
+    *GIVERS,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")
