@@ -333,6 +333,7 @@ def test_a_closed_node_that_is_refused_stays_closed_when_the_pod_ends() -> None:
     stranger = gpu_pod("lost", node="n0", gpu="9")
     PodEventHandler(scene.placer).apply("ADDED", stranger)
     scene.slices.apply("ADDED", resource_slice("s", "n0"))
+    assert not scene.takes("n0")
     PodEventHandler(scene.placer).apply("DELETED", stranger)
     assert not scene.takes("n0")
     assert scene.placer.ledger.index.open.tolist() == [False, False, True, True]
