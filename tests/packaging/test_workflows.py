@@ -98,9 +98,8 @@ def test_what_the_workflows_call_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
     run = [script for path in FILES for script in scripts(jobs(path.name))]
-    called = {
-        word for script in run for line in re.findall(r"^\s*make (.*)$", script, re.MULTILINE) for word in line.split()
-    }
+    lines = [line for script in run for line in re.findall(r"^\s*make (.*)$", script, re.MULTILINE)]
+    called = {word for line in lines for word in line.split()}
     assert called
     assert called <= targets
     assert any("bash .ci/run" in script for script in run)
