@@ -24,6 +24,7 @@ from mutants.catalogue.scaling import SCALING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.tenants import TENANTS
 from mutants.catalogue.totals import TOTALS
 from mutants.catalogue.twin import TWIN
 
@@ -45,6 +46,7 @@ MUTANTS: Final = (
     *SCALERS,
     *RECORDS,
     *SERVICE_SPEC,
+    *TENANTS,
     *TOTALS,
     *DEMAND,
     *TWIN,

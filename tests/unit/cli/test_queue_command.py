@@ -53,7 +53,15 @@ def test_queues_are_shown_with_their_shapes_waits_shares_and_who_is_next() -> No
     assert (document["waiting"], document["inHand"]) == (4, 1)
     a, b = document["queues"]
     assert (a["length"], a["medianWaitSeconds"], a["weight"]) == (3, 100.0, 303.0)
-    assert a["shapes"] == [{"memoryMiB": 1000, "computePercent": None, "model": "a", "gpus": 1, "pods": 3}]
+    (shape,) = a["shapes"]
+    assert shape == {
+        "memoryMiB": 1000,
+        "computePercent": None,
+        "namespace": "default",
+        "model": "a",
+        "gpus": 1,
+        "pods": 3,
+    }
     assert (b["length"], b["medianWaitSeconds"], b["share"]) == (1, 10.0, round(11 / 314, 6))
     assert document["next"][0] == "default/a0"
     assert [pod["turn"] for queue in document["queues"] for pod in queue["pods"]] != [None] * 4
@@ -72,7 +80,7 @@ def test_the_picture_is_one_table_and_wide_lists_the_pods() -> None:
     pods = [gpu_pod("p0", gates=(OURS,)), gpu_pod("w", memory_mib=0, gpus=2, model=None, gates=(OURS,))]
     text = shown(gpu_node(), *pods, arguments=()).stdout
     assert "2 pods in 2 queues (k = 4)" in text
-    assert "1: 4096 MiB of resnet" in text
+    assert "1: 4096 MiB of default/resnet" in text
     assert "1: 2 x whole GPU" in text
     assert "default/p0" in text
     wide = shown(gpu_node(), *pods, arguments=("-o", "wide")).stdout

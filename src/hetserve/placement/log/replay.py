@@ -16,6 +16,7 @@ from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.problems import PodProblem
 from hetserve.placement.log.journal import (
+    BY_NAMESPACE,
     CHECKPOINT,
     COMPARED,
     HEADER,
@@ -53,6 +54,8 @@ class Replayed:
 
 def replay(records: Iterable[Record], **settings: Any) -> Replayed:
     """Feeds records to a fresh state machine with the settings of the log's header, overridden by `settings`.
+
+    A log of an earlier version is decided by the rules that it was written by.
 
     Raises ReplayError for a wrong record or an unknown version.
     """
@@ -104,6 +107,7 @@ class Player:
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
             given = {"mode": Mode(logged["mode"]), "policy": policy_name(logged["policy"])}
+            given["across_namespaces"] = int(header["version"]) < BY_NAMESPACE
         except (KeyError, TypeError, ValueError) as error:
             raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
         return cls(hold, given | settings)
