@@ -17,6 +17,7 @@ from mutants.catalogue.moves import MOVES
 from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
+from mutants.catalogue.readers import READERS
 from mutants.catalogue.reading import READING
 from mutants.catalogue.records import RECORDS
 from mutants.catalogue.scalers import SCALERS
@@ -52,6 +53,7 @@ MUTANTS: Final = (
     *TWIN,
     *HEALTH,
     *GIVERS,
+    *READERS,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")

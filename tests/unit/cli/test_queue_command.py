@@ -15,10 +15,10 @@ from hetserve.cli.cluster.snapshot import written_time
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.testing.http_face import HttpFace
+from installation_objects import settings_object
 
 Json = dict[str, Any]
 OURS = names.QUEUE_GATE
-SETTINGS = "/api/v1/namespaces/hetserve-system/configmaps/hetserve-extender"
 TAKEN_AT = 1767225700.0
 """100 s after the pods of `gpu_pod` were created."""
 
@@ -102,7 +102,7 @@ def test_an_empty_gate_says_that_nobody_waits() -> None:
 
 def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: Path) -> None:
     with HttpFace.serving(gpu_node(), gpu_pod("p0", gates=(OURS,))) as api:
-        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {queues: auto, beta: 3, weights: equal}"}})
+        api.api.add(settings_object("extender", "queue: {queues: auto, beta: 3, weights: equal}"))
         at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
         installed = json.loads(CliRunner().invoke(app, at).stdout)
         given = json.loads(CliRunner().invoke(app, [*at, "--queues", "2", "--beta", "5"]).stdout)
@@ -113,9 +113,9 @@ def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: 
 def test_settings_mean_here_what_they_mean_to_the_extender(tmp_path: Path) -> None:
     with HttpFace.serving(gpu_node(), gpu_pod("p0", gates=(OURS,))) as api:
         at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
-        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {beta: 0o14}"}})
+        api.api.add(settings_object("extender", "queue: {beta: 0o14}"))
         octal = json.loads(CliRunner().invoke(app, at).stdout)
-        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {beta: 3}\nqueue: {beta: 4}"}})
+        api.api.add(settings_object("extender", "queue: {beta: 3}\nqueue: {beta: 4}"))
         refused = CliRunner().invoke(app, at)
     assert octal["settings"]["beta"] == 12
     assert "key 'queue' is there twice" in refused.stderr.replace("\\n", " ")
