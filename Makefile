@@ -88,10 +88,11 @@ e2e: setup tools ## Run only the scenarios on a real control plane
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m cluster
 
 .PHONY: lint
-lint: setup ## Check style, formatting and import contracts
+lint: setup ## Check style, formatting, import contracts and the workflows of CI
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q -p no:cacheprovider tests/packaging/test_workflows.py
 
 .PHONY: format
 format: setup ## Format the code and mend what the linter can

@@ -83,10 +83,18 @@ PROMETHEUS: Final = Module(
     tags=("remove_all_sd",),
 )
 
+ACTIONLINT: Final = Module(
+    "actionlint",
+    "github.com/rhysd/actionlint",
+    (Binary("actionlint", ("-version",)),),
+    cold_seconds=10,
+    stamps=("github.com/rhysd/actionlint.version={version}",),
+)
+
 CONTROL_PLANE: Final = (ETCD, KWOK, HELM, KUBERNETES)
 """For every cluster, the quickest to build first."""
-EVERY_MODULE: Final[Mapping[str, Module]] = {m.name: m for m in (*CONTROL_PLANE, PROMETHEUS)}
-"""With Prometheus, which clusters run whose services follow their load."""
+EVERY_MODULE: Final[Mapping[str, Module]] = {m.name: m for m in (*CONTROL_PLANE, PROMETHEUS, ACTIONLINT)}
+"""With Prometheus, which clusters run whose services follow their load, and the linter of the workflows."""
 
 
 def pinned_version(go_mod: str, path: str) -> str:

@@ -168,7 +168,7 @@ class Operator:
             # kopf discovers kinds once, so start it after the CRDs exist.
             await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
             if not self.stop.is_set():
-                registry = build_registry(self.feed, self._login, scalers=self.observer.reads_scalers)
+                registry = build_registry(self.feed, self._login, without=self.observer.unread)
                 await kopf.operator(
                     registry=registry,
                     settings=kopf_settings(),

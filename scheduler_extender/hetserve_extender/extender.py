@@ -12,7 +12,7 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
 from hetserve_extender.leader.fitness import Fitness, reach
@@ -49,7 +49,7 @@ PROBES_DRAIN_WITHIN: Final = 3.0
 MEBIBYTE: Final = 1 << 20
 DEPOSED_WITHIN: Final = 0.5
 """Seconds to finish answers when another process leads."""
-NOT_SYNCED: Final = "hetserve extender has not listed pods and nodes yet"
+NOT_SYNCED: Final = "hetserve extender has not listed pods, nodes and ResourceSlices yet"
 
 
 class Extender:
@@ -76,7 +76,11 @@ class Extender:
         self.revisions = Revisions(PodEventHandler(self.placer))
         listed = partial(listed_pod, placer=self.placer)
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS, listed)
-        self.nodes = Reflector(api, "/api/v1/nodes", NodeEventHandler(self.placer))
+        nodes = NodeEventHandler(self.placer)
+        self.nodes = Reflector(api, "/api/v1/nodes", nodes)
+        slices = ResourceSliceEventHandler(nodes)
+        self.slices = Reflector(api, names.RESOURCE_SLICES, slices, names.OF_DRA_DRIVER, optional=True)
+        self.reflectors = (self.pods, self.nodes, self.slices)
         self.fitness = Fitness(self._look)
         self.leader = self._leader(api, lease_api or api, pod) if settings.leader_election.enabled else None
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leader and pod else None
@@ -105,7 +109,7 @@ class Extender:
         self.requeuer.wake()
 
     def ready(self) -> bool:
-        return self.pods.synced.is_set() and self.nodes.synced.is_set()
+        return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     def not_ready(self) -> str:
         """Why /readyz fails; empty if ready."""
@@ -131,7 +135,7 @@ class Extender:
 
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
-            parts = [self.pods.run(), self.nodes.run(), self._keep_house(), self._lead()]
+            parts = [*(reflector.run() for reflector in self.reflectors), self._keep_house(), self._lead()]
             if self.log is not None:
                 parts.append(self.log.run())
             if self.certificates is not None:
@@ -149,9 +153,9 @@ class Extender:
                 task.cancel()
 
     async def _lead(self) -> None:
-        """Contends when both lists are known; before, every GPU looks idle."""
-        await self.pods.synced.wait()
-        await self.nodes.synced.wait()
+        """Contends when all lists are known; before, every GPU looks idle."""
+        for reflector in self.reflectors:
+            await reflector.synced.wait()
         bookings, pods = self.placer.ledger.bookings(), self.placer.pods
         log.info("synced: %d pods on GPUs, %d without a node", len(bookings), len(pods))
         if self.leader is None:

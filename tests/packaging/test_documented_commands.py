@@ -1,36 +1,23 @@
 """Commands and manifests that the pages show: commands and options exist, manifests are those of the tree.
 
-Those of docs/getting-started.md are run, by e2e/test_the_first_hour_works.py.
+Those of docs/getting-started.md are run by e2e/test_the_first_hour_works.py, those that need no cluster by
+test_documented_commands_run.py.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 import yaml
 
+from documented import FENCED, PAGES, ROOT, shown
 from harness.reference_docs import cli_page, helps, kind_page
 from hetserve.api.kinds import KINDS
 from hetserve.cli.app import app
-
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SHOWN = re.compile(r"^(?: {4}|\$ )?(?:\S+ .*\| )?(?:\.venv/bin/)?(hetserve [a-z].*)$", re.MULTILINE)
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def shown(text: str) -> Iterator[str]:
-    """Commands of hetserve in blocks of code, fenced or indented, without what a pipe or a comment adds."""
-    blocks = [block for language, block in FENCED.findall(text) if language in {"", "sh", "console"}]
-    blocks += re.findall(r"(?:^ {4}\S.*\n)+", FENCED.sub("", text), re.MULTILINE)
-    for block in blocks:
-        for command in SHOWN.findall(block.replace("\\\n", "")):
-            yield re.split(r" [#|>] ?", command)[0]
 
 
 def unknown(command: str) -> list[str]:

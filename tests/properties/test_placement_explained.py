@@ -67,7 +67,8 @@ def ledgers(draw: st.DrawFn) -> Ledger:
     """Two nodes and a few bound pods, wherever somebody has put them: over-use and unlisted GPUs included."""
     ledger = Ledger()
     for name in ("n0", "n1"):
-        ledger.put_node(NodeInventory(name, f"uid-{name}", draw(nodes)))
+        refused = draw(st.sampled_from(("", "", "", "label a: 'b': somebody else's")))
+        ledger.put_node(NodeInventory(name, f"uid-{name}", draw(nodes), refused=refused))
     for number in range(draw(st.integers(0, 5))):
         request = draw(requests(str(number)))
         held = draw(st.permutations((*IDS, "9")))[: request.gpus]

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
+from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
@@ -20,10 +21,12 @@ from hetserve.reconcile.cluster.observed import (
     NodeFact,
     PodFact,
     ServiceOutline,
+    SliceFact,
     node_fact,
     pod_fact,
     read_input,
     service_outline,
+    slice_fact,
 )
 from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
 from hetserve_operator.workqueue import Key
@@ -56,6 +59,8 @@ class Cache:
             service_outline,
             index={BY_NAMESPACE: lambda service: service.namespace, BY_MODEL: lambda s: (s.namespace, s.model)},
         )
+        self.slices: Store[SliceFact] = Store(slice_fact)
+        self.slices.subscribe(self._slice_changed)
         self.scalers: Store[ScalerFact] = Store(scaler_fact, index={BY_TARGET: lambda s: (s.namespace, s.deployment)})
         self.inputs: dict[str, Store[Any]] = {kind.name: _inputs(kind.name) for kind in KINDS if kind.planned_from}
         self.inputs[INSTANCE_TYPE.name].subscribe(self._types_changed)
@@ -63,6 +68,7 @@ class Cache:
 
     def listed(self) -> Iterator[tuple[str, Store[Any]]]:
         """Each store with the path of the list that fills it; the services come last."""
+        yield names.RESOURCE_SLICES, self.slices
         yield "/api/v1/nodes", self.nodes
         yield "/api/v1/pods", self.pods
         yield SCALERS_PATH, self.scalers
@@ -113,6 +119,12 @@ class Cache:
         namespace, model, instance_type = kind
         own = (found.spec for found in self.profiles(namespace, model)[0])
         return any(spec.instance_type == instance_type and compute_share(spec) is not None for spec in own)
+
+    def _slice_changed(self, before: SliceFact | None, after: SliceFact | None) -> None:
+        if before is not None:
+            self.capacity.drop_slice(before)
+        if after is not None:
+            self.capacity.put_slice(after)
 
     def _types_changed(self, _before: object, _after: object) -> None:
         self._types = None

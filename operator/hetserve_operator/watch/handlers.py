@@ -6,7 +6,7 @@ update handlers, so that kopf writes no finalizers and no annotations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ from hetserve.api.kinds import INSTANCE_TYPE, KINDS, MODEL_PROFILE, CustomResour
 from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.cluster.capacity import takes_instances
 from hetserve.reconcile.cluster.neighbours import disturbed_by
-from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, ServiceOutline
+from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, ServiceOutline, SliceFact
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.build import may_be_of
 from hetserve.reconcile.interest import may_use
-from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, Cache, place_of
+from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache, place_of
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
@@ -58,6 +58,7 @@ class EventHandlers:
         self._renew = renew
         cache.services.subscribe(self._service_changed)
         cache.nodes.subscribe(self._node_changed)
+        cache.slices.subscribe(self._slice_changed)
         cache.pods.subscribe(self._pod_changed)
         cache.scalers.subscribe(self._scaler_changed)
         changed: dict[str, Callable[[Any, Any], None]] = {
@@ -88,6 +89,9 @@ class EventHandlers:
 
     def pod(self, raw: RawObject, *, deleted: bool) -> None:
         _take(self._cache.pods, raw, deleted=deleted)
+
+    def resource_slice(self, raw: RawObject, *, deleted: bool) -> None:
+        _take(self._cache.slices, raw, deleted=deleted)
 
     def scaler(self, raw: RawObject, *, deleted: bool) -> None:
         _take(self._cache.scalers, raw, deleted=deleted)
@@ -121,6 +125,10 @@ class EventHandlers:
 
     def _node_changed(self, before: NodeFact | None, after: NodeFact | None) -> None:
         self._room_changed(before, after)
+
+    def _slice_changed(self, *slices: SliceFact | None) -> None:
+        nodes = {node for one in slices if one is not None for node in one.nodes}
+        self._room_changed(*map(self._cache.capacity.node, nodes))
 
     def _pod_changed(self, before: PodFact | None, after: PodFact | None) -> None:
         for pod in (before, after):
@@ -179,20 +187,23 @@ def _taken(pod: PodFact | None) -> tuple[object, ...] | None:
 
 
 def build_registry(
-    feed: EventHandlers, login: Callable[..., kopf.ConnectionInfo | None], *, scalers: bool = True
+    feed: EventHandlers,
+    login: Callable[..., kopf.ConnectionInfo | None],
+    *,
+    without: Collection[str] = (),
 ) -> kopf.OperatorRegistry:
-    """Registry with one event handler per watched kind. scalers: whether HorizontalPodAutoscalers may be watched; kopf
-    ends at a watch that is forbidden.
+    """Registry with one event handler per watched kind. without: paths of kinds that cannot be watched; kopf ends at a
+    watch that is forbidden.
     """
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(login)
-    for resource, take, filters in watched(feed, scalers=scalers):
+    for resource, take, filters in watched(feed, without=without):
         kopf.on.event(*resource, registry=registry, id=resource[-1], **filters)(_handler(take))
     return registry
 
 
 def watched(
-    feed: EventHandlers, *, scalers: bool = True
+    feed: EventHandlers, *, without: Collection[str] = ()
 ) -> Iterator[tuple[tuple[str, str, str], Callable[..., None], dict[str, Any]]]:
     """Every watched resource (group, version, plural), what takes its events, and kopf's filters."""
     for kind in KINDS:
@@ -201,8 +212,10 @@ def watched(
     yield ("apps", "v1", "deployments"), feed.deployment, {"labels": {names.LABEL_SERVICE: kopf.PRESENT}}
     yield ("", "v1", "nodes"), feed.node, {}
     yield ("", "v1", "pods"), feed.pod, {}
-    if scalers:
+    if SCALERS_PATH not in without:
         yield ("autoscaling", "v2", "horizontalpodautoscalers"), feed.scaler, {}
+    if names.RESOURCE_SLICES not in without:
+        yield ("resource.k8s.io", "v1", "resourceslices"), feed.resource_slice, {}
 
 
 def _handler(take: Callable[..., None]) -> Callable[..., None]:

@@ -35,6 +35,11 @@ from hetserve_shell.kube.store import Store
 
 log = logging.getLogger(__name__)
 
+_WITHOUT: Final = {
+    SCALERS_PATH: "no service's status names a HorizontalPodAutoscaler",
+    names.RESOURCE_SLICES: "GPUs that ResourceSlices offer are planned on, and refused when pods ask for them",
+}
+"""What may be missing, by path, and what follows."""
 RECOUNT_PAUSE: Final = 1.0
 """Seconds after which a difference is checked again."""
 
@@ -62,7 +67,8 @@ class Observer:
         self._planning = planning
         self._now = now
         self.interests = Interests()
-        self.reads_scalers = True
+        self.unread: set[str] = set()
+        """Paths of what may be missing and could not be listed at the start."""
 
     async def relist(self) -> None:
         """Fills the cache from a list of each kind."""
@@ -75,11 +81,12 @@ class Observer:
     async def recount(self) -> None:
         """Lists each kind again of which the cache has too many or too few objects, twice in a row.
 
-        Scalers that are not watched, as they could not be read at the start, are listed each time.
+        Those that are not watched, as they could not be read at the start, are listed each time.
         """
-        if not self.reads_scalers:
-            await self._list_scalers()
-        stores = [(path, store) for path, store in self._cache.listed() if path != SCALERS_PATH or self.reads_scalers]
+        for path, store in self._cache.listed():
+            if path in self.unread:
+                await self._list_unwatched(path, store)
+        stores = [(path, store) for path, store in self._cache.listed() if path not in self.unread]
         surplus = {path: await self._surplus(path, store) for path, store in stores}
         if not any(surplus.values()):
             return
@@ -98,22 +105,23 @@ class Observer:
             return 0
         return 1 if there is None else len(store) - there
 
-    async def _list_scalers(self) -> None:
+    async def _list_unwatched(self, path: str, store: Store[Any]) -> None:
         try:
-            await self._cache.scalers.fill(Pages(self._api, SCALERS_PATH))
+            await store.fill(Pages(self._api, path))
         except ApiStatusError as error:
-            self._go_without(SCALERS_PATH, error)
+            self._go_without(path, error)
 
     def _go_without(self, path: str, error: ApiStatusError) -> None:
-        """Goes on without the scalers of others, which decide nothing, where they may not be read; raises for others.
+        """Goes on without what may be missing: the scalers of others, which decide nothing, and ResourceSlices, by
+        which the extender alone refuses nodes. Raises where they are neither forbidden nor unknown, and for others.
 
         They are watched from a start at which they can be read; until then they are listed at each recount.
         """
-        if path != SCALERS_PATH or error.status not in (403, 404):
+        if path not in _WITHOUT or error.status not in (403, 404):
             raise error
-        if self.reads_scalers:
-            log.warning("no service's status names a HorizontalPodAutoscaler: they cannot be listed: %s", error)
-        self.reads_scalers = False
+        if path not in self.unread:
+            log.warning("%s: they cannot be listed: %s", _WITHOUT[path], error)
+        self.unread.add(path)
 
     def settled(self, key: Key, interest: Interest) -> None:
         """Remembers which changes of the cluster concern a service."""

@@ -10,6 +10,7 @@ from mutants.catalogue.compute import COMPUTE
 from mutants.catalogue.demand import DEMAND
 from mutants.catalogue.flow import FLOW
 from mutants.catalogue.following import FOLLOWING
+from mutants.catalogue.givers import GIVERS
 from mutants.catalogue.health import HEALTH
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
@@ -53,6 +54,7 @@ MUTANTS: Final = (
     *TWIN,
     *HEALTH,
     *CERTIFICATES,
+    *GIVERS,
     *READERS,
 )
 

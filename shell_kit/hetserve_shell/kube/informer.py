@@ -30,6 +30,9 @@ FREED_TURN: Final = 500
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _GONE: Final = 410
+_NOT_SERVED: Final = 404
+_LOOK_AGAIN: Final = 300.0
+"""Seconds after which a collection that the API server does not serve is asked for again."""
 
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector. When a pod finishes, the API server sends DELETED."""
@@ -49,8 +52,9 @@ class EventHandler(Protocol):
 class Reflector:
     """Keeps an event handler equal to the collection at `path`.
 
-    selector: a field selector. reduce: cuts a listed object down, page by page. One task lists and watches, so that no
-    event that is older than a list follows it.
+    selector: a field selector. reduce: cuts a listed object down, page by page. optional: a collection that the API
+    server does not serve counts as empty. One task lists and watches, so that no event that is older than a list
+    follows it.
     """
 
     api: ApiServer
@@ -60,6 +64,7 @@ class Reflector:
     reduce: Callable[[RawObject], RawObject] = lambda raw: raw
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     synced: asyncio.Event = field(default_factory=asyncio.Event)
+    optional: bool = False
     _revision: str = ""
     _pause: float = _FIRST_PAUSE
     _pages: Pages = field(init=False)
@@ -123,6 +128,8 @@ class Reflector:
             except ApiStatusError as error:
                 if error.status == _GONE:
                     log.info("%s: revision %s is gone, listing again", self.path, self._revision)
+                elif self.optional and error.status == _NOT_SERVED:
+                    await self._go_without()
                 else:
                     log.warning("%s: %s", self.path, error)
                     await self._back_off()
@@ -199,6 +206,13 @@ class Reflector:
         if kind != "BOOKMARK":
             self.handler.apply(kind, raw)
         self._revision = raw["metadata"]["resourceVersion"]
+
+    async def _go_without(self) -> None:
+        if not self.synced.is_set():
+            log.info("%s: the API server does not serve it, so there is none", self.path)
+        self.handler.replace([])
+        self.synced.set()
+        await self.sleep(_LOOK_AGAIN)
 
     async def _back_off(self) -> None:
         await self.sleep(self._pause)

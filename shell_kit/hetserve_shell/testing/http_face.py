@@ -23,7 +23,8 @@ class HttpFace:
     """The objects served and the requests received.
 
     texts: bodies of paths without an object. status: other than 200, the answer to everything. events: sent once by a
-    watch of a path; hold: awaited before. forwards: port of this machine by the path of a pod; None: it refuses.
+    watch of a path; hold: awaited before. refused: by path, the status of every answer. forwards: port of this machine
+    by the path of a pod; None: it refuses.
     """
 
     api: FakeApiServer = field(default_factory=FakeApiServer)
@@ -31,6 +32,7 @@ class HttpFace:
     events: dict[str, list[Json]] = field(default_factory=dict)
     forwards: dict[str, int | None] = field(default_factory=dict)
     status: int = 200
+    refused: dict[str, int] = field(default_factory=dict)
     hold: threading.Event | None = None
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     port: int = 0
@@ -71,8 +73,9 @@ class HttpFace:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str
     ) -> tuple[int, bytes]:
-        if self.status != 200:
-            return self.status, json.dumps({"message": f"refused with {self.status}"}).encode()
+        status = self.refused.get(path, self.status)
+        if status != 200:
+            return status, json.dumps({"message": f"refused with {status}"}).encode()
         if "watch" in query:
             if self.hold is not None:
                 self.hold.wait(5.0)

@@ -59,5 +59,10 @@ class Node(KubernetesObject):
         return quantity_to_mib(str(self._allocatable.get("memory", "0")))
 
     @property
+    def extended_resources(self) -> dict[str, str]:
+        """What device plugins offer pods, by resource: names with a domain."""
+        return {str(name): str(amount) for name, amount in self._allocatable.items() if "/" in str(name)}
+
+    @property
     def _allocatable(self) -> Mapping[str, Any]:
         return mapping(self.status.get("allocatable"), "status.allocatable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision, decide, feasible, scores
 from hetserve.placement.decision.refusals import NodeRefusal
-from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
 from hetserve.placement.ledger.bookings import Booking, GpuUse, LedgerError, State
 from hetserve.placement.ledger.inventory import Gpu, GpuKey, NodeInventory, parse_node
 from hetserve.placement.ledger.ledger import Ledger
@@ -45,6 +45,7 @@ __all__ = [
     "PodView",
     "PolicyName",
     "QueueSettings",
+    "ResourceSliceEventHandler",
     "Round",
     "State",
     "Waiting",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from hetserve.objects.metadata import RawObject, object_key, uid_of
 from hetserve.placement.ledger.inventory import NodeInventory, parse_node
+from hetserve.placement.ledger.offered_gpus import OfferedGpus
+from hetserve.placement.ledger.problems import refused_node
 from hetserve.placement.placer import Placer
 
 log = logging.getLogger(__name__)
@@ -30,26 +32,63 @@ class PodEventHandler:
 
 @dataclass(slots=True)
 class NodeEventHandler:
+    """Nodes of the ledger. A node whose GPUs a ResourceSlice offers as well is refused for as long."""
+
     placer: Placer
+    offered: OfferedGpus = field(default_factory=OfferedGpus)
+    _listed: dict[str, NodeInventory] = field(default_factory=dict)
+    """As the nodes themselves say it."""
 
     def replace(self, objects: Sequence[RawObject]) -> None:
         nodes = [_node(raw) for raw in objects]
-        for node in nodes:
-            if node.problem:
-                log.warning("%s", node.problem)
-        self.placer.ledger.relist_nodes(nodes)
+        self._listed = {node.name: node for node in nodes}
+        told = [self.offered.judge(node) for node in nodes]
+        for node in told:
+            _warn(node)
+        self.placer.ledger.relist_nodes(told)
         self.placer.on_change()
 
     def apply(self, event: str, raw: RawObject) -> None:
         node = _node(raw)
-        ledger = self.placer.ledger
         if event == "DELETED":
-            ledger.drop_node(node.name, node.uid)
-        elif not ledger.put_node(node):
-            return
-        elif node.problem:
-            log.warning("%s", node.problem)
-        self.placer.on_change()
+            known = self._listed.get(node.name)
+            if known is not None and known.uid == node.uid:
+                del self._listed[node.name]
+            self.placer.ledger.drop_node(node.name, node.uid)
+            self.placer.on_change()
+        else:
+            self._listed[node.name] = node
+            self.judge_again([node.name])
+
+    def judge_again(self, names: Iterable[str]) -> None:
+        """Looks again at who gives the GPUs of these nodes."""
+        known = [self.offered.judge(self._listed[name]) for name in names if name in self._listed]
+        changed = [node for node in known if self.placer.ledger.put_node(node)]
+        for node in changed:
+            _warn(node)
+        if changed:
+            self.placer.on_change()
+
+
+@dataclass(slots=True)
+class ResourceSliceEventHandler:
+    """ResourceSlices of NVIDIA's DRA driver: the nodes that they name are refused."""
+
+    nodes: NodeEventHandler
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        self.nodes.judge_again(self.nodes.offered.replace(objects))
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        offered = self.nodes.offered
+        self.nodes.judge_again(offered.drop(raw) if event == "DELETED" else offered.put(raw))
+
+
+def _warn(node: NodeInventory) -> None:
+    if node.problem:
+        log.warning("%s", node.problem)
+    if node.refused:
+        log.warning("%s", refused_node(node.name, node.refused))
 
 
 def _node(raw: RawObject) -> NodeInventory:

@@ -116,6 +116,17 @@ def test_what_is_worth_knowing_alone_is_no_problem() -> None:
     assert "you may not list nodes" in notes
 
 
+def test_nodes_that_somebody_else_gives_are_noted_once_per_reason_with_the_remedy() -> None:
+    words = "label a: 'b': it cuts them; switch it off"
+    nodes = NodesFact(9, 4, refused={words: ("n1", "n2", "n3", "n4"), "ResourceSlice s: x; y": ("n5",)})
+    told = [one for one in findings(replace(WELL, nodes=nodes)) if one.check == "gpus"]
+    assert [(one.level, one.what, one.do) for one in told[:2]] == [
+        (Level.NOTE, "GPUs of n1, n2, n3 and 1 more are not hetserve's: label a: 'b': it cuts them", "switch it off"),
+        (Level.NOTE, "GPUs of n5 are not hetserve's: ResourceSlice s: x", "y"),
+    ]
+    assert told[2].what == "4 GPUs on 9 nodes"
+
+
 def test_processes_that_run_elsewhere_are_known_by_their_lease() -> None:
     assert amiss(components=extender(deployment=None)) == []
     assert amiss(components=extender(deployment=None, elects=False, lease=None)) == []
@@ -164,6 +175,13 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
         settings_object("scheduler", json.dumps(scheduler), prefix=prefix, key="scheduler.yaml"),
         gpu_node("n0", gpus=2),
         plugin,
+        gpu_node("n2", gpus=8),
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": "s"},
+            "spec": {"driver": names.DRA_DRIVER, "nodeName": "n2"},
+        },
     )
     bindings = [{"metadata": {"name": name}} for name in ("another's", names.ADMISSION_POLICIES[1])]
     with HttpFace.serving(*objects) as api:
@@ -178,7 +196,9 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
     assert operator.lease.silent > 1e6, "by the API server's clock"
     assert (absent.settings, absent.lease, absent.deployment) == (False, None, None)
     assert facts.scheduler == SchedulerFact("http://127.0.0.1:1", True, ("x",), None)
-    assert facts.nodes == NodesFact(2, 2, (), ("n1",))
+    assert isinstance(facts.nodes, NodesFact)
+    assert (facts.nodes.nodes, facts.nodes.gpus, facts.nodes.unlabelled) == (3, 2, ("n1",))
+    assert [(words[:16], found) for words, found in facts.nodes.refused.items()] == [("ResourceSlice s:", ("n2",))]
     assert facts.policies == (names.ADMISSION_POLICIES[1],)
     assert facts.crds == {resource.plural: None for resource in KINDS}
     assert facts.own == ("list nodes", "list pods", "watch inferenceservices.hetserve.io")

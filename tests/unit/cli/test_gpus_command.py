@@ -218,3 +218,59 @@ def test_a_figure_of_pods_that_declare_compute_has_a_second_part(tmp_path: Path)
     for compute, file in ((True, tmp_path / "both.svg"), (False, tmp_path / "memory.svg")):
         assert run("--plot", str(file), pods=pods if compute else [BOUND]).exit_code == 0
         assert file.read_text().count('<g id="axes_') == 1 + compute
+
+
+SLICE: Json = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceSlice",
+    "metadata": {"name": "n0-gpu.nvidia.com-x"},
+    "spec": {"driver": "gpu.nvidia.com", "nodeName": "n0", "devices": [{"name": "gpu-0"}]},
+}
+OFFERED = (
+    "node n0 takes no new pods: ResourceSlice n0-gpu.nvidia.com-x: DRA driver gpu.nvidia.com offers the GPUs to"
+    " ResourceClaims; take its kubelet plugin off this node"
+)
+
+
+def test_gpus_that_somebody_else_gives_are_closed_and_a_problem_says_why() -> None:
+    shared = gpu_node()
+    shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = "4"
+    shown = document(BOUND, node=shared)
+    assert [gpu["open"] for gpu in shown["gpus"]] == [False, False]
+    (problem,) = shown["problems"]
+    assert problem.startswith("node n0 takes no new pods: label nvidia.com/gpu.replicas: '4': NVIDIA's device plugin")
+
+
+def test_slices_are_read_from_a_cluster_and_kept_in_a_dump(tmp_path: Path) -> None:
+    with HttpFace.serving(gpu_node(), BOUND, SLICE) as api:
+        kubeconfig = str(api.kubeconfig(tmp_path))
+        live = CliRunner().invoke(app, ["gpus", "--kubeconfig", kubeconfig, "-o", "json"])
+        dumped = CliRunner().invoke(app, ["placement", "dump", "--no-log", "--kubeconfig", kubeconfig])
+        asked = [seen["query"] for _, path, seen in api.requests if path == names.RESOURCE_SLICES]
+    stored = CliRunner().invoke(app, ["gpus", "--from", "-", "-o", "json"], input=dumped.stdout)
+    assert json.loads(live.stdout)["problems"] == json.loads(stored.stdout)["problems"] == [OFFERED]
+    assert {query["fieldSelector"] for query in asked} == {"spec.driver=gpu.nvidia.com"}
+
+
+@pytest.mark.parametrize(("status", "noted"), [(403, True), (404, False)])
+def test_a_cluster_without_slices_for_the_caller_is_shown_all_the_same(
+    tmp_path: Path, status: int, *, noted: bool
+) -> None:
+    with HttpFace.serving(gpu_node(), BOUND) as api:
+        api.refused[names.RESOURCE_SLICES] = status
+        kubeconfig = str(api.kubeconfig(tmp_path))
+        result = CliRunner().invoke(app, ["gpus", "--kubeconfig", kubeconfig, "-o", "json"])
+        followed = next(follow(ClusterClient.connect(kubeconfig, None)))
+    assert json.loads(result.stdout)["totals"]["gpus"] == 2
+    assert ("look as if they were hetserve's" in result.stderr) is noted
+    assert set(followed.ledger.bookings()) == {"uid-a"}
+
+
+def test_following_hears_of_slices(tmp_path: Path) -> None:
+    with HttpFace.serving(gpu_node(), BOUND) as api:
+        api.events[names.RESOURCE_SLICES] = [{"type": "ADDED", "object": SLICE}]
+        api.hold = threading.Event()
+        placers = follow(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None))
+        assert all(use.open for use in next(placers).ledger.gpus())
+        api.hold.set()
+        assert not any(use.open for use in next(placers).ledger.gpus())

@@ -276,3 +276,52 @@ async def test_a_burst_of_events_lets_others_have_their_turn(watching: Watching)
         await asyncio.sleep(0)
         known.append(len(watching.handler.known))
     assert len(set(known)) > 10, "a filter call waits behind every event that has arrived"
+
+
+async def test_a_collection_that_is_not_served_counts_as_empty_until_it_is() -> None:
+    handler, pauses, go_on = Names(), list[float](), asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await go_on.wait()
+
+    class Unserved(FakeApiServer):
+        status = 404
+
+        async def request(self, method: str, path: str, **given: Any) -> Answer:
+            if self.status:
+                raise ApiStatusError(self.status, "", "the server could not find the requested resource")
+            return await super().request(method, path, **given)
+
+    api = Unserved()
+    reflector = Reflector(api, "/api/v1/nodes", handler, sleep=pause, optional=True)
+    task = asyncio.create_task(reflector.run())
+    assert await handler.hears() == set()
+    await asyncio.sleep(0)
+    assert (reflector.synced.is_set(), pauses) == (True, [300.0])
+    api.status = 0
+    api.add(gpu_node("n0"))
+    go_on.set()
+    assert await handler.hears() == {"n0"}
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@pytest.mark.parametrize(("status", "optional"), [(404, False), (403, True), (500, True)])
+async def test_what_must_be_served_is_awaited(status: int, *, optional: bool) -> None:
+    handler, paused = Names(), asyncio.Event()
+
+    async def pause(_seconds: float) -> None:
+        paused.set()
+        await asyncio.sleep(0)
+
+    class Refusing(FakeApiServer):
+        async def request(self, method: str, path: str, **given: Any) -> Answer:  # noqa: ARG002
+            raise ApiStatusError(status, "", "no")
+
+    reflector = Reflector(Refusing(), "/api/v1/nodes", handler, sleep=pause, optional=optional)
+    task = asyncio.create_task(reflector.run())
+    await paused.wait()
+    assert not reflector.synced.is_set()
+    task.cancel()
+    await asyncio.wait([task])

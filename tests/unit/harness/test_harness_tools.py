@@ -52,6 +52,7 @@ def test_the_pinned_versions_are_those_of_the_go_mod_files() -> None:
         "helm": "v4.3.0",
         "kubernetes": "v1.35.4",
         "prometheus": "v0.313.5",
+        "actionlint": "v1.7.12",
     }
 
 

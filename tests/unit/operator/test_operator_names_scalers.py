@@ -126,7 +126,7 @@ async def test_without_the_right_to_read_scalers_all_else_goes_on(
         await sim.observer.relist()
         await sim.observer.recount()
         await sim.observer.recount()
-    assert not sim.observer.reads_scalers
+    assert sim.observer.unread == {SCALERS_PATH}
     assert len([one for one in caplog.records if "HorizontalPodAutoscaler" in one.getMessage()]) == 1
     assert len(sim.cache.nodes) > 0
     assert path_of(service("rm2")) in sim.api.objects
@@ -166,11 +166,11 @@ async def test_a_server_that_fails_is_no_lack_of_rights() -> None:
     sim.api.status = 500
     sim.restart()
     assert not await sim.look_all()
-    assert sim.observer.reads_scalers
+    assert sim.observer.unread == set()
 
 
 def test_scalers_that_cannot_be_read_are_not_watched() -> None:
     feed = EventHandlers(Cache(), Interests(), lambda _: None, lambda _: None, lambda _: None)
     with_them = {resource[-1] for resource, _, _ in watched(feed)}
-    without = {resource[-1] for resource, _, _ in watched(feed, scalers=False)}
+    without = {resource[-1] for resource, _, _ in watched(feed, without={SCALERS_PATH})}
     assert with_them - without == {"horizontalpodautoscalers"}

@@ -61,6 +61,12 @@ class Scene:
     def scaler(self, raw: Json, *, deleted: bool = False) -> None:
         self.feed.scaler(self._next(raw), deleted=deleted)
 
+    def slice(self, name: str, *nodes: str, deleted: bool = False) -> None:
+        devices = [{"name": f"gpu-{at}", "nodeName": node} for at, node in enumerate(nodes)]
+        spec = {"driver": "gpu.nvidia.com", "perDeviceNodeSelection": True, "devices": devices}
+        raw = {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+        self.feed.resource_slice(self._next(raw), deleted=deleted)
+
     def woken(self) -> set[Key]:
         """Who has been woken since the last question."""
         found = {*self.soon, *self.later}
@@ -166,6 +172,17 @@ def test_a_node_wakes_those_for_whom_room_of_its_types_counts_before_or_after(sc
     assert scene.woken() == {B}
     scene.node(node("new", "a type that nobody declares"))
     assert scene.woken() == set()
+
+
+def test_a_resource_slice_wakes_those_for_whom_room_on_its_nodes_counts(scene: Scene) -> None:
+    scene.slice("s", "g")
+    assert scene.woken() == {A}
+    scene.slice("s", "g")
+    assert scene.woken() == set(), "nothing has changed"
+    scene.slice("s", "c", "gone")
+    assert scene.woken() == {A, B}
+    scene.slice("s", "c", "gone", deleted=True)
+    assert scene.woken() == {B}
 
 
 def test_a_heartbeat_of_a_node_wakes_nobody(scene: Scene) -> None:

@@ -16,7 +16,7 @@ from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.capacity import MOST_ROOMS, Capacity
-from hetserve.reconcile.cluster.observed import NodeFact, PodFact, node_fact, pod_fact, read_service
+from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact, node_fact, pod_fact, read_service
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.cluster import gpu_pod, plugin_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
@@ -322,3 +322,31 @@ def test_ids_that_no_node_can_have_are_not_kept() -> None:
     found = pod_fact(raw)
     assert found is not None
     assert found.gpu is None
+
+
+def test_gpus_that_a_slice_offers_are_no_room_until_the_last_slice_goes() -> None:
+    capacity = Capacity()
+    capacity.put_slice(SliceFact("early", ("g",)))
+    capacity.put_node(GPU_NODE)
+    capacity.put_node(CPU_NODE)
+    live = pod(service="rm2", instance_type=GPU_TYPE)
+
+    def seen(*own: PodFact) -> dict[str, TypeFacts]:
+        return dict(capacity.facts(("default", "rm2"), "rm2", SHARED, own, ()).types)
+
+    assert seen()[GPU_TYPE] == TypeFacts(0, 0)
+    assert seen()[CPU_TYPE] == facts()[CPU_TYPE], "CPU is nobody else's"
+    capacity.put_slice(SliceFact("late", ("g", "unknown")))
+    capacity.drop_slice(SliceFact("early", ("g",)))
+    assert seen()[GPU_TYPE] == TypeFacts(0, 0)
+    assert seen(live)[GPU_TYPE] == TypeFacts(1, 0), "what runs there runs"
+    capacity.drop_slice(SliceFact("late", ("g", "unknown")))
+    assert seen() == facts()
+
+
+def test_gpus_that_the_plugin_shares_are_no_room() -> None:
+    raw = node("g", GPU_TYPE, gpus=2, pods=4)
+    raw["metadata"]["labels"]["nvidia.com/gpu.replicas"] = "4"
+    shared = node_fact(raw)
+    assert len(shared.gpus) == 2
+    assert facts(nodes=(shared, CPU_NODE))[GPU_TYPE] == TypeFacts(0, 0)

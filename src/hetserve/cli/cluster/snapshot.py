@@ -1,4 +1,4 @@
-"""Snapshots of nodes and pods, from a cluster, a dump or `kubectl get nodes,pods -A -o json`."""
+"""Snapshots of nodes, pods and ResourceSlices, from a cluster, a dump or `kubectl get nodes,pods -A -o json`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.extender import MOST_BYTES
-from hetserve.cli.cluster.slim import slim_node, slim_pod
+from hetserve.cli.cluster.slim import slim_node, slim_pod, slim_slice
+from hetserve.cli.output.messages import note
 
 DUMP_KIND: Final = "PlacementDump"
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
+_FORBIDDEN: Final = 403
+_NOT_SERVED: Final = 404
 PodName = tuple[str, str]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """Nodes and unfinished pods at one time.
+    """Nodes and unfinished pods at one time, and ResourceSlices that offer GPUs of nodes.
 
     `taken_at`: s since 1970; None if unknown.
     """
@@ -37,6 +40,7 @@ class ClusterSnapshot:
     taken_at: Seconds | None
     source: str
     log: tuple[RawObject, ...] = ()
+    slices: tuple[RawObject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,20 @@ def live_snapshot(cluster: ClusterClient, whole: PodName | None = None) -> Clust
 
     pods = cluster.list(PODS, UNFINISHED_PODS, keep=pod)
     nodes = cluster.list(NODES, keep=slim_node)
-    return ClusterSnapshot(nodes.items, pods.items, Seconds(round(time.time(), 6)), "the cluster")
+    taken_at = Seconds(round(time.time(), 6))
+    return ClusterSnapshot(nodes.items, pods.items, taken_at, "the cluster", slices=live_slices(cluster))
+
+
+def live_slices(cluster: ClusterClient) -> tuple[RawObject, ...]:
+    """ResourceSlices of NVIDIA's driver; none where the API server serves none. A note says that they are forbidden."""
+    try:
+        return cluster.list(names.RESOURCE_SLICES, names.OF_DRA_DRIVER, keep=slim_slice).items
+    except ClusterError as error:
+        if error.status == _FORBIDDEN:
+            note(f"GPUs that ResourceSlices offer look as if they were hetserve's: {error.message}")
+        if error.status in (_FORBIDDEN, _NOT_SERVED):
+            return ()
+        raise
 
 
 def read_snapshot(path: str) -> ClusterSnapshot:
@@ -103,11 +120,13 @@ def read_snapshot(path: str) -> ClusterSnapshot:
 
 
 def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tuple[RawObject, ...]) -> ClusterSnapshot:
-    by_kind: dict[str, list[RawObject]] = {"Node": [], "Pod": []}
+    by_kind: dict[str, list[RawObject]] = {"Node": [], "Pod": [], "ResourceSlice": []}
     for number, item in enumerate(items, start=1):
         kind = item.get("kind")
         if kind not in by_kind:
-            raise ClusterError(f"--from {path}: item {number} is a {kind!r}; only nodes and pods are wanted")
+            raise ClusterError(
+                f"--from {path}: item {number} is a {kind!r}; only nodes, pods and ResourceSlices are wanted"
+            )
         for field, default in (("metadata", None), ("spec", {}), ("status", {})):
             if not isinstance(item.get(field, default), dict):
                 raise ClusterError(f"--from {path}: item {number}: {field} is not an object")
@@ -118,7 +137,8 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
         taken = Seconds(datetime.fromisoformat(taken_at).timestamp()) if isinstance(taken_at, str) else None
     except ValueError:
         raise ClusterError(f"--from {path}: takenAt: {taken_at!r} is no time such as 2026-01-01T12:00:00Z") from None
-    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log)
+    slices = tuple(by_kind["ResourceSlice"])
+    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log, slices)
 
 
 def written_time(at: float | None) -> str | None:
@@ -129,8 +149,11 @@ def written_time(at: float | None) -> str | None:
 def dump_document(snapshot: ClusterSnapshot) -> dict[str, Any]:
     nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
     pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
+    slices = [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", **slim_slice(one)} for one in snapshot.slices
+    ]
     about = {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": written_time(snapshot.taken_at)}
-    return {**about, "items": nodes + pods}
+    return {**about, "items": nodes + pods + slices}
 
 
 def system_option(command: _Command) -> _Command:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hetserve.base.certificates import Certificate
 from hetserve.base.units import Seconds
@@ -110,12 +110,13 @@ class FailedPods:
 @dataclass(frozen=True, slots=True)
 class NodesFact:
     """Nodes: their number, GPUs known, texts of those whose inventory is unreadable, names of those with GPUs of
-    another device plugin and no inventory."""
+    another device plugin and no inventory. refused: names of nodes whose GPUs somebody else gives, by the words why."""
 
     nodes: int
     gpus: int
     unreadable: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
+    refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -17,7 +18,7 @@ from hetserve.base.units import Seconds, parse_duration
 from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.installation import name_of, settings_map
-from hetserve.cli.cluster.snapshot import NODES, PODS
+from hetserve.cli.cluster.snapshot import NODES, PODS, live_slices
 from hetserve.cli.health.facts import (
     ComponentFact,
     CrdFact,
@@ -207,18 +208,29 @@ def _failed(cluster: ClusterClient) -> FailedPods:
 
 def _nodes(cluster: ClusterClient) -> NodesFact:
     from hetserve.placement import parse_node  # noqa: PLC0415
+    from hetserve.placement.ledger.offered_gpus import OfferedGpus  # noqa: PLC0415
+
+    offered = OfferedGpus()
+    offered.replace(live_slices(cluster))
 
     def reduced(raw: RawObject) -> RawObject:
-        inventory = parse_node(raw)
+        node = offered.judge(parse_node(raw))
         plugin = str(((raw.get("status") or {}).get("capacity") or {}).get(_PLUGIN_GPU, "0")) != "0"
-        return {"name": inventory.name, "gpus": len(inventory.gpus), "problem": inventory.problem, "plugin": plugin}
+        gpus = 0 if node.refused else len(node.gpus)
+        return {"name": node.name, "gpus": gpus, "problem": node.problem, "plugin": plugin, "refused": node.refused}
 
     nodes = sorted(cluster.list(NODES, keep=reduced).items, key=lambda one: str(one["name"]))
+    refused: dict[str, list[str]] = defaultdict(list)
+    for one in nodes:
+        if one["refused"]:
+            refused[one["refused"]].append(one["name"])
+    bare = (one for one in nodes if not one["gpus"] and not one["problem"] and not one["refused"])
     return NodesFact(
         len(nodes),
         sum(one["gpus"] for one in nodes),
         tuple(one["problem"] for one in nodes if one["problem"]),
-        tuple(one["name"] for one in nodes if one["plugin"] and not one["gpus"] and not one["problem"]),
+        tuple(one["name"] for one in bare if one["plugin"]),
+        {words: tuple(found) for words, found in refused.items()},
     )
 
 

@@ -177,6 +177,10 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
         return
     for text in fact.unreadable:
         yield Finding("gpus", Level.PROBLEM, text, "the node's GPUs are given to nobody", "correct the text named")
+    for words, nodes in fact.refused.items():
+        said, _, remedy = words.partition("; ")
+        what = f"GPUs of {_some(nodes)} are not hetserve's: {said}"
+        yield Finding("gpus", Level.NOTE, what, "hetserve places nothing on these nodes", remedy)
     if fact.unlabelled:
         what = f"GPUs of a device plugin, but no inventory: {_some(fact.unlabelled)}"
         do = f"install NVIDIA's GPU Feature Discovery, or annotate the nodes with {names.ANNOTATION_NODE_GPUS}"

@@ -32,6 +32,7 @@ OF_COMPONENTS: Final = {
         Right("patch", GROUP, "modelprofiles/status"),
         Right("watch", "", "nodes"),
         Right("watch", "", "pods"),
+        Right("watch", "resource.k8s.io", "resourceslices"),
         Right("create", "apps", "deployments"),
         Right("patch", "apps", "deployments"),
         Right("delete", "apps", "deployments"),
@@ -40,6 +41,7 @@ OF_COMPONENTS: Final = {
     "extender": (
         Right("watch", "", "nodes"),
         Right("watch", "", "pods"),
+        Right("watch", "resource.k8s.io", "resourceslices"),
         Right("patch", "", "pods"),
         Right("create", "", "pods/binding"),
     ),

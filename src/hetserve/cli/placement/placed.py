@@ -8,7 +8,7 @@ from typing import Any
 
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster.snapshot import ClusterSnapshot, written_time
-from hetserve.placement import Booking, GpuUse, NodeEventHandler, Placer, PodEventHandler
+from hetserve.placement import Booking, GpuUse, NodeEventHandler, Placer, PodEventHandler, ResourceSliceEventHandler
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.fragmentation import free_memory
 from hetserve.placement.ledger.problems import problem_lines
@@ -23,7 +23,9 @@ def new_placer() -> Placer:
 def placer_of(snapshot: ClusterSnapshot) -> Placer:
     """A placer with nodes and pods, without reservations."""
     placer = new_placer()
-    NodeEventHandler(placer).replace(snapshot.nodes)
+    nodes = NodeEventHandler(placer)
+    nodes.replace(snapshot.nodes)
+    ResourceSliceEventHandler(nodes).replace(snapshot.slices)
     PodEventHandler(placer).replace(snapshot.pods)
     return placer
 

@@ -11,16 +11,18 @@ from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
 
+from hetserve.api import names
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
-from hetserve.cli.cluster.slim import slim_node, slim_pod
+from hetserve.cli.cluster.slim import slim_node, slim_pod, slim_slice
 from hetserve.cli.cluster.snapshot import NODES, PODS
 from hetserve.cli.placement.placed import new_placer
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
+from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, ResourceSliceEventHandler
 
 DEBOUNCE: Final = 0.2
 """Seconds of a burst."""
 _PAUSE: Final = 1.0
 _GONE: Final = 410
+_WITHOUT: Final = (403, 404)
 Change = Callable[[], None] | ClusterError
 
 
@@ -30,6 +32,8 @@ class _Kind:
     selector: str | None
     slim: Callable[[RawObject], RawObject]
     handler: Any
+    without: tuple[int, ...] = ()
+    """Statuses of a list by which there are none of the kind."""
 
 
 def follow(cluster: ClusterClient) -> Iterator[Placer]:
@@ -39,12 +43,15 @@ def follow(cluster: ClusterClient) -> Iterator[Placer]:
     """
     placer = new_placer()
     changes: SimpleQueue[Change] = SimpleQueue()
-    for kind in (
-        _Kind(NODES, None, slim_node, NodeEventHandler(placer)),
+    nodes = NodeEventHandler(placer)
+    kinds = (
+        _Kind(NODES, None, slim_node, nodes),
         _Kind(PODS, UNFINISHED_PODS, slim_pod, PodEventHandler(placer)),
-    ):
+        _Kind(names.RESOURCE_SLICES, names.OF_DRA_DRIVER, slim_slice, ResourceSliceEventHandler(nodes), _WITHOUT),
+    )
+    for kind in kinds:
         Thread(target=_keep_up, args=(cluster, kind, changes), daemon=True).start()
-    for _ in (NODES, PODS):
+    for _ in kinds:
         _apply(changes.get())
     while True:
         yield placer
@@ -82,6 +89,9 @@ def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change]) 
         except HTTPError:
             pass
         except ClusterError as error:
+            if not listed and error.status in kind.without:
+                changes.put(lambda: None)
+                return
             if not listed or (error.status and error.status != _GONE):
                 changes.put(error)
                 return

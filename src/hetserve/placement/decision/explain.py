@@ -21,6 +21,7 @@ class GpuReasonKind(Enum):
     UNLISTED = "unlisted"
     DEVICE_PLUGIN = "device-plugin"
     UNREADABLE = "unreadable"
+    REFUSED = "refused"
     UNHEALTHY = "unhealthy"
     IDLE = "idle"
     MODEL = "model"
@@ -39,7 +40,7 @@ class GpuReason:
     `accepted`: accepted products or ids; empty: the GPU is excluded. `pods`: those in the way; of kind UNLISTED one for
     each of `gpus`. `free_mib`, `wanted_mib`: of kind MEMORY. `free_compute`: percent, of kind COMPUTE.
     `wanted_compute`: of kinds COMPUTE and UNDECLARED, 0 if none is declared. `names`: resources or pods that close the
-    node.
+    node. `words`: of kind REFUSED, who gives the node's GPUs.
     """
 
     kind: GpuReasonKind
@@ -53,6 +54,7 @@ class GpuReason:
     wanted_mib: MiB = MiB(0)
     free_compute: Percent = Percent(0)
     wanted_compute: Percent = Percent(0)
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,9 @@ def _closed(ledger: Ledger, uid: str) -> Mapping[str, Sequence[GpuReason]]:
         if unlisted := [gpu for gpu in booking.gpus if gpu not in listed]:
             found[node.name, booking.unattributed[0].cause].append((booking, unlisted))
     reasons: dict[str, list[GpuReason]] = defaultdict(list)
+    for inventory in ledger.inventories().values():
+        if inventory.refused:
+            reasons[inventory.name].append(GpuReason(GpuReasonKind.REFUSED, words=inventory.refused))
     for node_name, cause in sorted(found, key=lambda key: (key[0], list(Cause).index(key[1]))):
         reasons[node_name].append(_closed_by(cause, found[node_name, cause]))
     return reasons

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -16,7 +17,9 @@ from hetserve.placement.values import value
 
 
 class RefusalKind(Enum):
-    """The conditions in the order in which they are tried; then nodes without GPUs."""
+    """The conditions in the order in which they are tried; then nodes without GPUs, and those that somebody else
+    gives, of which nothing else is said.
+    """
 
     TOO_FEW_GPUS = "too-few-gpus"
     NOT_ACCEPTED = "not-accepted"
@@ -28,6 +31,7 @@ class RefusalKind(Enum):
     NO_COMPUTE = "no-compute"
     NO_GPU = "no-gpu"
     UNREADABLE_INVENTORY = "unreadable-inventory"
+    REFUSED = "refused"
 
 
 _KINDS: Final = tuple(RefusalKind)
@@ -44,6 +48,7 @@ class NodeRefusal:
 
     `most`: of kinds NO_ROOM and NO_COMPUTE, MiB or percent free on one GPU for a request of one shared GPU, else GPUs
     of one node. `cause`, `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
+    `words`: of kind REFUSED, who gives the GPUs and what to do about it; `names`, `more`: of which nodes.
     """
 
     kind: RefusalKind
@@ -53,6 +58,7 @@ class NodeRefusal:
     cause: Cause | None = None
     names: tuple[str, ...] = ()
     more: int = 0
+    words: str = ""
 
 
 @value(frozen=True, slots=True)
@@ -89,8 +95,11 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
     """Offered nodes that cannot take the request, by the first condition that their GPUs do not meet."""
     missing = _first_missing(index, request, masks)
     row_of = index.node_row.get
-    groups: dict[int | Cause, list[str]] = {}  # by number: an Enum's hash is slow
+    groups: dict[int | Cause | str, list[str]] = {}  # by number: an Enum's hash is slow; by words: who else gives
     for name in dict.fromkeys(offered):
+        if (words := index.refused.get(name)) is not None:
+            groups.setdefault(words, []).append(name)
+            continue
         row = row_of(name)
         at = missing[row] if row is not None else _UNREADABLE if name in index.unreadable else _NO_GPU
         if at != _NOTHING:
@@ -99,15 +108,23 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
 
 
 def _refusal(
-    index: GpuIndex, request: GpuRequest, at: int | Cause, nodes: tuple[str, ...], masks: Masks
+    index: GpuIndex, request: GpuRequest, at: int | Cause | str, nodes: tuple[str, ...], masks: Masks
 ) -> NodeRefusal:
+    if isinstance(at, str):
+        first, more = _first(nodes)
+        return NodeRefusal(RefusalKind.REFUSED, request, nodes, names=first, more=more, words=at)
     if isinstance(at, Cause):
         closing = (one for name in nodes for one in index.unattributed(name))
-        names = sorted({one.name for one in closing if one.cause is at and one.name})
-        first = tuple(names[:_NAMED])
-        return NodeRefusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=len(names) - len(first))
+        first, more = _first({one.name for one in closing if one.cause is at and one.name})
+        return NodeRefusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=more)
     kind = _KINDS[at]
     return NodeRefusal(kind, request, nodes, _most(index, request, masks, kind))
+
+
+def _first(names: Collection[str]) -> tuple[tuple[str, ...], int]:
+    """(the first few, by name; how many are left)."""
+    first = tuple(heapq.nsmallest(_NAMED, names))
+    return first, len(names) - len(first)
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:

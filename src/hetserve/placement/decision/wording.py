@@ -47,7 +47,7 @@ def texts_by_node(refusals: Iterable[NodeRefusal]) -> dict[str, str]:
     return found
 
 
-_LASTING: Final = frozenset({RefusalKind.CLOSED, RefusalKind.UNREADABLE_INVENTORY})
+_LASTING: Final = frozenset({RefusalKind.CLOSED, RefusalKind.UNREADABLE_INVENTORY, RefusalKind.REFUSED})
 
 
 def _missing(refusal: NodeRefusal) -> str:
@@ -115,7 +115,13 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
     RefusalKind.NO_COMPUTE: _no_compute,
     RefusalKind.NO_GPU: lambda _one: "no GPU on the node",
     RefusalKind.UNREADABLE_INVENTORY: lambda _one: "the GPU inventory of the node cannot be read",
+    RefusalKind.REFUSED: lambda one: refused_text(one.names, one.more, one.words),
 }
+
+
+def refused_text(nodes: Sequence[str], more: int, words: str) -> str:
+    """GPUs that somebody else gives: of which nodes, by which label or object, and what to do."""
+    return f"GPUs of {few(nodes, more)} are not hetserve's: {words}"
 
 
 def decision_text(decision: PlacementDecision) -> str:
@@ -195,6 +201,7 @@ _GPU_REASONS: Final[Mapping[GpuReasonKind, Callable[[GpuReason], str]]] = {
     GpuReasonKind.UNLISTED: _node_closed,
     GpuReasonKind.DEVICE_PLUGIN: _node_closed,
     GpuReasonKind.UNREADABLE: _node_closed,
+    GpuReasonKind.REFUSED: lambda one: f"is not hetserve's: {one.words}",
     GpuReasonKind.UNHEALTHY: lambda _one: "is unhealthy",
     GpuReasonKind.IDLE: lambda one: f"is not idle, as a whole GPU must be: holds {few(one.pods)}",
     GpuReasonKind.MODEL: lambda one: f"model {one.model} is held there by {few(one.pods)}",

@@ -14,7 +14,14 @@ from hetserve.base.units import MiB
 from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, Unattributed, booking_order
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import NodeInventory, Place
-from hetserve.placement.ledger.problems import NodeProblem, Problem, gpu_problems, through_plugin, unlisted_gpus
+from hetserve.placement.ledger.problems import (
+    NodeProblem,
+    Problem,
+    gpu_problems,
+    refused_node,
+    through_plugin,
+    unlisted_gpus,
+)
 
 _NO_PODS: Final[Mapping[str, Booking]] = {}
 
@@ -56,7 +63,7 @@ class Allocations:
     def set_node(self, node: NodeInventory) -> None:
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
-        if known is None or (known.gpus, known.uid, known.problem) != (node.gpus, node.uid, node.problem):
+        if known != node:
             self._index = None
 
     def drop_node(self, name: str) -> None:
@@ -120,7 +127,8 @@ class Allocations:
                 here = self._places.get((name, gpu.id)) or _OnPlace()
                 free = gpu.memory_mib * (1 - here.whole) - here.used
                 pods = tuple(sorted(here.pods.values(), key=booking_order))
-                yield GpuUse(name, gpu, MiB(free), pods, name not in closed)
+                is_open = name not in closed and not self._nodes[name].refused
+                yield GpuUse(name, gpu, MiB(free), pods, is_open)
 
     def closed_nodes(self) -> Mapping[str, set[Unattributed]]:
         """Closed nodes with GPUs, and what closes each."""
@@ -132,8 +140,9 @@ class Allocations:
         return found
 
     def problems(self) -> Iterator[Problem]:
-        """Unreadable inventories, GPUs that hold what they must not, pods on unlisted places."""
+        """Unreadable and refused inventories, GPUs that hold what they must not, pods on unlisted places."""
         yield from (NodeProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
+        yield from (NodeProblem(refused_node(node.name, node.refused)) for node in self._nodes.values() if node.refused)
         for use in self.uses():
             yield from gpu_problems(use)
         for booking, gpus in self._unlisted().values():

@@ -54,6 +54,8 @@ class GpuIndex:
         inventories = list(inventories)
         self.nodes = sorted((node for node in inventories if node.gpus), key=lambda node: node.name)
         self.unreadable = frozenset(node.name for node in inventories if node.problem is not None)
+        self.refused = {node.name: node.refused for node in inventories if node.refused}
+        """Nodes whose GPUs somebody else gives, and the words; closed for as long."""
         self.node_row = {node.name: row for row, node in enumerate(self.nodes)}
         self.gpus: list[Gpu] = [gpu for node in self.nodes for gpu in node.gpus]
         places = [(node.name, gpu.id) for node in self.nodes for gpu in node.gpus]
@@ -72,9 +74,9 @@ class GpuIndex:
         self.pods: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
-        self.open = np.ones(len(self.gpus), dtype=np.bool_)
-        """False on every GPU of a closed node."""
-        self.usable = self.healthy.copy()
+        self.open = np.array([not node.refused for node in self.nodes], dtype=np.bool_)[self.node_of]
+        """False on every GPU of a closed or refused node."""
+        self.usable = self.open & self.healthy
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
         self.all.setflags(write=False)
         self.content = 0
@@ -169,7 +171,7 @@ class GpuIndex:
         self.content += hash(node) if here else -hash(node)
         first = int(self.first[row])
         rows = slice(first, first + len(self.nodes[row].gpus))
-        self.open[rows] = not here
+        self.open[rows] = not here and node not in self.refused
         self.usable[rows] = self.open[rows] & self.healthy[rows]
 
     def narrowed_to(self, offered: Sequence[str]) -> GpuIndex:
@@ -285,7 +287,7 @@ class _OneNode(GpuIndex):
         here = slice(first, first + count)
         self._whole, self._here = whole, range(first, first + count)
         self.nodes = [node]
-        self.unreadable = whole.unreadable
+        self.unreadable, self.refused = whole.unreadable, whole.refused
         self.node_row = {node.name: 0}
         self.gpus = list(node.gpus)
         self.node_of = np.zeros(count, dtype=np.int64)

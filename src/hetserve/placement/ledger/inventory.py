@@ -1,6 +1,7 @@
 """A node's GPUs: from the annotation `hetserve.io/gpus`, else from GPU Feature Discovery labels, which have no UUIDs.
 
-A node whose text cannot be read has no GPUs and a problem.
+A node whose text cannot be read has no GPUs and a problem. One whose GPUs somebody else gives keeps them, and takes no
+new pods.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hetserve.objects.fields import InvalidObjectError, short
 from hetserve.objects.metadata import RawObject, uid_of
 from hetserve.objects.node import Node
 from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB
+from hetserve.placement.ledger.other_givers import refusal_of
 from hetserve.placement.pods.requests import LONGEST_GPU_ID
 from hetserve.placement.pods.view import id_order
 
@@ -43,10 +45,13 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
+    """A node's GPUs. problem: why they cannot be read. refused: who else gives them, with the remedy; empty: nobody."""
+
     name: str
     uid: str
     gpus: tuple[Gpu, ...] = ()
     problem: str | None = None
+    refused: str = ""
 
 
 def parse_node(raw: RawObject) -> NodeInventory:
@@ -59,9 +64,10 @@ def parse_node(raw: RawObject) -> NodeInventory:
     try:
         annotation = node.annotations.get(names.ANNOTATION_NODE_GPUS)
         gpus = _from_labels(node.labels) if annotation is None else _from_annotation(annotation)
+        refused = refusal_of(node, annotated=annotation is not None)
     except InvalidObjectError as error:
         return NodeInventory(name, uid, problem=f"node {name}: {error}")
-    return NodeInventory(name, uid, tuple(sorted(gpus, key=gpu_order)))
+    return NodeInventory(name, uid, tuple(sorted(gpus, key=gpu_order)), refused=refused)
 
 
 def gpu_order(gpu: Gpu) -> tuple[int, str]:

@@ -49,8 +49,9 @@ class Ledger:
         if known == node:
             return False
         if known is not None:
-            # A reservation on a GPU that is gone must not close the node.
-            self._drop_reservations_on(node.name, keep=node.gpus if known.uid == node.uid else ())
+            # A reservation on a GPU that is gone must not close the node, nor one on a refused node be bound.
+            kept = known.uid == node.uid and not node.refused
+            self._drop_reservations_on(node.name, keep=node.gpus if kept else ())
         self._allocations.set_node(node)
         return True
 

@@ -132,6 +132,11 @@ def _models_twice(use: GpuUse) -> Iterator[tuple[ModelKey, int]]:
     yield from sorted((model, held[model]) for model in hard if held[model] > 1)
 
 
+def refused_node(node: str, refused: str) -> str:
+    """Of a node whose GPUs somebody else gives."""
+    return f"node {node} takes no new pods: {refused}"
+
+
 def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> PodProblem:
     kind = PodProblemKind.GPU_UNLISTED if node_known else PodProblemKind.NODE_UNKNOWN
     listed = tuple(sorted(gpus, key=id_order))

@@ -31,7 +31,7 @@ from hetserve.placement.pods.view import PodView
 Record = dict[str, Any]
 VERSION: Final = 4
 READABLE: Final = frozenset({2, 3, VERSION})
-"""Versions that a replay reads; 2 has no compute."""
+"""Versions that a replay reads; 2 has no compute, 3 no nodes that somebody else gives."""
 BY_NAMESPACE: Final = 4
 """First version whose decisions tell models of one name in two namespaces apart (decision 0060)."""
 HEADER: Final = "header"
@@ -88,7 +88,7 @@ def outcome_value(outcome: FilterOutcome, known: frozenset[str]) -> dict[str, An
     if outcome.decision is not None:
         made["chosen"] = _offer_value(outcome.decision.chosen)
         made["runnerUp"] = _offer_value(outcome.decision.runner_up)
-    refused = sorted(map(_refusal_value, outcome.refusals), key=lambda one: (one["kind"], one.get("cause", "")))
+    refused = sorted(map(_refusal_value, outcome.refusals), key=_refusal_order)
     return made | ({"refused": refused} if refused else {})
 
 
@@ -106,8 +106,16 @@ def _free_gpu_value(gpu: FreeGpu) -> dict[str, Any]:
 def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": refusal.kind.value, "nodes": len(refusal.nodes), "most": refusal.most}
     if refusal.cause is not None:
-        made |= {"cause": refusal.cause.value, "names": list(refusal.names), "more": refusal.more}
+        made["cause"] = refusal.cause.value
+    if refusal.words:
+        made["words"] = refusal.words
+    if refusal.cause is not None or refusal.words:
+        made |= {"names": list(refusal.names), "more": refusal.more}
     return made
+
+
+def _refusal_order(written: Record) -> tuple[str, str, str]:
+    return written["kind"], written.get("cause", ""), written.get("words", "")
 
 
 def offer_of(written: Record | None) -> GpuOffer | None:
@@ -127,7 +135,8 @@ def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[in
     for one in written:
         cause = Cause(one["cause"]) if "cause" in one else None
         names, more = tuple(one.get("names", ())), one.get("more", 0)
-        refusal = NodeRefusal(RefusalKind(one["kind"]), request, (), one["most"], cause, names, more)
+        words = one.get("words", "")
+        refusal = NodeRefusal(RefusalKind(one["kind"]), request, (), one["most"], cause, names, more, words)
         found.append((one["nodes"], refusal))
     return found
 
@@ -283,9 +292,9 @@ class JournaledLedger(Ledger):
         self._named: tuple[GpuIndex, frozenset[str]] | None = None
 
     def known(self, _given: Mapping[str, Any] | None = None) -> frozenset[str]:
-        """Nodes that a decision distinguishes: with GPUs, or unreadable."""
+        """Nodes that a decision distinguishes: with GPUs, unreadable, or refused."""
         if self._named is None or self._named[0] is not self.index:
-            self._named = (self.index, self.index.unreadable.union(self.index.node_row))
+            self._named = (self.index, self.index.unreadable.union(self.index.node_row, self.index.refused))
         return self._named[1]
 
     def holds(self, uid: str) -> bool:

@@ -4,7 +4,8 @@
   like lost capacity, and what is going does not look as if it stayed. Those that a rollout would replace by instances
   that book more count only as far as these find a place.
 - Waiting pods reserve nothing: only the service that loses a place plans again.
-- A closed node (see placement) has no room for GPU types, and a node with an unreadable pod has none at all.
+- A closed node (see placement), and one whose GPUs somebody else gives, has no room for GPU types. A node with an
+  unreadable pod has none at all.
 - A GPU has room as the extender's ledger says: memory and compute for an instance that declares both, an idle GPU for
   an exclusive one; pods that declare no compute share only among themselves.
 
@@ -17,10 +18,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from hetserve.api.instance_type import InstanceType
+from hetserve.api.names import DRA_DRIVER
 from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.placement.pods.requests import ModelKey
@@ -28,7 +30,7 @@ from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.planning.tenancy import GpuDemand, Tenancy
-from hetserve.reconcile.cluster.observed import NodeFact, PodFact
+from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact
 
 MOST_ROOMS: Final = 256
 """Pairs of type and demand remembered; each takes up to 100 bytes per node."""
@@ -49,6 +51,8 @@ class Capacity:
         self._nodes: dict[str, NodeFact] = {}
         self._pods: dict[str, PodFact] = {}
         self._on: defaultdict[str, dict[str, PodFact]] = defaultdict(dict)
+        self._slices: Counter[str] = Counter()
+        """ResourceSlices that offer GPUs of each node."""
         self._of_service: _Places[Service] = _Places()
         self._of_model: _Places[ModelKey] = _Places()
         self._free: dict[str, Free | None] = {}
@@ -70,6 +74,14 @@ class Capacity:
         if node.name in self._nodes and self._nodes[node.name].uid == node.uid:
             del self._nodes[node.name]
             self._mark(node.name)
+
+    def put_slice(self, offered: SliceFact) -> None:
+        """Adds a ResourceSlice: the GPUs of its nodes are not ours while it is there."""
+        self._count_slice(offered, 1)
+
+    def drop_slice(self, offered: SliceFact) -> None:
+        """Removes a ResourceSlice that `put_slice` has added."""
+        self._count_slice(offered, -1)
 
     def put_pod(self, pod: PodFact) -> None:
         """Adds a pod, or replaces the one with this UID."""
@@ -173,7 +185,7 @@ class Capacity:
         for name in names:
             others = (pod for pod in self._pods_on(name) if (pod.namespace, pod.service) != service)
             by_node[name] += [pod for pod in others if not (pod.is_undeclared and kind_of(pod) in declaring)]
-        return {name: free_on(self._nodes[name], by_node[name], own) for name in names}
+        return {name: free_on(self._judged(name), by_node[name], own) for name in names}
 
     def _room(self, offer: Offer, special: Mapping[str, Free | None]) -> int | None:
         """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
@@ -206,8 +218,21 @@ class Capacity:
 
     def _free_on(self, name: str) -> Free | None:
         if name not in self._free:
-            self._free[name] = free_on(self._nodes[name], self._pods_on(name))
+            self._free[name] = free_on(self._judged(name), self._pods_on(name))
         return self._free[name]
+
+    def _judged(self, name: str) -> NodeFact:
+        """A node, refused if a ResourceSlice offers its GPUs."""
+        node = self._nodes[name]
+        return replace(node, refused=DRA_DRIVER) if self._slices[name] and not node.refused else node
+
+    def _count_slice(self, offered: SliceFact, by: int) -> None:
+        for node in offered.nodes:
+            self._slices[node] += by
+            if not self._slices[node]:
+                del self._slices[node]
+            if node in self._nodes:
+                self._mark(node)
 
     def _pods_on(self, name: str) -> Iterable[PodFact]:
         return self._on[name].values() if name in self._on else ()
@@ -272,7 +297,7 @@ def free_on(node: NodeFact, pods: Iterable[PodFact], model: ModelKey | None = No
         cpu, memory, unknown = cpu - pod.cpu, memory - pod.memory, unknown or pod.gpus_unknown
         for held in gpus_of(pod):
             on[held].append(pod)
-    if unknown or not on.keys() <= {gpu.id for gpu in node.gpus}:
+    if unknown or node.refused or not on.keys() <= {gpu.id for gpu in node.gpus}:
         return Free(cpu, memory, ())
     open_gpus = [gpu for gpu in node.gpus if gpu.healthy and not _has_model(on.get(gpu.id, ()), model)]
     return Free(cpu, memory, tuple(_free_gpu(gpu, on.get(gpu.id, ())) for gpu in open_gpus))

@@ -23,6 +23,7 @@ from hetserve.objects.pod import Pod, PodOutline
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.decision.reading import waits_for_other_model
 from hetserve.placement.ledger.inventory import Gpu, parse_node
+from hetserve.placement.ledger.other_givers import slice_nodes
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
@@ -61,7 +62,10 @@ class ServiceOutline:
 
 @dataclass(frozen=True, slots=True)
 class NodeFact:
-    """A node as planning sees it: what it is, whether new pods may go there, what it has."""
+    """A node as planning sees it: what it is, whether new pods may go there, what it has.
+
+    refused: who else gives its GPUs, so that no instance may use one; empty: nobody.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -71,6 +75,15 @@ class NodeFact:
     memory: MiB
     gpus: tuple[Gpu, ...] = ()
     uid: str = ""
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFact:
+    """A ResourceSlice of NVIDIA's DRA driver, and the nodes whose GPUs it offers."""
+
+    name: str
+    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +273,14 @@ def node_fact(raw: RawObject) -> NodeFact:
         memory=node.memory,
         gpus=inventory.gpus,
         uid=inventory.uid,
+        refused=inventory.refused,
     )
+
+
+def slice_fact(raw: RawObject) -> SliceFact | None:
+    """Facts of a ResourceSlice; None for one that offers no GPU of NVIDIA's driver. Raises as `slice_nodes`."""
+    nodes = slice_nodes(raw)
+    return SliceFact(str(raw["metadata"]["name"]), nodes) if nodes else None
 
 
 def read_service(raw: RawObject) -> InferenceService | str:
