@@ -1,38 +1,51 @@
-"""Plans without a trial: the flow program with a margin by size."""
+"""Plans without a trial: the flow program's counts, judged by what queueing theory says that they hold."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import replace
+from typing import Final
 
-import numpy as np
-
-from hetserve.planning.flow.programs.classes import ClassTable
-from hetserve.planning.flow.programs.program import CEILING, Margin, Mix, fixed, least_cost, most_load
-from hetserve.planning.flow.search.cost import SATURATIONS
-from hetserve.planning.flow.search.judge import RAREST
-from hetserve.planning.flow.search.leading import UNTRIED
+from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values
+from hetserve.planning.flow.programs.program import (
+    CEILING,
+    FluidRates,
+    Margin,
+    Mix,
+    launch_charge,
+    least_cost,
+    most_load,
+)
+from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of, neighbours
+from hetserve.planning.flow.search.waiting import saturation
 
 _WAIT, _LATE = 0.1, 0.3
-_LEAST, _OFTEN_LATE = 0.3, 0.1
-_LONG = 50
-"""Times the longest service: an SLO from which the bound on waits counts, too rough below."""
+_TRIMS: Final = 6
+_PER_TRIM: Final = 6
+_SOLVES: Final = 8
+_ENOUGH: Final = 1.1
+_STEEPEST, _FLATTEST = 0.6, 0.93
+SAFETY: Final = 1.05
+"""Times the load that counts must hold by theory, which errs by a tenth."""
 
 
-def saturation_for(table: ClassTable, counts: Sequence[int]) -> float:
-    """Share of the instances' time that can be planned for: the square-root rule of staffing, or more for a long SLO.
+class Theory:
+    """What counts (in the table's order) of one problem hold by theory; equal questions get equal answers."""
 
-    It counts the instances that serve the class with the fewest, n. Of M/M/n's queries at most exp(-n (1 - rho) t / s)
-    wait longer than t: where the SLO is many times the longest service s, almost all the time can be used.
-    """
-    slo, allowed = table.problem.slo.latency, table.allowed
-    usable = table.misses(slo) <= _OFTEN_LATE
-    held = np.array(counts)
-    fewest = max(int((usable & np.isfinite(table.means)).astype(np.int64).T.dot(held).min()), 1)
-    longest = float(np.where(np.isfinite(table.means), table.means, 0.0)[held > 0].max(initial=0.0))
-    waits = 1 - math.log(1 / max(allowed, RAREST)) * longest / (fewest * (slo - longest)) if slo > longest else 0.0
-    return min(max(1 - 1 / math.sqrt(fewest), waits if slo > _LONG * longest else 0.0, _LEAST), 0.95)
+    def __init__(self, table: ClassTable) -> None:
+        self.table = table.merged(COARSE)
+        self.fluid = FluidRates(self.table, CEILING)
+        self._known: dict[Values, float] = {}
+
+    def hoped(self, counts: Values) -> float:
+        """Saturation of counts that are in proportion to these, and hold what these could with nothing in hand."""
+        found = self.fluid.mix(counts)
+        return 1.0 if found is None else saturation(self.table, found, counts, scaled=True)
+
+    def rate(self, counts: Values) -> float:
+        """Queries/s; 0: they cannot serve every batch."""
+        if counts not in self._known:
+            found = self.fluid.mix(counts)
+            self._known[counts] = 0.0 if found is None else found.rate * saturation(self.table, found, counts)
+        return self._known[counts]
 
 
 def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
@@ -40,40 +53,75 @@ def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
     return most_load(table, UNTRIED, budget=budget) or most_load(table, CEILING, budget=budget)
 
 
-def untried_rate(table: ClassTable, counts: Sequence[int]) -> float:
-    """Queries/s that these counts hold by the program and their size; 0: they cannot serve every batch."""
-    saturation = saturation_for(table, counts)
-    for margin in (Margin(saturation, _WAIT, _LATE), replace(UNTRIED, saturation=saturation)):
-        found = fixed(table, margin, counts)
-        if found is not None:
-            return found.rate
-    top = fixed(table, CEILING, counts)
-    return 0.0 if top is None else top.rate * saturation
+def untried_rate(table: ClassTable, counts: Values) -> float:
+    """Queries/s that these counts hold by theory; 0: they cannot serve every batch."""
+    return Theory(table).rate(counts) / SAFETY
 
 
-def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Sequence[int]) -> Mix | None:
-    """The cheapest mix of the program whose saturation suits its size, else the one with most in hand; None: none.
+def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> Values | None:
+    """The cheapest counts found that hold the load by theory, else those with most in hand; None: none.
 
     fewest: counts of a mix with nothing in hand: what suits these is near, as lower saturations take more instances.
     """
-
-    def at(place: int) -> Mix | None:
-        return least_cost(table, Margin(SATURATIONS[place], _WAIT, _LATE), load, budget=budget)
-
-    def suits(place: int, mix: Mix) -> bool:
-        return SATURATIONS[place] <= saturation_for(table, mix.counts)
-
-    share = saturation_for(table, fewest)
-    place = next(i for i, saturation in enumerate(SATURATIONS) if saturation <= share)
-    found = at(place)
-    if found is not None and not suits(place, found):
-        while not suits(place, found) and place + 1 < len(SATURATIONS) and (more := at(place + 1)) is not None:
-            place, found = place + 1, more
+    search = _Search(table, load, budget)
+    found = search.descended(fewest)
+    if found is None or not search.holds(found):
         return found
-    while place > 0:
-        place, less = place - 1, at(place - 1)
-        if less is not None and (found is None or suits(place, less)):
-            found = less
-        if less is not None and not suits(place, less):
+    for _ in range(_TRIMS):
+        less = search.trimmed(found)
+        if less is None:
             break
+        found = less
     return found
+
+
+class _Search:
+    def __init__(self, table: ClassTable, load: float, budget: int | None) -> None:
+        self.theory = Theory(table)
+        self.table, self.load, self.budget = self.theory.table, load, budget
+        self.charges = [launch_charge(option, table.problem.launch_weight) for option in table.types]
+
+    def key(self, values: Values) -> tuple[int, int, Values]:
+        """Total order: cost and launch charges, fewest instances, then the counts."""
+        new = (max(n - option.running, 0) for option, n in zip(self.table.types, values, strict=True))
+        charged = sum(c * n for c, n in zip(self.charges, new, strict=True))
+        return cost_of(self.table, values) + charged, sum(values), values
+
+    def holds(self, values: Values) -> bool:
+        return self.theory.rate(values) >= SAFETY * self.load
+
+    def descended(self, fewest: Values) -> Values | None:
+        """The program's counts at the highest saturation found at which they hold the load, or at the lowest possible."""
+        share, found, best = self.theory.hoped(fewest), None, None
+        for _ in range(_SOLVES):
+            counts = self._at(share)
+            if counts is None:
+                if found is not None:
+                    break
+                share = (share + 1) / 2
+                continue
+            found = counts
+            ratio = self.theory.rate(counts) / (SAFETY * self.load)
+            if ratio >= 1:
+                if best is not None and self.key(best) <= self.key(counts):
+                    return best
+                best = counts
+                if ratio < _ENOUGH or share >= 1:
+                    return best
+                share = min(share * ratio, 1.0)
+            elif best is not None:
+                return best
+            else:
+                share *= max(_FLATTEST * ratio, _STEEPEST)
+        return best or found
+
+    def _at(self, share: float) -> Values | None:
+        mix = least_cost(self.table, Margin(share, _WAIT, _LATE), self.load, budget=self.budget)
+        return None if mix is None else mix.counts
+
+    def trimmed(self, best: Values) -> Values | None:
+        """A cheaper neighbour that holds the load too; None: none was found."""
+        cheaper = [v for v in neighbours(self.table, best, None) if self.key(v) < self.key(best) and allowed(self.table, v, self.budget)]
+        near = self.theory.fluid.highest(sorted(cheaper), best, _PER_TRIM, SAFETY * self.load)
+        near.sort(key=self.key)
+        return next((v for v in near if self.holds(v)), None)
