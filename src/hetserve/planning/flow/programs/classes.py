@@ -65,11 +65,10 @@ class ClassTable:
         return self._merged(_beyond(self.latency, limit), 1.0)
 
     def spreads(self, flow: Floats) -> Floats:
-        """[class] E[S^2] / E[S]^2 of the service time S of a flow [type, class]; 1 where nothing flows."""
-        times = np.where(np.isfinite(self.means), self.means, 0.0)
-        of_all, first = flow.sum(axis=0), (flow * times).sum(axis=0)
-        second = (flow * np.where(np.isfinite(self._squares), self._squares, 0.0)).sum(axis=0)
-        spread: Floats = np.divide(second * of_all, first * first, out=np.ones_like(first), where=first > 0)
+        """[class] E[S^2] / E[S]^2 of the service time S on a type, mean over a flow [type, class]; 1 without a flow."""
+        ratios = np.divide(self._squares, self.means**2, out=np.ones_like(flow), where=np.isfinite(self.means))
+        of_all = flow.sum(axis=0)
+        spread: Floats = np.divide((flow * ratios).sum(axis=0), of_all, out=np.ones_like(of_all), where=of_all > 0)
         return spread
 
     @cached_property

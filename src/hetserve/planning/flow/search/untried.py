@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values
@@ -17,14 +18,19 @@ from hetserve.planning.flow.programs.program import (
 from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of, neighbours
 from hetserve.planning.flow.search.waiting import saturation
 
-_WAIT, _LATE = 0.1, 0.3
-_TRIMS: Final = 6
-_PER_TRIM: Final = 6
-_SOLVES: Final = 8
-_ENOUGH: Final = 1.1
-_STEEPEST, _FLATTEST = 0.6, 0.93
+MARGINS: Final = ((0.1, 0.3), (0.0, 0.6))
+"""wait, late: the second where no type leaves time to wait."""
 SAFETY: Final = 1.05
-"""Times the load that counts must hold by theory, which errs by a tenth."""
+"""Times what counts must hold by theory, which errs by so much."""
+_SOLVES: Final = 8
+_MUCH: Final = 1.1
+"""Times the load: counts that hold so much more are too many."""
+_STEEPEST, _BELOW = 0.6, 0.93
+_TRIMS: Final = 5
+_PER_TRIM: Final = 6
+_MOST_NEAR: Final = 12
+_ALIKE: Final = 0.97
+"""Of a neighbour's saturation: counts whose fluid rate is too low for it are not looked at."""
 
 
 class Theory:
@@ -35,17 +41,18 @@ class Theory:
         self.fluid = FluidRates(self.table, CEILING)
         self._known: dict[Values, float] = {}
 
-    def hoped(self, counts: Values) -> float:
-        """Saturation of counts that are in proportion to these, and hold what these could with nothing in hand."""
-        found = self.fluid.mix(counts)
-        return 1.0 if found is None else saturation(self.table, found, counts, scaled=True)
-
     def rate(self, counts: Values) -> float:
-        """Queries/s; 0: they cannot serve every batch."""
+        """Queries/s, with SAFETY; 0: they cannot serve every batch."""
         if counts not in self._known:
             found = self.fluid.mix(counts)
-            self._known[counts] = 0.0 if found is None else found.rate * saturation(self.table, found, counts)
+            held = 0.0 if found is None else found.rate * saturation(self.table, found, counts)
+            self._known[counts] = held / SAFETY
         return self._known[counts]
+
+    def hoped(self, counts: Values) -> float:
+        """The saturation of counts in proportion to these that hold what these could with nothing in hand."""
+        found = self.fluid.mix(counts)
+        return 1.0 if found is None else saturation(self.table, found, counts, scaled=True) / SAFETY
 
 
 def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
@@ -55,16 +62,16 @@ def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
 
 def untried_rate(table: ClassTable, counts: Values) -> float:
     """Queries/s that these counts hold by theory; 0: they cannot serve every batch."""
-    return Theory(table).rate(counts) / SAFETY
+    return Theory(table).rate(counts)
 
 
 def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> Values | None:
-    """The cheapest counts found that hold the load by theory, else those with most in hand; None: none.
+    """The cheapest counts found that hold the load by theory, else those that hold the most; None: there are none.
 
-    fewest: counts of a mix with nothing in hand: what suits these is near, as lower saturations take more instances.
+    fewest: counts of a mix with nothing in hand: the program's with something in hand are mostly near their multiples.
     """
     search = _Search(table, load, budget)
-    found = search.descended(fewest)
+    found = search.by_programs(fewest)
     if found is None or not search.holds(found):
         return found
     for _ in range(_TRIMS):
@@ -84,44 +91,42 @@ class _Search:
     def key(self, values: Values) -> tuple[int, int, Values]:
         """Total order: cost and launch charges, fewest instances, then the counts."""
         new = (max(n - option.running, 0) for option, n in zip(self.table.types, values, strict=True))
-        charged = sum(c * n for c, n in zip(self.charges, new, strict=True))
+        charged = sum(charge * n for charge, n in zip(self.charges, new, strict=True))
         return cost_of(self.table, values) + charged, sum(values), values
 
     def holds(self, values: Values) -> bool:
-        return self.theory.rate(values) >= SAFETY * self.load
+        return self.theory.rate(values) >= self.load
 
-    def descended(self, fewest: Values) -> Values | None:
-        """The program's counts at the highest saturation found at which they hold the load, or at the lowest possible."""
-        share, found, best = self.theory.hoped(fewest), None, None
+    def by_programs(self, fewest: Values) -> Values | None:
+        """The best of the programs' counts."""
+        share = self.theory.hoped(fewest)
+        for wait, late in MARGINS:
+            seen = list(self._programs(wait, late, share))
+            if seen:
+                holding = filter(self.holds, seen)
+                most = min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)))
+                return min(holding, key=self.key, default=most)
+        return None
+
+    def _programs(self, wait: float, late: float, share: float) -> Iterator[Values]:
+        """Counts at saturations that fall until they hold the load, or rise while they hold much more."""
+        none, rises = 0.0, False
         for _ in range(_SOLVES):
-            counts = self._at(share)
-            if counts is None:
-                if found is not None:
-                    break
-                share = (share + 1) / 2
+            mix = least_cost(self.table, Margin(share, wait, late), self.load, budget=self.budget)
+            if mix is None:
+                none, share = share, (share + 1) / 2
                 continue
-            found = counts
-            ratio = self.theory.rate(counts) / (SAFETY * self.load)
-            if ratio >= 1:
-                if best is not None and self.key(best) <= self.key(counts):
-                    return best
-                best = counts
-                if ratio < _ENOUGH or share >= 1:
-                    return best
-                share = min(share * ratio, 1.0)
-            elif best is not None:
-                return best
-            else:
-                share *= max(_FLATTEST * ratio, _STEEPEST)
-        return best or found
-
-    def _at(self, share: float) -> Values | None:
-        mix = least_cost(self.table, Margin(share, _WAIT, _LATE), self.load, budget=self.budget)
-        return None if mix is None else mix.counts
+            yield mix.counts
+            held = self.theory.rate(mix.counts) / self.load
+            if (held < 1 and rises) or 1 <= held < _MUCH or (held >= 1 and share >= 1):
+                return
+            rises = held >= 1
+            share = min(share * held, 1.0) if rises else max(share * max(_BELOW * held, _STEEPEST), (share + none) / 2)
 
     def trimmed(self, best: Values) -> Values | None:
         """A cheaper neighbour that holds the load too; None: none was found."""
-        cheaper = [v for v in neighbours(self.table, best, None) if self.key(v) < self.key(best) and allowed(self.table, v, self.budget)]
-        near = self.theory.fluid.highest(sorted(cheaper), best, _PER_TRIM, SAFETY * self.load)
-        near.sort(key=self.key)
-        return next((v for v in near if self.holds(v)), None)
+        around = neighbours(self.table, best, None)
+        cheaper = [v for v in around if self.key(v) < self.key(best) and allowed(self.table, v, self.budget)]
+        enough = _ALIKE * self.load * self.theory.fluid(best) / self.theory.rate(best)
+        near = self.theory.fluid.highest(sorted(cheaper), best, _MOST_NEAR, enough)
+        return next(filter(self.holds, sorted(near, key=self.key)[:_PER_TRIM]), None)

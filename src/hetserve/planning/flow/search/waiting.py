@@ -25,10 +25,10 @@ from hetserve.planning.flow.search.judge import RAREST
 
 Floats = NDArray[np.float64]
 
-OFTEN_LATE: Final = 0.1
-"""A type does not serve a class in time where more of it is late without a wait."""
 LEAST: Final = 0.02
 MOST: Final = 0.97
+_OFTEN_LATE: Final = 0.1
+"""A type does not serve a class in time where more of it is late without a wait."""
 _HALVINGS: Final = 20
 _FAINT: Final = 1e-9
 
@@ -36,8 +36,8 @@ _FAINT: Final = 1e-9
 def saturation(table: ClassTable, found: FixedMix, counts: Sequence[int], *, scaled: bool = False) -> float:
     """Share of the fluid rate of these counts that keeps the SLO, LEAST to MOST.
 
-    found: the fluid rate of the counts, with nothing in hand. scaled: of so many more instances of each type that their
-    share holds that rate.
+    found: the fluid rate of the counts, with nothing in hand. scaled: of the multiple of the counts that, so saturated,
+    carries that rate.
     """
     servers, waits = _servers(table, found, counts), _waits(table, found, counts)
     late = max(table.allowed, RAREST)
@@ -72,7 +72,7 @@ def _waits(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Floats:
 def _in_time(table: ClassTable, counts: Sequence[int]) -> NDArray[np.bool_]:
     """[type, class] whether there are instances that serve it in time."""
     late = table.misses(table.problem.slo.latency)
-    return np.isfinite(table.means) & (late <= OFTEN_LATE) & (np.array(counts)[:, None] > 0)
+    return np.isfinite(table.means) & (late <= _OFTEN_LATE) & (np.array(counts)[:, None] > 0)
 
 
 def _service(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> float:
