@@ -10,10 +10,11 @@ from benchmarks.flow.parts.figures import goals
 from benchmarks.reporting import Json, table
 
 TITLE: Final = "Quick plans"
-_WORDS: Final = """Plans without a trial, for the loads of "Least cost" on {pools} of the pools: {cases} cases. Instead of trials,
-queueing theory says what counts hold (`planning/flow/search/waiting.py`): it has no factor that was fitted, and counts
-must hold 5 % more than the load by it. That margin was chosen on pools of another seed. Costs are over those of the tried plan, made in the
-same run. A plan holds if no more queries are late than allowed in 5 x 50,000, and no backlog grows.
+_WORDS: Final = """Plans without a trial, for the loads of "Least cost" on {pools} of the pools: {cases} cases.
+Instead of trials, queueing theory says what counts hold
+([0056](../decisions/0056-queueing-theory-judges-what-is-not-tried.md)): no factor of it was fitted, and counts must
+hold 5 % more than the load by it, a margin chosen on pools of another seed. Costs are over those of the tried plan,
+made in the same run. A plan holds if no more queries are late than allowed in 5 x 50,000, and no backlog grows.
 """
 _FEW: Final = 4
 

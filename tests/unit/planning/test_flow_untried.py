@@ -35,7 +35,7 @@ def share(given: Problem, **counts: int) -> float:
 
 def tail(servers: float, busy: float, waits: float) -> float:
     """Share of the queries that wait longer than `waits` x (1 + c^2) s, by the formula."""
-    return busy ** (math.sqrt(2 * (servers + 1)) - 1) * math.exp(-2 * (1 - busy) * servers * waits)
+    return math.pow(busy, math.sqrt(2 * (servers + 1)) - 1) * math.exp(-2 * (1 - busy) * servers * waits)
 
 
 @pytest.mark.parametrize("servers", [1, 4, 16])

@@ -27,9 +27,9 @@ def plan_flow(
 ) -> Plan:
     """The plan of the flow program's best tried solution.
 
-    seed: of the trials. quick: no trials: the program with a margin by size. Without a load, MinCost takes the most
-    throughput; for a load of 0, what costs least and serves every batch. Infeasible with SpecInvalid, NoTypeMeetsSLO,
-    BudgetTooLow or CapacityTooLow.
+    seed: of the trials. quick: no trials: the program, judged by queueing theory. Without a load, MinCost takes the
+    most throughput; for a load of 0, what costs least and serves every batch. Infeasible with SpecInvalid,
+    NoTypeMeetsSLO, BudgetTooLow or CapacityTooLow.
     """
     table = class_table(problem)
     refused = nothing_serves(table)
@@ -89,9 +89,7 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     if quick or not judge.can_try(ceiling.counts):
         counts = untried_cost(table, load, budget, ceiling.counts) or ceiling.counts
         held = load if table.problem.load else untried_rate(table, counts)
-        return explain(
-            Choice(table, counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick)
-        )
+        return explain(Choice(table, counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick))
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
     if best is None:

@@ -6,9 +6,10 @@ a share rho of their time; of its queries about
 
     rho^(sqrt(2 (n+1)) - 1) exp(-2 n (1 - rho) t / ((1 + c^2) s))
 
-wait longer than t: Sakasegawa's probability of a wait in M/M/n, and its tail with Allen and Cunneen's factor (1 + c^2)/2
-for M/G/n; s is the mean of the service time and c^2 its squared coefficient of variation. t is what the SLO leaves of
-the mean service on these servers. The saturation is the rho at which as many queries wait too long as may be late.
+wait longer than t: Sakasegawa's probability of a wait in M/M/n, and its tail with Allen and Cunneen's factor
+(1 + c^2)/2 for M/G/n; s is the mean of the service time and c^2 its squared coefficient of variation. t is what the
+SLO leaves of the mean service on these servers. The saturation is the rho at which as many wait too long as may be
+late.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def _servers(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Float
     prices = np.maximum(found.per_instance, _FAINT * found.per_instance.max())[:, None]
     there = np.array(counts)[:, None] * _in_time(table, counts)
     first, second = (prices * there).sum(axis=0), (prices * prices * there).sum(axis=0)
-    return np.maximum(np.divide(first * first, second, out=np.ones_like(first), where=second > 0), 1.0)
+    equal: Floats = np.maximum(np.divide(first * first, second, out=np.ones_like(first), where=second > 0), 1.0)
+    return equal
 
 
 def _waits(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Floats:
