@@ -8,8 +8,8 @@ a share rho of their time; of its queries about
 
 wait longer than t: Sakasegawa's probability of a wait in M/M/n, and its tail with Allen and Cunneen's factor
 (1 + c^2)/2 for M/G/n; s is the mean of the service time and c^2 its squared coefficient of variation. t is what the
-SLO leaves of the mean service on these servers. The saturation is the rho at which as many wait too long as may be
-late.
+SLO leaves of the service: half of the class's own, half of the mean on these servers, as what is urgent goes first. The
+saturation is the rho at which as many wait too long as may be late.
 """
 
 from __future__ import annotations
@@ -61,14 +61,20 @@ def _servers(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Float
 
 
 def _waits(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Floats:
-    """[class] how long it may wait, over (1 + c^2) s; 0: no type serves it in time."""
+    """[class] how long it may wait, over (1 + c^2) s: half by its own queries; 0: no type serves it in time."""
     means = np.where(np.isfinite(table.means), table.means, 0.0)
-    left = (found.flow * (table.problem.slo.latency - means)).sum(axis=1)[:, None]
-    in_time, served = _in_time(table, counts), found.flow.sum(axis=1)[:, None]
-    of_all = (served * in_time).sum(axis=0)
-    mean = np.divide((left * in_time).sum(axis=0), of_all, out=np.zeros_like(of_all), where=of_all > 0)
-    waits: Floats = np.maximum(mean, 0.0) / _service(table, found, counts)
+    left, in_time = found.flow * (table.problem.slo.latency - means), _in_time(table, counts)
+    together = _mean(left.sum(axis=1)[:, None] * in_time, found.flow.sum(axis=1)[:, None] * in_time)
+    alone = _mean(left, found.flow)
+    waits: Floats = (np.maximum(together, 0.0) + np.maximum(alone, 0.0)) / 2 / _service(table, found, counts)
     return waits
+
+
+def _mean(sums: Floats, weights: Floats) -> Floats:
+    """[class] of [type, class]; 0 without weight."""
+    of_all = weights.sum(axis=0)
+    mean: Floats = np.divide(sums.sum(axis=0), of_all, out=np.zeros_like(of_all), where=of_all > 0)
+    return mean
 
 
 def _in_time(table: ClassTable, counts: Sequence[int]) -> NDArray[np.bool_]:
