@@ -14,7 +14,8 @@ _WORDS: Final = """Plans without a trial, for the loads of "Least cost" on {pool
 Instead of trials, queueing theory says what counts hold
 ([0056](../decisions/0056-queueing-theory-judges-what-is-not-tried.md)): counts must hold 5 % more than the load by
 it. Both were chosen on pools of other seeds, after a first run on these had shown p99.9 as too hopeful. Costs are over
-those of the tried plan, made in the same run. A plan holds if no more queries are late than allowed in 5 x 50,000, and no backlog grows.
+those of the tried plan, made in the same run. A plan holds if no more queries are late than allowed in
+5 x 50,000, and no backlog grows.
 """
 _FEW: Final = 4
 
