@@ -1,7 +1,7 @@
 """Measure planner flow and write docs/results/flow.md: `python -m benchmarks.flow [STEP...] [--jobs N] [--quick]`.
 
 Steps: pools (random ones), kairos (its five models), times. Without names all run. What is kept is not measured again.
-Step `again` measures flow alone anew, beside what the report has of the others.
+Step `again` measures flow alone anew, beside what the report has of the others, step `quick` its plans without trials.
 """
 
 from __future__ import annotations
@@ -10,26 +10,29 @@ import argparse
 import os
 import time
 
-from benchmarks.flow import again, report, workers
+from benchmarks.flow import again, quick, report, workers
 from benchmarks.flow.parts import times
 from benchmarks.flow.pools import SEED, kairos_names, kairos_pools, pools, small_pools
 
 from hetserve.planning import Problem
 
 STEPS = ("pools", "kairos", "times")
-AGAIN = "again"
+ALONE = {"again": again.measure_all, "quick": quick.measure_all}
+"""Steps beside the report's pools, one at a time."""
 
 
 def main() -> None:
     options = _parser().parse_args()
-    unknown = sorted(set(options.steps) - {*STEPS, AGAIN})
+    unknown = sorted(set(options.steps) - {*STEPS, *ALONE})
     if unknown:
-        raise SystemExit(f"unknown step {', '.join(unknown)}; there are: {', '.join((*STEPS, AGAIN))}")
+        raise SystemExit(f"unknown step {', '.join(unknown)}; there are: {', '.join((*STEPS, *ALONE))}")
     steps = () if options.report else options.steps or STEPS
     random = _random(options)
-    if AGAIN in steps:
-        command = f'make bench-flow FLAGS="again --pools {options.pools} --small {options.small}"'
-        again.measure_all(random, options.jobs, command)
+    alone = [step for step in steps if step in ALONE]
+    for step in alone:
+        command = f'make bench-flow FLAGS="{step} --pools {options.pools} --small {options.small}"'
+        ALONE[step](random, options.jobs, command)
+    if alone:
         print(f"wrote {report.write()}")
         return
     if "pools" in steps:
@@ -46,7 +49,7 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join((*STEPS, AGAIN)))
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join((*STEPS, *ALONE)))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
     parser.add_argument("--pools", type=int, default=180, help="random pools (default: 180)")
     parser.add_argument("--small", type=int, default=40, help="small random pools (default: 40)")

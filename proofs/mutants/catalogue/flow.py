@@ -14,10 +14,41 @@ _SEARCH: Final = "tests/properties/test_flow_search_laws.py"
 _BY_HAND: Final = "tests/unit/planning/test_flow_program.py"
 _CHECKED: Final = "tests/unit/planning/test_flow_check.py"
 _PROOF: Final = "tests/unit/planning/test_flow_proof.py"
+_WAITING: Final = "hetserve.planning.flow.search.waiting"
+_UNTRIED: Final = "tests/unit/planning/test_flow_untried.py"
 _RACE: Final = "hetserve.planning.flow.search.throughput"
 _RACED: Final = "tests/unit/planning/test_flow_race.py"
 
 FLOW: Final = (
+    Mutant(
+        "an untried plan: a class waits where it is not served in time",
+        _WAITING,
+        "_in_time",
+        Replace("(late <= _OFTEN_LATE)", "(late <= 1)"),
+        _UNTRIED,
+        "test_a_class_waits_only_where_it_is_served_in_time",
+    ),
+    Mutant(
+        "an untried plan: instances count alike, whatever they add",
+        _WAITING,
+        "_servers",
+        Replace(
+            "np.maximum(found.per_instance, _FAINT * found.per_instance.max())", "np.ones_like(found.per_instance)"
+        ),
+        _UNTRIED,
+        "test_types_count_by_what_an_instance_adds",
+    ),
+    Mutant(
+        "an untried plan: service times do not vary",
+        _WAITING,
+        "_service",
+        Replace(
+            "float((squares * table.shares).sum() / (times * table.shares).sum())",
+            "float((times * table.shares).sum())",
+        ),
+        _UNTRIED,
+        "test_service_times_that_vary_leave_less",
+    ),
     Mutant(
         "flow leaves a class unserved",
         _PROGRAM,

@@ -5,14 +5,18 @@ Sums are exact. Tolerances: 1e-9 of the SLO (floating point), 1e-6 of the load (
 
 from __future__ import annotations
 
+import bisect
+import functools
+import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.profiles import LatencyProfile
+from hetserve.profiles import LatencyProfile, Spread
 
 _LATENCY_SLACK = 1e-9
 _LOAD_SLACK = Fraction(1, 1_000_000)
@@ -99,19 +103,20 @@ def _serves_mix(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]
 def _flows(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:
     """Planner flow: its flow serves every batch, within each type's time and the share that may be late."""
     shares = dict(zip(problem.mix.batches, map(Fraction, problem.mix.shares), strict=True))
-    total, late = Fraction(0), Fraction(0)
+    ordered, total, late = sorted(shares), Fraction(0), Fraction(0)
     served: dict[tuple[int, int], Fraction] = {}
     busy = {option.name: Fraction(0) for option, _ in held}
     profiles = {option.name: option.profile for option, _ in held}
     for flow in plan.flow:
-        rate, batches = Fraction(flow.qps), [b for b in shares if flow.first <= b <= flow.last]
+        rate, batches = Fraction(flow.qps), _between(flow.first, flow.last, ordered)
         whole = sum(shares[b] for b in batches)
         total += rate
         served[flow.first, flow.last] = served.get((flow.first, flow.last), Fraction(0)) + rate
         for batch in batches:
             mean, misses = _service(profiles[flow.type], batch, problem.slo.latency)
-            busy[flow.type] += rate * shares[batch] / whole * mean
-            late += rate * shares[batch] / whole * misses
+            part = rate if len(batches) == 1 else rate * shares[batch] / whole
+            busy[flow.type] += part * mean
+            late += part * misses if misses else 0
     yield from _unserved(shares, served, total)
     for option, count in held:
         if busy[option.name] > count * (1 + _LOAD_SLACK):
@@ -123,14 +128,21 @@ def _flows(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> 
         yield f"the flow is {float(total):.6g} q/s, {promised:.6g} q/s are promised"
 
 
+def _between(first: int, last: int, batches: list[int]) -> list[int]:
+    """Those of a class; batches: rising."""
+    return batches[bisect.bisect_left(batches, first) : bisect.bisect_right(batches, last)]
+
+
 def _unserved(shares: dict[int, Fraction], served: dict[tuple[int, int], Fraction], total: Fraction) -> Iterator[str]:
     """Batches that no class has, or that two have; classes that do not get their share."""
+    ordered = sorted(shares)
+    classes = {one: _between(*one, ordered) for one in served}
+    found = Counter(itertools.chain(*classes.values()))
     for batch in shares:
-        classes = [(first, last) for first, last in served if first <= batch <= last]
-        if len(classes) != 1:
-            yield f"batch {batch} is in {len(classes)} classes of the flow"
+        if found[batch] != 1:
+            yield f"batch {batch} is in {found[batch]} classes of the flow"
     for (first, last), rate in served.items():
-        due = total * sum(share for batch, share in shares.items() if first <= batch <= last)
+        due = total * sum(shares[batch] for batch in classes[first, last])
         if abs(rate - due) > total * _LOAD_SLACK:
             yield f"batches {first} to {last} get {float(rate):.6g} q/s of {float(due):.6g} q/s"
 
@@ -140,13 +152,20 @@ def _service(profile: LatencyProfile, batch: int, slo: float) -> tuple[Fraction,
     mean, spread = profile.mean(batch), profile.spread(batch)
     if mean is None or spread is None:
         return Fraction(0), Fraction(1)
-    knots = list(zip(map(Fraction, spread.probabilities), map(Fraction, spread.ratios), strict=True))
-    limit, ratio, above = Fraction(slo) / Fraction(mean), Fraction(0), Fraction(0)
-    for (left, low), (right, high) in pairwise(knots):
-        ratio += (right - left) * (low + high) / 2
-        if limit < high:
-            above += (right - left) * (min((high - limit) / (high - low), Fraction(1)) if high > low else 1)
+    knots, ratio = _knots(spread)
+    limit, above = Fraction(slo) / Fraction(mean), Fraction(0)
+    if limit < knots[-1][1]:
+        for (left, low), (right, high) in pairwise(knots):
+            if limit < high:
+                above += (right - left) * (min((high - limit) / (high - low), Fraction(1)) if high > low else 1)
     return Fraction(mean) * ratio, above
+
+
+@functools.lru_cache(maxsize=64)
+def _knots(spread: Spread) -> tuple[list[tuple[Fraction, Fraction]], Fraction]:
+    """(probability, ratio) of each point, ratios rising, and the mean ratio."""
+    knots = list(zip(map(Fraction, spread.probabilities), map(Fraction, spread.ratios), strict=True))
+    return knots, sum(((b - a) * (low + high) / 2 for (a, low), (b, high) in pairwise(knots)), Fraction(0))
 
 
 def _carries_load(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> Iterator[str]:

@@ -18,7 +18,7 @@ JUDGE = "flow"
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Queries/s that counts hold within the SLO. tried: in simulation; else by the flow program and their number."""
+    """Queries/s that counts hold within the SLO. tried: in simulation; else by the flow program and queueing theory."""
 
     held: QPS
     tried: bool
@@ -95,10 +95,9 @@ def capacity_of(problem: Problem, counts: Counts, *, quick: bool = False) -> Cap
 
     counts: instances per type, in any order; types that are left out have none. It is a figure of simulation, of seeded
     draws: equal questions have equal answers, and more instances may seem to hold up to some percent less. Where there
-    are too many instances to try, or `quick` is asked for, it is the fluid rate with the margin that suits their
-    number, mostly less. Nothing of the load,
-    budget, limits or planner matters (see `for_capacity`). Raises ValueError for a type that the problem does not have,
-    and for fewer than no instances.
+    are too many instances to try, or `quick` is asked for, it is what the flow program and queueing theory say, mostly
+    a little less. Nothing of the load, budget, limits or planner matters (see `for_capacity`). Raises ValueError for a
+    type that the problem does not have, and for fewer than no instances.
     """
     from hetserve.planning.flow.trial import capacity  # noqa: PLC0415  as planners are loaded when asked
 

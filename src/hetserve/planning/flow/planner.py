@@ -11,13 +11,13 @@ from hetserve.planning.flow.explanation.outcome import of_climb, of_race
 from hetserve.planning.flow.explanation.steps import without_launches
 from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, too_little
 from hetserve.planning.flow.limits import spendable, trickle
-from hetserve.planning.flow.programs.classes import ClassTable, class_table
+from hetserve.planning.flow.programs.classes import COARSE, ClassTable, class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates, Mix, launch_charge, least_cost, most_load
 from hetserve.planning.flow.search.cost import proved
 from hetserve.planning.flow.search.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
 from hetserve.planning.flow.search.proof import Proof
 from hetserve.planning.flow.search.throughput import race
-from hetserve.planning.flow.search.untried import saturation_for, untried_cost, untried_rate, untried_throughput
+from hetserve.planning.flow.search.untried import untried_cost, untried_rate, untried_throughput
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
 
@@ -27,9 +27,9 @@ def plan_flow(
 ) -> Plan:
     """The plan of the flow program's best tried solution.
 
-    seed: of the trials. quick: no trials: the program with a margin by size. Without a load, MinCost takes the most
-    throughput; for a load of 0, what costs least and serves every batch. Infeasible with SpecInvalid, NoTypeMeetsSLO,
-    BudgetTooLow or CapacityTooLow.
+    seed: of the trials. quick: no trials: the program, judged by queueing theory. Without a load, MinCost takes the
+    most throughput; for a load of 0, what costs least and serves every batch. Infeasible with SpecInvalid,
+    NoTypeMeetsSLO, BudgetTooLow or CapacityTooLow.
     """
     table = class_table(problem)
     refused = nothing_serves(table)
@@ -66,7 +66,7 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
     judge = Judge(table, choosing_rate(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
         mix = untried_throughput(table, budget) or ceiling
-        held, untried = mix.rate * saturation_for(table, mix.counts), _why(quick, ceiling, judge)
+        held, untried = untried_rate(table, mix.counts), _why(quick, ceiling, judge)
         return explain(
             Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
         )
@@ -83,15 +83,13 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     ceiling = least_cost(table.upper, CEILING, load, budget=budget)
     if ceiling is None:
         return too_little(table, load, budget)
-    floor = _floor(table, load, budget, ceiling)
+    floor = _floor(table.merged(COARSE, "least") if quick else table.upper, load, budget, ceiling)
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_cost(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
-        mix = untried_cost(table, load, budget, ceiling.counts) or ceiling
-        held = load if table.problem.load else untried_rate(table, mix.counts)
-        return explain(
-            Choice(table, mix.counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick)
-        )
+        counts = untried_cost(table, load, budget, ceiling.counts) or ceiling.counts
+        held = load if table.problem.load else untried_rate(table, counts)
+        return explain(Choice(table, counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick))
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
     if best is None:
@@ -101,12 +99,15 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, seen))
 
 
-def _floor(table: ClassTable, load: float, budget: int | None, ceiling: Mix) -> float:
-    """Least micro-dollars/h of any mix that carries the load: money alone, whatever launching weighs."""
-    weight = table.problem.launch_weight
-    if not any(launch_charge(option, weight) for option in table.types):
+def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix) -> float:
+    """Least micro-dollars/h of any mix that carries the load: money alone, whatever launching weighs.
+
+    upper: a table whose program no mix beats; fewer classes answer sooner, and less.
+    """
+    weight = upper.problem.launch_weight
+    if not any(launch_charge(option, weight) for option in upper.types):
         return ceiling.objective_bound
-    least = least_cost(without_launches(table.upper), CEILING, load, budget=budget)
+    least = least_cost(without_launches(upper), CEILING, load, budget=budget)
     return 0.0 if least is None else least.objective_bound
 
 

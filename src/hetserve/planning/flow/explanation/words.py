@@ -30,7 +30,7 @@ def _held(choice: Choice) -> str:
     idle = "for no load: " if choice.is_idle else ""
     verb = "carries" if choice.is_cost and not choice.is_idle else "holds"
     if choice.untried:
-        return f"{idle}not tried, as {choice.untried}: by the program and its size it {verb} {within}"
+        return f"{idle}not tried, as {choice.untried}: by the program and queueing theory it {verb} {within}"
     return f"{idle}{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
 
 

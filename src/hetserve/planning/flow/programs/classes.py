@@ -64,6 +64,19 @@ class ClassTable:
         """[type, class] probability that service takes longer than `limit` seconds; 1 if not servable."""
         return self._merged(_beyond(self.latency, limit), 1.0)
 
+    def spreads(self, flow: Floats) -> Floats:
+        """[class] E[S^2] / E[S]^2 of the service time S on a type, mean over a flow [type, class]; 1 without a flow."""
+        ratios = np.divide(self._squares, self.means**2, out=np.ones_like(flow), where=np.isfinite(self.means))
+        of_all = flow.sum(axis=0)
+        spread: Floats = np.divide((flow * ratios).sum(axis=0), of_all, out=np.ones_like(of_all), where=of_all > 0)
+        return spread
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """[type, class] mean square of the service time; infinite where `means` is."""
+        ratios = np.trapezoid(self.latency.ratios**2, self.latency.probabilities, axis=-1)
+        return self._merged(self.latency.means**2 * ratios, np.inf)
+
     def _merged(self, by_batch: Floats, absent: float) -> Floats:
         shares = np.array(self.problem.mix.shares)
         return _merge(by_batch, shares, self.starts, self.merge, absent)

@@ -141,15 +141,7 @@ def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix 
     solved = solve(model)
     if solved is None or solved.objective <= 0:
         return None
-    unit = builder.unit
-    duals = np.abs(solved.duals)
-    carried = duals[rows.classes]
-    return FixedMix(
-        solved.objective / unit,
-        _flow(table, solved, columns, unit),
-        margin.saturation * duals[rows.time] / unit,
-        carried / max(carried.sum(), 1e-300),
-    )
+    return builder.mix(solved, columns, rows)
 
 
 class FluidRates:
@@ -160,8 +152,8 @@ class FluidRates:
 
     def __init__(self, table: ClassTable, margin: Margin) -> None:
         self._builder = _Builder(table, margin)
-        model, _, rows = self._builder.fixed((0,) * len(table.types))
-        self._highs, self._rows = loaded(model), rows.time
+        model, self._columns, self._rows = self._builder.fixed((0,) * len(table.types))
+        self._highs = loaded(model)
         self._known: dict[tuple[int, ...], float] = {}
         self._prices: dict[tuple[int, ...], Floats] = {}
 
@@ -173,14 +165,24 @@ class FluidRates:
     def __call__(self, counts: tuple[int, ...]) -> float:
         """Queries/s; 0: some class is not served."""
         if counts not in self._known:
-            for row, count in zip(self._rows, counts, strict=True):
-                self._highs.changeRowBounds(int(row), -INFINITY, self._builder.margin.saturation * count)
-            run(self._highs)
-            solved = read(self._highs, integral=False)
+            solved = self._solved(counts)
             self._known[counts] = 0.0 if solved is None else max(solved.objective / self._builder.unit, 0.0)
             if solved is not None:
-                self._prices[counts] = np.abs(solved.duals[self._rows])
+                self._prices[counts] = np.abs(solved.duals[self._rows.time])
         return self._known[counts]
+
+    def mix(self, counts: tuple[int, ...]) -> FixedMix | None:
+        """As `fixed`, from the last answer."""
+        solved = self._solved(counts)
+        if solved is None or solved.objective <= 0:
+            return None
+        return self._builder.mix(solved, self._columns, self._rows)
+
+    def _solved(self, counts: tuple[int, ...]) -> Solved | None:
+        for row, count in zip(self._rows.time, counts, strict=True):
+            self._highs.changeRowBounds(int(row), -INFINITY, self._builder.margin.saturation * count)
+        run(self._highs)
+        return read(self._highs, integral=False)
 
     def highest(
         self, many: Iterable[tuple[int, ...]], at: tuple[int, ...], most: int, above: float
@@ -272,6 +274,17 @@ class _Builder:
         self._flow_rows(model, columns, counts)
         size, kinds = len(self.table.shares), len(self.table.types)
         return model, columns, _Rows(first + np.arange(size), first + size + np.arange(kinds))
+
+    def mix(self, solved: Solved, columns: _Columns, rows: _Rows) -> FixedMix:
+        """The answer of `fixed`."""
+        duals = np.abs(solved.duals)
+        carried = duals[rows.classes]
+        return FixedMix(
+            solved.objective / self.unit,
+            _flow(self.table, solved, columns, self.unit),
+            self.margin.saturation * duals[rows.time] / self.unit,
+            carried / max(carried.sum(), 1e-300),
+        )
 
     def _columns(self, model: Model, load: float | None, budget: int | None, *, every: bool) -> _Columns:
         """n of each type, a where launches matter, R, and the flows. every: even of types that are not needed."""

@@ -1,38 +1,58 @@
-"""Plans without a trial: the flow program with a margin by size."""
+"""Plans without a trial: the flow program's counts, judged by what queueing theory says that they hold."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from typing import Final
 
-import numpy as np
+from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values
+from hetserve.planning.flow.programs.program import (
+    CEILING,
+    FluidRates,
+    Margin,
+    Mix,
+    launch_charge,
+    least_cost,
+    most_load,
+)
+from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of, neighbours
+from hetserve.planning.flow.search.waiting import saturation
 
-from hetserve.planning.flow.programs.classes import ClassTable
-from hetserve.planning.flow.programs.program import CEILING, Margin, Mix, fixed, least_cost, most_load
-from hetserve.planning.flow.search.cost import SATURATIONS
-from hetserve.planning.flow.search.judge import RAREST
-from hetserve.planning.flow.search.leading import UNTRIED
+MARGINS: Final = ((0.1, 0.3), (0.0, 0.6))
+"""wait, late: the second where no type leaves time to wait."""
+SAFETY: Final = 1.05
+"""Times what counts must hold by theory, which errs by so much."""
+_SOLVES: Final = 8
+_MUCH: Final = 1.1
+"""Times the load: counts that hold so much more are too many."""
+_STEEPEST, _BELOW = 0.6, 0.93
+_TRIMS: Final = 5
+_PER_TRIM: Final = 6
+_MOST_NEAR: Final = 12
+_ALIKE: Final = 0.97
+"""Of a neighbour's saturation: counts whose fluid rate is too low for it are not looked at."""
 
-_WAIT, _LATE = 0.1, 0.3
-_LEAST, _OFTEN_LATE = 0.3, 0.1
-_LONG = 50
-"""Times the longest service: an SLO from which the bound on waits counts, too rough below."""
 
+class Theory:
+    """What counts (in the table's order) of one problem hold by theory; equal questions get equal answers."""
 
-def saturation_for(table: ClassTable, counts: Sequence[int]) -> float:
-    """Share of the instances' time that can be planned for: the square-root rule of staffing, or more for a long SLO.
+    def __init__(self, table: ClassTable) -> None:
+        self.table = table.merged(COARSE)
+        self.fluid = FluidRates(self.table, CEILING)
+        self._known: dict[Values, float] = {}
 
-    It counts the instances that serve the class with the fewest, n. Of M/M/n's queries at most exp(-n (1 - rho) t / s)
-    wait longer than t: where the SLO is many times the longest service s, almost all the time can be used.
-    """
-    slo, allowed = table.problem.slo.latency, table.allowed
-    usable = table.misses(slo) <= _OFTEN_LATE
-    held = np.array(counts)
-    fewest = max(int((usable & np.isfinite(table.means)).astype(np.int64).T.dot(held).min()), 1)
-    longest = float(np.where(np.isfinite(table.means), table.means, 0.0)[held > 0].max(initial=0.0))
-    waits = 1 - math.log(1 / max(allowed, RAREST)) * longest / (fewest * (slo - longest)) if slo > longest else 0.0
-    return min(max(1 - 1 / math.sqrt(fewest), waits if slo > _LONG * longest else 0.0, _LEAST), 0.95)
+    def rate(self, counts: Values) -> float:
+        """Queries/s, with SAFETY; 0: they cannot serve every batch."""
+        if counts not in self._known:
+            found = self.fluid.mix(counts)
+            held = 0.0 if found is None else found.rate * saturation(self.table, found, counts)
+            self._known[counts] = held / SAFETY
+        return self._known[counts]
+
+    def hoped(self, counts: Values) -> float:
+        """The saturation of counts in proportion to these that hold what these could with nothing in hand."""
+        found = self.fluid.mix(counts)
+        return 1.0 if found is None else saturation(self.table, found, counts, scaled=True) / SAFETY
 
 
 def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
@@ -40,40 +60,73 @@ def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
     return most_load(table, UNTRIED, budget=budget) or most_load(table, CEILING, budget=budget)
 
 
-def untried_rate(table: ClassTable, counts: Sequence[int]) -> float:
-    """Queries/s that these counts hold by the program and their size; 0: they cannot serve every batch."""
-    saturation = saturation_for(table, counts)
-    for margin in (Margin(saturation, _WAIT, _LATE), replace(UNTRIED, saturation=saturation)):
-        found = fixed(table, margin, counts)
-        if found is not None:
-            return found.rate
-    top = fixed(table, CEILING, counts)
-    return 0.0 if top is None else top.rate * saturation
+def untried_rate(table: ClassTable, counts: Values) -> float:
+    """Queries/s that these counts hold by theory; 0: they cannot serve every batch."""
+    return Theory(table).rate(counts)
 
 
-def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Sequence[int]) -> Mix | None:
-    """The cheapest mix of the program whose saturation suits its size, else the one with most in hand; None: none.
+def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> Values | None:
+    """The cheapest counts found that hold the load by theory, else those that hold the most; None: there are none.
 
-    fewest: counts of a mix with nothing in hand: what suits these is near, as lower saturations take more instances.
+    fewest: counts of a mix with nothing in hand: the program's with something in hand are mostly near their multiples.
     """
-
-    def at(place: int) -> Mix | None:
-        return least_cost(table, Margin(SATURATIONS[place], _WAIT, _LATE), load, budget=budget)
-
-    def suits(place: int, mix: Mix) -> bool:
-        return SATURATIONS[place] <= saturation_for(table, mix.counts)
-
-    share = saturation_for(table, fewest)
-    place = next(i for i, saturation in enumerate(SATURATIONS) if saturation <= share)
-    found = at(place)
-    if found is not None and not suits(place, found):
-        while not suits(place, found) and place + 1 < len(SATURATIONS) and (more := at(place + 1)) is not None:
-            place, found = place + 1, more
+    search = _Search(table, load, budget)
+    found = search.by_programs(fewest)
+    if found is None or not search.holds(found):
         return found
-    while place > 0:
-        place, less = place - 1, at(place - 1)
-        if less is not None and (found is None or suits(place, less)):
-            found = less
-        if less is not None and not suits(place, less):
+    for _ in range(_TRIMS):
+        less = search.trimmed(found)
+        if less is None:
             break
+        found = less
     return found
+
+
+class _Search:
+    def __init__(self, table: ClassTable, load: float, budget: int | None) -> None:
+        self.theory = Theory(table)
+        self.table, self.load, self.budget = self.theory.table, load, budget
+        self.charges = [launch_charge(option, table.problem.launch_weight) for option in table.types]
+
+    def key(self, values: Values) -> tuple[int, int, Values]:
+        """Total order: cost and launch charges, fewest instances, then the counts."""
+        new = (max(n - option.running, 0) for option, n in zip(self.table.types, values, strict=True))
+        charged = sum(charge * n for charge, n in zip(self.charges, new, strict=True))
+        return cost_of(self.table, values) + charged, sum(values), values
+
+    def holds(self, values: Values) -> bool:
+        return self.theory.rate(values) >= self.load
+
+    def by_programs(self, fewest: Values) -> Values | None:
+        """The best of the programs' counts."""
+        share = self.theory.hoped(fewest)
+        for wait, late in MARGINS:
+            seen = list(self._programs(wait, late, share))
+            if seen:
+                holding = filter(self.holds, seen)
+                most = min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)))
+                return min(holding, key=self.key, default=most)
+        return None
+
+    def _programs(self, wait: float, late: float, share: float) -> Iterator[Values]:
+        """Counts at saturations that fall until they hold the load, or rise while they hold much more."""
+        none, rises = 0.0, False
+        for _ in range(_SOLVES):
+            mix = least_cost(self.table, Margin(share, wait, late), self.load, budget=self.budget)
+            if mix is None:
+                none, share = share, (share + 1) / 2
+                continue
+            yield mix.counts
+            held = self.theory.rate(mix.counts) / self.load
+            if (held < 1 and rises) or 1 <= held < _MUCH or (held >= 1 and share >= 1):
+                return
+            rises = held >= 1
+            share = min(share * held, 1.0) if rises else max(share * max(_BELOW * held, _STEEPEST), (share + none) / 2)
+
+    def trimmed(self, best: Values) -> Values | None:
+        """A cheaper neighbour that holds the load too; None: none was found."""
+        around = neighbours(self.table, best, None)
+        cheaper = [v for v in around if self.key(v) < self.key(best) and allowed(self.table, v, self.budget)]
+        enough = _ALIKE * self.load * self.theory.fluid(best) / self.theory.rate(best)
+        near = self.theory.fluid.highest(sorted(cheaper), best, _MOST_NEAR, enough)
+        return next(filter(self.holds, sorted(near, key=self.key)[:_PER_TRIM]), None)
