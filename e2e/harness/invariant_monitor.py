@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ WATCH_SECONDS: Final = 5
 
 
 class InvariantMonitor:
-    """`revisions`: seen; `judged`: changed what the judges read; `wrong`: violations."""
+    """`revisions`: seen; `judged`: changed what the judges read; `wrong`: violations; `bound_at`: monotonic s by uid."""
 
     def __init__(self, nodes: list[Manifest], faults: GpuFaults | None = None) -> None:
         self.revisions = 0
@@ -31,6 +32,7 @@ class InvariantMonitor:
         self._faults = faults
         self._pods: dict[str, Manifest] = {}
         self._held: dict[str, tuple[str, str]] = {}
+        self.bound_at: dict[str, float] = {}
 
     @property
     def binds(self) -> int:
@@ -71,6 +73,7 @@ class InvariantMonitor:
             self.wrong.append(f"pod {pod['metadata']['name']} is bound to {node} without a GPU")
         elif uid not in self._held:
             self._held[uid] = (node, gpu)
+            self.bound_at[uid] = time.monotonic()
             self.wrong += self._faults.wrongly_bound(pod) if self._faults is not None else []
         elif self._held[uid] != (node, gpu):
             self.wrong.append(f"pod {pod['metadata']['name']} moved from {self._held[uid]} to {(node, gpu)}")
