@@ -52,7 +52,7 @@ def add_requirements(component: str, environment: Path) -> None:
 
 
 def add_own(component: str, environment: Path) -> None:
-    """Adds hetserve's wheel, checks that all it needs is there, and compiles modules and, unless they are there, kernels.
+    """Adds hetserve's wheel, checks that all it needs is there, and compiles modules and missing kernels.
 
     Raises CalledProcessError where a requirement is missing or a kernel does not compile.
     """

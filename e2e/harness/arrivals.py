@@ -12,10 +12,10 @@ from typing import Final
 
 import httpx
 
-from harness.invariant_monitor import InvariantMonitor, watching
+from harness.invariant_monitor import InvariantMonitor, following
 from harness.kube import ApiError, Kube, Manifest
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
+from hetserve.api.names import GFD_COUNT, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 CONFLICT: Final = 409
 TRIES: Final = 200
@@ -55,14 +55,26 @@ def create_at_last(kube: Kube, manifest: Manifest) -> Manifest:
 
 
 class Arrivals:
-    """`created`: uid and monotonic s of each pod, by name. `ended`: no more come. `monitor`: judges every revision of the namespace's pods."""
+    """`created`: uid and monotonic s of each pod, by name. `bound`: monotonic s of each binding seen, by uid.
+    `ended`: no more come.
 
-    def __init__(self, kube: Kube, namespace: str, monitor: InvariantMonitor) -> None:
+    Revisions are kept as they come and judged at the end: judging takes processor time, and times are measured here.
+    """
+
+    def __init__(self, kube: Kube, namespace: str) -> None:
         self.created: dict[str, tuple[str, float]] = {}
+        self.bound: dict[str, float] = {}
         self.ended = threading.Event()
-        self.monitor = monitor
+        self.wrong: list[str] = []
         self._kube = kube
         self._namespace = namespace
+        self._revisions: list[tuple[str, Manifest]] = []
+
+    def take(self, kind: str, seen: Manifest) -> None:
+        """Keeps one revision of a pod."""
+        self._revisions.append((kind, seen))
+        if seen["spec"].get("nodeName"):
+            self.bound.setdefault(seen["metadata"]["uid"], time.monotonic())
 
     def bring(self, manifest: Manifest) -> None:
         """Creates a pod. Raises as `create_at_last` does."""
@@ -70,29 +82,40 @@ class Arrivals:
         made = create_at_last(self._kube, manifest)
         self.created[made["metadata"]["name"]] = (made["metadata"]["uid"], began)
 
-    def gap(self, since: float, until: float) -> float:
-        """The longest time without a binding, in s. since, until: monotonic s."""
-        within = sorted(at for at in list(self.monitor.bound_at.values()) if since <= at <= until)
-        return max((later - earlier for earlier, later in pairwise([since, *within, until])), default=0.0)
+    def wait_for(self, more: int, seconds: float = 120) -> None:
+        """Raises WaitTimeoutError if not so many more pods are bound in time."""
+        goal = len(self.bound) + more
+        wait_until(lambda: len(self.bound) >= goal or Unmet(len(self.bound)), seconds, f"{goal} pods to be bound")
+
+    def gap(self, since: float) -> float:
+        """The longest time without a binding from then until now, in s. since: monotonic s."""
+        until = time.monotonic()
+        within = sorted(at for at in dict(self.bound).values() if since <= at <= until)
+        return max(later - earlier for earlier, later in pairwise([since, *within, until]))
 
     def longest_wait(self) -> float:
         """Seconds from the creation of a pod to its binding, at most."""
-        bound = self.monitor.bound_at
-        return max(bound[uid] - at for uid, at in self.created.values() if uid in bound)
+        return max(self.bound[uid] - at for uid, at in self.created.values() if uid in self.bound)
 
-    def wait_until_all_are_bound(self, seconds: float) -> None:
-        """Ends the arrivals. Raises WaitTimeoutError with those that are not: none is lost, and no GPU was over-booked."""
+    def check(self, seconds: float = 120) -> None:
+        """Ends the arrivals. No pod is lost, and no revision shows one moved or a GPU over-committed.
+
+        Raises WaitTimeoutError or AssertionError.
+        """
         self.ended.set()
 
-        def unbound() -> bool | Unmet:
+        def all_are_bound() -> bool | Unmet:
             pods = {item["metadata"]["name"]: item for item in self._kube.list("pods", self._namespace)}
             lost = sorted(self.created.keys() - pods.keys())
             waiting = [name for name in self.created if name in pods and not pods[name]["spec"].get("nodeName")]
-            behind = self.monitor.behind(list(pods.values()))
-            return not (lost or waiting or behind) or Unmet({"lost": lost, "waiting": waiting, "behind": behind})
+            unseen = [name for name, (uid, _) in self.created.items() if uid not in self.bound]
+            return not (lost or waiting or unseen) or Unmet({"lost": lost, "waiting": waiting, "unseen": unseen})
 
-        wait_until(unbound, seconds, "every pod that arrived to be bound")
-        assert self.monitor.wrong == []
+        wait_until(all_are_bound, seconds, "every pod that arrived to be bound")
+        monitor = InvariantMonitor(self._kube.list("nodes", labels=GFD_COUNT))
+        for kind, seen in list(self._revisions):
+            monitor.take(kind, seen)
+        assert [*self.wrong, *monitor.wrong] == []
 
 
 @contextmanager
@@ -101,26 +124,26 @@ def arriving(
 ) -> Iterator[Arrivals]:
     """Creates pods during the block, every second one at our gate; node_labels: of the nodes that may have them."""
     kube, failed = Kube(kubeconfig), list[BaseException]()
-    with watching(kubeconfig, namespace, kube.list("nodes", labels="nvidia.com/gpu.count")) as monitor:
-        arrivals = Arrivals(kube, namespace, monitor)
+    arrivals = Arrivals(kube, namespace)
 
-        def create() -> None:
-            began = time.monotonic()
-            try:
-                for number in count():
-                    if arrivals.ended.wait(max(0.0, began + number / per_second - time.monotonic())):
-                        return
-                    gates = (QUEUE_GATE,) if number % 2 else ()
-                    arrivals.bring(pod(f"arriving-{number}", namespace, mib, node_labels, *gates))
-            except BaseException as error:  # fails the test
-                failed.append(error)
+    def create() -> None:
+        began = time.monotonic()
+        try:
+            for number in count():
+                if arrivals.ended.wait(max(0.0, began + number / per_second - time.monotonic())):
+                    return
+                gates = (QUEUE_GATE,) if number % 2 else ()
+                arrivals.bring(pod(f"arriving-{number}", namespace, mib, node_labels, *gates))
+        except BaseException as error:  # fails the test
+            failed.append(error)
 
-        thread = threading.Thread(target=create, name="arrivals", daemon=True)
+    thread = threading.Thread(target=create, name="arrivals", daemon=True)
+    with following(kubeconfig, namespace, arrivals.take, arrivals.wrong):
         thread.start()
         try:
             yield arrivals
         finally:
             arrivals.ended.set()
             thread.join(timeout=30)
-            assert not failed, failed
-            kube.close()
+    kube.close()
+    assert not failed, failed

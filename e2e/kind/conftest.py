@@ -69,4 +69,4 @@ def gpu_workers(cluster: KindCluster) -> Iterator[list[str]]:
         cluster.label(worker, GPUS.labels())
     yield workers
     for worker in workers:
-        cluster.label(worker, {key: None for key in (GFD_PRODUCT, GFD_MEMORY, GFD_COUNT)})
+        cluster.label(worker, dict.fromkeys((GFD_PRODUCT, GFD_MEMORY, GFD_COUNT)))

@@ -110,7 +110,9 @@ class AsAnEarlierVersion(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         import httpx
 
-        answer = httpx.get(f"http://127.0.0.1:{self.behind}{self.path}", headers={"Accept": self.headers["Accept"] or "*/*"})
+        answer = httpx.get(
+            f"http://127.0.0.1:{self.behind}{self.path}", headers={"Accept": self.headers["Accept"] or "*/*"}
+        )
         body = answer.content
         if self.path.partition("?")[0] == "/version":
             body = json.dumps({**answer.json(), "minor": "34", "gitVersion": "v1.34.9"}).encode()
@@ -120,7 +122,7 @@ class AsAnEarlierVersion(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         """Nothing."""
 
 

@@ -22,7 +22,10 @@ NAMES: Final = ("shared-1", "shared-2", "shared-3", "whole")
 
 def pod(name: str, namespace: str, **limits: str) -> dict[str, Any]:
     """A pod of a real container, which prints its devices."""
-    seen = {"name": ENV_VISIBLE_DEVICES, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_GPU}']"}}}
+    seen = {
+        "name": ENV_VISIBLE_DEVICES,
+        "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_GPU}']"}},
+    }
     container = {
         "name": "model",
         "image": build.tag_of("extender"),
@@ -47,6 +50,12 @@ def ledger(kind: KindCluster) -> dict[str, list[str]]:
     return found
 
 
+def printed(kind: KindCluster, namespace: str, name: str) -> list[str]:
+    """The devices that a container has printed."""
+    said = wait_until(lambda: kind.kubectl("logs", "-n", namespace, name), 20, f"{name} to print")
+    return said.split()[1].split(",")
+
+
 def test_a_container_prints_the_devices_that_the_ledger_holds(
     kind: KindCluster, gpu_workers: list[str], tenant: str
 ) -> None:
@@ -61,7 +70,6 @@ def test_a_container_prints_the_devices_that_the_ledger_holds(
     wait_until(running, 60, "the containers to run")
     held = ledger(kind)
     for name in NAMES:
-        wait_until(lambda name=name: "GPUs" in kind.kubectl("logs", "-n", tenant, name), 20, f"{name} to print")
-        assert kind.kubectl("logs", "-n", tenant, name).split()[1].split(",") == held[name]
+        assert printed(kind, tenant, name) == held[name]
     assert {each["spec"]["nodeName"] for each in kind.pods(tenant)} <= set(gpu_workers)
     assert broken(kind.pods(tenant), capacities(kind.kube.list("nodes", labels="nvidia.com/gpu.count"))) == []

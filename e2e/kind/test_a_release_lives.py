@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
@@ -37,9 +37,7 @@ def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
 
 def service(namespace: str) -> list[dict[str, Any]]:
     """A service of one instance for 64 GiB, so that its pod keeps away from none of those that arrive."""
-    kind = builders.instance_type(
-        "life", {"spec.nodeSelector": WHERE, "spec.resources": {"cpu": "1", "memory": "1Gi"}}
-    )
+    kind = builders.instance_type("life", {"spec.nodeSelector": WHERE, "spec.resources": {"cpu": "1", "memory": "1Gi"}})
     profile = builders.model_profile(
         "rm-life",
         {
@@ -118,16 +116,14 @@ def schema(kind: KindCluster, plural: str) -> Any:
     return kind.kube.get("customresourcedefinitions", f"{plural}.hetserve.io")["spec"]["versions"][0]
 
 
-def step(arrivals: Arrivals, what: str, do: Any) -> float:
+def step(arrivals: Arrivals, what: str, do: Callable[[], None]) -> float:
     """Does something while pods arrive. Returns the longest time without a binding, which it prints."""
-    before = len(arrivals.monitor.bound_at)
-    wait_until(lambda: len(arrivals.monitor.bound_at) >= before + 10, 60, "pods to be placed before")
+    arrivals.wait_for(10)
     began = time.monotonic()
     do()
     done = time.monotonic()
-    after = len(arrivals.monitor.bound_at)
-    wait_until(lambda: len(arrivals.monitor.bound_at) >= after + 25, 120, "pods to be placed after")
-    gap = arrivals.gap(began, time.monotonic())
+    arrivals.wait_for(25)
+    gap = arrivals.gap(began)
     print(f"{what}: {done - began:.1f} s, no binding for {gap:.1f} s at most")
     return gap
 
@@ -156,7 +152,7 @@ def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(life: KindCl
         assert schema(life, "instancetypes") == earlier
         let_go(life, tenant, held)
         placed(life, tenant, held, 120)
-        arrivals.wait_until_all_are_bound(120)
+        arrivals.check()
         print(f"{len(arrivals.created)} pods arrived; the longest waited {arrivals.longest_wait():.1f} s")
 
     assert of_the_service(life, tenant) == serving, "the service's instances ran on"
@@ -180,7 +176,7 @@ def test_an_uninstallation_frees_who_waits_and_a_reinstallation_takes_the_ledger
     life.uninstall()
 
     assert gated(life, tenant) == [], "nobody waits for a queue that is gone"
-    assert life.pods(SYSTEM_NAMESPACE, "extender") == []
+    wait_until(lambda: not life.pods(SYSTEM_NAMESPACE), 60, "hetserve's pods to be gone")
     assert life.kube.get("inferenceservices", "rm", tenant)["spec"]["model"] == "rm"
     assert of_the_service(life, tenant) == serving
     assert set(shares(life.pods(tenant))) == before

@@ -28,11 +28,15 @@ def storm(kind: KindCluster) -> Iterator[KindCluster]:
     kind.remove_nodes(NODES)
 
 
-def ready(kind: KindCluster, component: str) -> bool | Unmet:
-    """Whether all replicas of a component are."""
-    deployment = kind.kube.get("deployments", f"hetserve-{component}", SYSTEM_NAMESPACE)
-    status = deployment["status"]
-    return status.get("readyReplicas") == deployment["spec"]["replicas"] or Unmet(status)
+def all_are_ready(kind: KindCluster, component: str) -> None:
+    """Waits for all replicas of a component."""
+
+    def ready() -> bool | Unmet:
+        deployment = kind.kube.get("deployments", f"hetserve-{component}", SYSTEM_NAMESPACE)
+        status = deployment["status"]
+        return status.get("readyReplicas") == deployment["spec"]["replicas"] or Unmet(status)
+
+    wait_until(ready, 60, f"every {component} to be ready")
 
 
 def leader(kind: KindCluster, component: str) -> str:
@@ -50,18 +54,16 @@ def leader(kind: KindCluster, component: str) -> str:
 def test_every_leader_may_be_killed_while_pods_arrive(storm: KindCluster, tenant: str) -> None:
     gaps: dict[str, float] = {}
     with arriving(storm.kubeconfig, tenant, per_second=5.0, mib=1024, node_labels=WHERE) as arrivals:
-        bound = arrivals.monitor.bound_at
         for component in COMPONENTS:
-            wait_until(lambda component=component: ready(storm, component), 60, f"every {component} to be ready")
-            first, before = leader(storm, component), len(bound)
-            wait_until(lambda before=before: len(bound) >= before + 10, 60, "pods to be placed before")
+            all_are_ready(storm, component)
+            first = leader(storm, component)
+            arrivals.wait_for(10)
             killed = time.monotonic()
             storm.kube.delete("pods", first, SYSTEM_NAMESPACE, grace=0)
-            after = len(bound)
-            wait_until(lambda after=after: len(bound) >= after + 25, 60, "pods to be placed after")
-            gaps[component] = arrivals.gap(killed, time.monotonic())
+            arrivals.wait_for(25)
+            gaps[component] = arrivals.gap(killed)
             assert leader(storm, component) != first, f"another {component} leads"
-        arrivals.wait_until_all_are_bound(60)
+        arrivals.check()
         print(f"{len(arrivals.created)} pods arrived; the longest waited {arrivals.longest_wait():.1f} s")
     print("without a binding at most: " + ", ".join(f"{name} {gap:.1f} s" for name, gap in gaps.items()))
     for component in COMPONENTS:

@@ -1,4 +1,4 @@
-"""Promise: the API server's pod restarts: components live on, and pods from before, meanwhile and after get their GPU."""
+"""Promise: the API server's pod restarts: components live on, and whatever pod comes, whenever, gets its GPU."""
 
 from __future__ import annotations
 
@@ -69,5 +69,7 @@ def test_pods_are_placed_before_while_and_after_the_api_server_restarts(
     assert held <= set(shares(pods)), "who held a GPU holds it still"
     assert broken(pods, capacities(kind.kube.list("nodes", labels="nvidia.com/gpu.count"))) == []
     for component in ("operator", "extender"):
-        ended = [each["status"]["containerStatuses"][0]["restartCount"] for each in kind.pods(SYSTEM_NAMESPACE, component)]
+        ended = [
+            each["status"]["containerStatuses"][0]["restartCount"] for each in kind.pods(SYSTEM_NAMESPACE, component)
+        ]
         assert set(ended) == {0}, f"no {component} ended for it"
