@@ -18,8 +18,8 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api.names import GFD_COUNT, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 CONFLICT: Final = 409
-TRIES: Final = 200
-"""For one pod: an API server may be away for a while."""
+PATIENCE: Final = 150.0
+"""Seconds for one pod: an API server may be away for a while."""
 LABEL: Final = {"app": "arriving"}
 
 
@@ -41,17 +41,17 @@ def pod(name: str, namespace: str, mib: int, node_labels: dict[str, str], *gates
 
 def create_at_last(kube: Kube, manifest: Manifest) -> Manifest:
     """Creates a pod, however often that takes. Raises ApiError or httpx.TransportError if it takes too long."""
-    for left in reversed(range(TRIES)):
+    deadline = time.monotonic() + PATIENCE
+    while True:
         try:
             return kube.create(manifest)
         except (ApiError, httpx.TransportError) as error:
             if isinstance(error, ApiError) and error.status == CONFLICT:
                 # An answer was lost, not the pod.
                 return kube.get("pods", manifest["metadata"]["name"], manifest["metadata"]["namespace"])
-            if not left:
+            if time.monotonic() > deadline:
                 raise
-            time.sleep(0.1)
-    raise AssertionError(manifest)
+            time.sleep(0.2)
 
 
 class Arrivals:
@@ -115,7 +115,8 @@ class Arrivals:
         monitor = InvariantMonitor(self._kube.list("nodes", labels=GFD_COUNT))
         for kind, seen in list(self._revisions):
             monitor.take(kind, seen)
-        assert [*self.wrong, *monitor.wrong] == []
+        wrong = [*self.wrong, *monitor.wrong]
+        assert not wrong, "\n".join(wrong[:10])
 
 
 @contextmanager

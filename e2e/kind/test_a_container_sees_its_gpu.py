@@ -43,10 +43,7 @@ def ledger(kind: KindCluster) -> dict[str, list[str]]:
     command = [str(Path(sys.executable).parent / "hetserve"), "gpus", "-o", "json"]
     env = {**os.environ, "KUBECONFIG": str(kind.kubeconfig)}
     shown = json.loads(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
-    found: dict[str, list[str]] = {}
-    for gpu in shown["gpus"]:
-        for held in gpu["pods"]:
-            found.setdefault(held["name"], []).append(gpu["id"])
+    found = {held["name"]: held["gpus"] for gpu in shown["gpus"] for held in gpu["pods"]}
     return found
 
 

@@ -177,7 +177,7 @@ def test_an_uninstallation_frees_who_waits_and_a_reinstallation_takes_the_ledger
 
     assert gated(life, tenant) == [], "nobody waits for a queue that is gone"
     wait_until(lambda: not life.pods(SYSTEM_NAMESPACE), 60, "hetserve's pods to be gone")
-    assert life.kube.get("inferenceservices", "rm", tenant)["spec"]["model"] == "rm"
+    assert life.kube.get("inferenceservices", "rm", tenant)["spec"]["model"]["name"] == "rm"
     assert of_the_service(life, tenant) == serving
     assert set(shares(life.pods(tenant))) == before
 

@@ -45,7 +45,7 @@ def wait_for_bound(kind: KindCluster, namespace: str, count: int) -> None:
         held = [each for each in kind.pods(namespace) if each["spec"].get("nodeName")]
         return len(held) == count or Unmet(len(held))
 
-    wait_until(bound, 120, f"{count} pods to be bound")
+    wait_until(bound, 180, f"{count} pods to be bound")
 
 
 def test_pods_are_placed_before_while_and_after_the_api_server_restarts(
