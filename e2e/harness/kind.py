@@ -88,23 +88,46 @@ class KindCluster:
 
         earlier: the previous release. flags: more of helm's. Raises RuntimeError with helm's message.
         """
-        labels = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE, "labels": RESTRICTED}}
-        self.kube.apply_all([labels])
+        self._namespace()
         self._release("install", values, earlier=earlier, flags=flags)
 
     def upgrade(self, values: Mapping[str, Any] | None = None) -> None:
         """`helm upgrade --wait` to the chart with the images. Raises RuntimeError with helm's message."""
         self._release("upgrade", values)
 
+    def install_placement(self) -> None:
+        """`helm install`, and waits for extender and scheduler alone: the short form has no image of the operator."""
+        self._namespace()
+        self._release("install", None, waits=False)
+        for component in ("extender", "scheduler"):
+            deployment = f"deployment/hetserve-{component}"
+            self.kubectl("--namespace", SYSTEM_NAMESPACE, "rollout", "status", deployment, "--timeout", "120s")
+
+    def holds(self, component: str) -> bool:
+        """Whether nodes have a component's image of today."""
+        wanted = build.tag_of(component)
+        images = [image for node in self.kube.list("nodes") for image in node["status"].get("images", [])]
+        return any(wanted in (image.get("names") or []) for image in images)
+
+    def _namespace(self) -> None:
+        labels = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE, "labels": RESTRICTED}}
+        self.kube.apply_all([labels])
+
     def _release(
-        self, verb: str, values: Mapping[str, Any] | None, *, earlier: bool = False, flags: tuple[str, ...] = ()
+        self,
+        verb: str,
+        values: Mapping[str, Any] | None,
+        *,
+        earlier: bool = False,
+        waits: bool = True,
+        flags: tuple[str, ...] = (),
     ) -> None:
         chart, images = (previous.CHART, previous.image_values()) if earlier else (CHART, image_values())
         given = merged({**images, "nodeSelector": {REAL: "true"}}, values or {})
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             yaml.safe_dump(given, file)
             file.flush()
-            given_flags = ("--wait", "--timeout", HELM_TIMEOUT, *flags)
+            given_flags = (*(("--wait", "--timeout", HELM_TIMEOUT) if waits else ()), *flags)
             self.helm(verb, RELEASE, str(chart), *given_flags, "--values", file.name)
 
     def rollback(self) -> None:

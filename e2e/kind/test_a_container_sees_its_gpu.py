@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from images import build
 
 from harness.invariants import broken, capacities
@@ -43,8 +44,7 @@ def ledger(kind: KindCluster) -> dict[str, list[str]]:
     command = [str(Path(sys.executable).parent / "hetserve"), "gpus", "-o", "json"]
     env = {**os.environ, "KUBECONFIG": str(kind.kubeconfig)}
     shown = json.loads(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
-    found = {held["name"]: held["gpus"] for gpu in shown["gpus"] for held in gpu["pods"]}
-    return found
+    return {held["name"]: held["gpus"] for gpu in shown["gpus"] for held in gpu["pods"]}
 
 
 def printed(kind: KindCluster, namespace: str, name: str) -> list[str]:
@@ -53,6 +53,7 @@ def printed(kind: KindCluster, namespace: str, name: str) -> list[str]:
     return said.split()[1].split(",")
 
 
+@pytest.mark.short
 def test_a_container_prints_the_devices_that_the_ledger_holds(
     kind: KindCluster, gpu_workers: list[str], tenant: str
 ) -> None:

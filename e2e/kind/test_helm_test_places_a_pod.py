@@ -9,6 +9,7 @@ from harness.kind import KindCluster
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 
+@pytest.mark.short
 def test_helm_test_places_a_pod_that_says_its_gpu(kind: KindCluster, gpu_workers: list[str]) -> None:
     said = kind.helm("test", RELEASE, "--timeout", "60s", "--logs")
     assert "Succeeded" in said
