@@ -58,7 +58,7 @@ def test_a_container_prints_the_devices_that_the_ledger_holds(
     kind: KindCluster, gpu_workers: list[str], tenant: str
 ) -> None:
     for name in NAMES[:-1]:
-        kind.kube.create(pod(name, tenant, **{RESOURCE_GPU_MEMORY: "6000"}))
+        kind.kube.create(pod(name, tenant, **{RESOURCE_GPU_MEMORY: "6100"}))
     kind.kube.create(pod(NAMES[-1], tenant, **{RESOURCE_GPU: "1"}))
 
     def running() -> bool | Unmet:

@@ -36,13 +36,13 @@ def drained(kind: KindCluster, gpu_workers: list[str]) -> Iterator[str]:
 
 
 def deployment(namespace: str) -> dict[str, Any]:
-    """Real containers, each with 6,000 MiB of a real node's GPU."""
+    """Real containers, each with 6,100 MiB of a real node's GPU."""
     container = {
         "name": "model",
         "image": build.tag_of("extender"),
         "imagePullPolicy": "Never",
         "command": ["sleep", "600"],
-        "resources": {"limits": {RESOURCE_GPU_MEMORY: "6000"}},
+        "resources": {"limits": {RESOURCE_GPU_MEMORY: "6100"}},
     }
     spec = {
         "schedulerName": SCHEDULER_NAME,
