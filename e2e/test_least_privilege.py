@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from harness.cluster import Cluster
+from harness.components import token_of
 from harness.controlplane import component_log
 from harness.kube import Manifest
 from harness.sandbox import Sandbox
@@ -104,6 +105,7 @@ def live(cluster: Cluster, sandbox: Sandbox) -> None:
     pods_of_somebody_else_have_our_label(cluster, sandbox)
     the_leader_is_killed(cluster, sandbox)
     a_bind_for_a_pod_that_is_gone(cluster)
+    somebody_reads_the_probe_ports(cluster)
     the_service_moves(sandbox, kind)
     the_service_is_deleted(cluster, sandbox)
 
@@ -240,9 +242,19 @@ def a_bind_for_a_pod_that_is_gone(cluster: Cluster) -> None:
     assert "not found" in answer.json()["Error"]
 
 
+def somebody_reads_the_probe_ports(cluster: Cluster) -> None:
+    """Each component asks whose token it is shown, and what its owner may."""
+    token = token_of(cluster.kube, "hetserve-reader")
+    assert cluster.probe(cluster.ports.extender_probe, "/ledger", token).status_code == 200
+    assert cluster.probe(cluster.ports.operator_probe, "/metrics", token).status_code == 403
+
+
 @pytest.mark.timeout(400)
 def test_no_request_is_forbidden_and_no_permission_is_unused(own_cluster: Cluster, namespace: str) -> None:
-    values: dict[str, Any] = {"extender": {"queue": {"beta": 1, "failOpenAfter": "2s", "unschedulableAfter": "5m"}}}
+    values: dict[str, Any] = {
+        "extender": {"queue": {"beta": 1, "failOpenAfter": "2s", "unschedulableAfter": "5m"}},
+        "probes": {"authorization": "kubernetes"},
+    }
     own_cluster.install_hetserve(values)
     with Sandbox.cleared(own_cluster, namespace) as sandbox:
         live(own_cluster, sandbox)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from benchmarks.operator import following
 from benchmarks.operator.bulk import connected
 from benchmarks.operator.fleet import FULL, QUICK, Fleet, Json
 from benchmarks.operator.installation import set_up
@@ -74,7 +75,9 @@ async def _measure(fleet: Fleet, own: Tree, trees: Sequence[Tree], rounds: int, 
     ):
         async with connected(cluster) as bulk, beside(cluster, fleet) as near:
             values = near.values if near else ()
-            data: Json = {"setUp": await set_up(cluster, bulk, fleet, own, values), "burst": fleet.size.burst}
+            settle = (lambda one: following.settled(one, near.prometheus)) if near else None
+            made = await set_up(cluster, bulk, fleet, own, values, settle=settle)
+            data: Json = {"setUp": made, "burst": fleet.size.burst}
             for number in range(rounds):
                 for turn, tree in enumerate(trees):
                     with operator_of(cluster, tree, values) as operator:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from benchmarks.operator.bulk import Bulk, until
 from benchmarks.operator.fleet import FOREIGN_NAMESPACE, Fleet, Json
-from benchmarks.operator.process import Tree, operator_of
+from benchmarks.operator.process import OperatorProcess, Tree, operator_of
 
 from harness.cluster import Cluster
 
@@ -35,11 +35,21 @@ class Stopwatch:
         print(f"  {name}: {self.seconds[name]:.1f} s", flush=True)
 
 
-async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree, values: Sequence[str] = ()) -> Json:
+async def set_up(
+    cluster: Cluster,
+    bulk: Bulk,
+    fleet: Fleet,
+    tree: Tree,
+    values: Sequence[str] = (),
+    *,
+    settle: Callable[[OperatorProcess], Awaitable[Json]] | None = None,
+) -> Json:
     """Makes the installation; the operator of `tree`, with these values of its chart, plans it and is stopped again.
 
-    Returns the seconds of each step and the numbers of objects.
+    settle: waits until that operator's planners have nothing to do, so that a restart finds all that they worked out.
+    Returns the seconds of each step, the numbers of objects, and what `settle` found.
     """
+    found: Json = {}
     watch, size = Stopwatch(), fleet.size
     with watch.step("chart"):
         cluster.install_chart()
@@ -55,8 +65,11 @@ async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree, values:
     with watch.step("planned, created, bound, ready"):
         for name in SCHEDULING:
             cluster.start_component(name)
-        with operator_of(cluster, tree, values):
+        with operator_of(cluster, tree, values) as operator:
             await until(lambda: not_ready(bulk), LIMIT, "the services to be ready", pause=5.0)
+            if settle is not None:
+                found = await settle(operator)
+                print(f"  settled: {found}", flush=True)
     with watch.step("the rest of the pods"):
         missing = size.pods - len(await bulk.list(PODS))
         await bulk.create(fleet.foreign_pods(max(0, missing)))
@@ -70,7 +83,7 @@ async def set_up(cluster: Cluster, bulk: Bulk, fleet: Fleet, tree: Tree, values:
         "pods": len(pods),
         "foreignPods": foreign,
     }
-    return {"seconds": watch.seconds, "objects": objects}
+    return {"seconds": watch.seconds, "objects": objects, "settled": found}
 
 
 async def not_ready(bulk: Bulk, labels: str = "") -> list[str]:

@@ -45,7 +45,8 @@ The services that follow their loads are all MinCost, with `metrics` and `scalin
 that holds nothing back. A real Prometheus scrapes an exporter of the contract each 15 s: for every service a rate that
 is drawn anew in each minute, up to 10 % more or less than the declared one, so that a rest is a rest under noise. They
 are edited in their budgets. The rest begins once Prometheus knows all windows and planners have worked out what the
-instances of every service hold, and what fewer would, as far as no status had it yet. More is measured:
+instances of every service hold, and what fewer would, as far as no status had it yet; so does the set-up's operator
+before it is stopped. More is measured:
 
 5. **Loop.** `/healthz` of the operator is asked 50 times a second: its event loop answers, or is busy for so long.
 6. **Prometheus.** What it was asked in five polls, by its own metrics: with one window for all services; with three;
@@ -183,7 +184,9 @@ def describe(size: str, data: Json) -> str:
         )
     took = sum(data["setUp"]["seconds"].values())
     steps = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data["setUp"]["seconds"].items())
-    lines.append(f"\nSet-up of the last run: {took:.0f} s ({steps}).\n")
+    settled = data["setUp"].get("settled")
+    words = f" Its planners gave {settled['answers']:.0f} answers, {_until(settled['planned'])}." if settled else ""
+    lines.append(f"\nSet-up of the last run: {took:.0f} s ({steps}).{words}\n")
     return "\n".join(lines)
 
 
@@ -206,6 +209,10 @@ def write_report() -> Path:
             texts += [describe(size, data), f"*`{about['command']}`; {about['machine']}.*\n"]
     KEPT.page.write_text("\n".join(texts), encoding="utf-8")
     return KEPT.page
+
+
+def _until(idle: float | None) -> str:
+    return "and had more to do when they were stopped" if idle is None else f"the last {idle:.0f} s after its start"
 
 
 def _or_endless(seconds: float | None) -> float:

@@ -65,7 +65,8 @@ async def _play(services: int, instances: int, rate: float, seconds: int, folder
     trace = folder / "load.csv"
     trace.write_text(f"time_s,qps\n0,{rate / services}\n")
     loads = [{"service": f"s{s}", "trace": str(trace)} for s in range(services)]
-    settings = TwinSettings.model_validate({"host": "127.0.0.1", "port": 0, "loads": loads, "logLevel": "error"})
+    given = {"host": "127.0.0.1", "port": 0, "probeAuthorization": "none", "loads": loads, "logLevel": "error"}
+    settings = TwinSettings.model_validate(given)
     twin, stop = Twin(settings, read_loads(settings), a_cluster(services, instances)), asyncio.Event()
     running = asyncio.create_task(twin.run(stop))
     await twin.playing.wait()

@@ -30,13 +30,18 @@ TARGETS_INTERVAL: Final = "200ms"
 
 
 def configuration(folder: StateFolder) -> dict[str, Any]:
-    """Every target file of the folder is scraped each second; labels that a target gives itself stay."""
+    """Every target file of the folder is scraped each second; labels that a target gives itself stay.
+
+    It shows the token in STATE/prometheus/token, where there is one.
+    """
+    token = folder.path / PROMETHEUS / "token"
     return {
         "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL},
         "scrape_configs": [
             {
                 "job_name": "hetserve",
                 "honor_labels": True,
+                **({"authorization": {"credentials_file": str(token)}} if token.exists() else {}),
                 "file_sd_configs": [{"files": [str(folder.path / PROMETHEUS / "targets" / "*.json")]}],
             }
         ],

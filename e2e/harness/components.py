@@ -114,6 +114,7 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
     return (
         _measured(ports)
         | _allowed()
+        | _open()
         | {
             "components": {"enabled": False},
             "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
@@ -141,6 +142,11 @@ def _allowed() -> dict[str, Any]:
     return {"admission": {"serviceAccounts": ["default", ABSENT_ACCOUNT]}} if _knows("admission") else {}
 
 
+def _open() -> dict[str, Any]:
+    """Probe ports of this machine's loopback, which people and Prometheus read without a token."""
+    return {"probes": {"authorization": "none"}} if _knows("probes") else {}
+
+
 def _knows(section: str) -> bool:
     return section in yaml.safe_load((CHART / "values.yaml").read_text())
 
@@ -160,9 +166,9 @@ def install_chart(
         raise RuntimeError(f"helm {verb[0]} of {CHART.name} failed: {done.stderr.strip()}")
 
 
-def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = SYSTEM_NAMESPACE) -> Path:
-    """Kubeconfig of a service account, with a token; returns its path."""
-    token = kube.request(
+def token_of(kube: Kube, name: str, namespace: str = SYSTEM_NAMESPACE) -> str:
+    """A token of a service account."""
+    answer = kube.request(
         "POST",
         f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
         json={
@@ -170,7 +176,13 @@ def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = S
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": TOKEN_SECONDS},
         },
-    ).json()["status"]["token"]
+    )
+    return str(answer.json()["status"]["token"])
+
+
+def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = SYSTEM_NAMESPACE) -> Path:
+    """Kubeconfig of a service account, with a token; returns its path."""
+    token = token_of(kube, name, namespace)
     admin = yaml.safe_load(folder.kubeconfig.read_text())
     config = {
         "apiVersion": "v1",

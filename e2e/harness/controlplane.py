@@ -54,6 +54,14 @@ def configuration(tools: Toolset, ports: Ports, folder: StateFolder) -> dict[str
     }
 
 
+def forwards(ports: Ports) -> dict[str, Any]:
+    """The probe ports of our processes, as if every fake pod had them: what `kubectl port-forward` of one reaches."""
+    probes = (ports.extender_probe, ports.operator_probe)
+    spec = {"forwards": [{"ports": [port], "target": {"port": port, "address": "127.0.0.1"}} for port in probes]}
+    kind = {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward"}
+    return {**kind, "metadata": {"name": "probes"}, "spec": spec}
+
+
 def _apiserver_patch(folder: StateFolder) -> dict[str, Any]:
     authority = str(folder.kwok_cluster / "pki" / "ca.crt")
     # Without them the API server publishes no client CA.
@@ -94,7 +102,8 @@ def start(tools: Toolset, ports: Ports, folder: StateFolder) -> None:
     """
     folder.kwok.mkdir(parents=True, exist_ok=True)
     write_whole(folder.path / "audit-policy.yaml", yaml.safe_dump(AUDIT_POLICY))
-    write_whole(folder.path / "kwokctl.yaml", yaml.safe_dump(configuration(tools, ports, folder)))
+    documents = (configuration(tools, ports, folder), forwards(ports))
+    write_whole(folder.path / "kwokctl.yaml", yaml.safe_dump_all(documents))
     _kwokctl(tools, folder, "create", "cluster", "--kubeconfig", str(folder.kubeconfig))
     folder.kubeconfig.chmod(0o600)
 

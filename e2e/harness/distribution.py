@@ -24,6 +24,7 @@ OWN_CLUSTER: Final = frozenset(
         "gates_are_lifted_on_uninstall",
         "least_privilege",
         "operator_failover",
+        "probe_ports_ask_the_apiserver",
         "scheduler_failover",
         "the_first_hour_works",
         "the_service_follows_the_leader",

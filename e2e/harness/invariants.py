@@ -62,8 +62,8 @@ def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
         for share in held:
             on_gpu[share.node, share.gpu].append((share, pod))
     for place, here in sorted(on_gpu.items(), key=lambda item: item[0]):
-        models = [pod["metadata"].get("labels", {}).get(names.LABEL_MODEL) for _, pod in here]
-        named = [model for model in models if model]
+        labelled = ((pod["metadata"], pod["metadata"].get("labels", {}).get(names.LABEL_MODEL)) for _, pod in here)
+        named = [(metadata["namespace"], model) for metadata, model in labelled if model]
         who = f"{place}: {sorted(pod['metadata']['name'] for _, pod in here)}"
         if sum(share.mib for share, _ in here) > capacity[place]:
             found.append(f"more than {capacity[place]} MiB are held on {who}")
@@ -74,7 +74,7 @@ def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
         if declared and len(declared) < len(here):
             found.append(f"pods that declare compute are beside others on {who}")
         if len(set(named)) < len(named):
-            found.append(f"one model is twice on {who}")
+            found.append(f"one model of a namespace is twice on {who}")
         if len(here) > 1 and any(names.RESOURCE_GPU_MEMORY not in _limits(pod) for _, pod in here):
             found.append(f"a whole GPU is shared on {who}")
     return found

@@ -135,13 +135,22 @@ class Sandbox:
     # Plain pods of a user, without any InferenceService
 
     def deployment(
-        self, name: str, nodes: str, replicas: int, mib: int, *, model: str | None, gated: bool = True
+        self,
+        name: str,
+        nodes: str,
+        replicas: int,
+        mib: int,
+        *,
+        model: str | None,
+        gated: bool = True,
+        of: Sandbox | None = None,
     ) -> None:
-        """Applies a Deployment on the scoped nodes; no model: no anti-affinity."""
+        """Applies a Deployment on nodes of this sandbox, or `of` another; no model: no anti-affinity."""
+        place = of or self
         labels = {"app": name} | ({LABEL_MODEL: model} if model else {})
         spec: dict[str, Any] = {
             "schedulerName": SCHEDULER_NAME,
-            "nodeSelector": {INSTANCE_TYPE_LABEL: self.scoped(nodes)},
+            "nodeSelector": {INSTANCE_TYPE_LABEL: place.scoped(nodes)},
             "terminationGracePeriodSeconds": 1,
             "containers": [
                 {"name": "model", "image": "none", "resources": {"limits": {RESOURCE_GPU_MEMORY: str(mib)}}}
@@ -149,7 +158,7 @@ class Sandbox:
         }
         if gated:
             spec["schedulingGates"] = [{"name": QUEUE_GATE}]
-        metadata = {"labels": labels, "annotations": {ANNOTATION_GPU_PRODUCT: self.product(nodes)}}
+        metadata = {"labels": labels, "annotations": {ANNOTATION_GPU_PRODUCT: place.product(nodes)}}
         self.cluster.apply(
             {
                 "apiVersion": "apps/v1",

@@ -45,7 +45,7 @@ class Twin:
         """
         self._cluster.stop_component(TWIN)
         write_account(self._cluster.kube, self._cluster.folder, self._account())
-        given = {"host": HOST, "port": self._cluster.ports.twin, **settings}
+        given = {"host": HOST, "port": self._cluster.ports.twin, "probeAuthorization": "none", **settings}
         given["loads"] = [self._load(namespace, service, trace) for (namespace, service), trace in loads.items()]
         path = self._cluster.component(TWIN).settings_file(self._cluster.folder)
         write_whole(path, yaml.safe_dump(given))

@@ -132,8 +132,10 @@ class ClusterViews:
         return self.probe(self.ports.operator_probe, path)
 
     @staticmethod
-    def probe(port: int, path: str) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=10.0, trust_env=False)
+    def probe(port: int, path: str, token: str = "") -> httpx.Response:
+        """token: shown as the bearer's; empty: none."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=10.0, trust_env=False)
 
 
 def _percents(annotation: str | None, gpus: int) -> list[int | None]:

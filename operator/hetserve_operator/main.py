@@ -42,6 +42,7 @@ from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
+from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS, check_of
 from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.tasks import garbage
 from hetserve_shell.tasks.supervisor import supervise
@@ -69,6 +70,7 @@ POD_NAME: Final = "POD_NAME"
 @click.option("--host", help="Address of the probe port.")
 @click.option("--probe-port", type=int, help="Port of health, readiness and metrics.")
 @click.option("--identity", help="Who we are in the Lease; default: the pod, else the host.")
+@process.probe_authorization_option
 @process.log_level_option
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: str | int | None) -> None:
@@ -88,18 +90,20 @@ async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-operator")
     api = KubernetesApi(connection, timeout=API_TIMEOUT)
     lease_api = KubernetesApi(connection, LEASE_CONNECTIONS)
+    review_api = KubernetesApi(connection, REVIEW_CONNECTIONS)
     try:
-        await Operator(settings, api, kubeconfig, lease_api=lease_api).run()
+        await Operator(settings, api, kubeconfig, lease_api=lease_api, review_api=review_api).run()
     finally:
-        api.close()
-        lease_api.close()
+        for one in (api, lease_api, review_api):
+            one.close()
         await connection.close()
 
 
 class Operator:
     """Wires cache, queue, handlers, election, observer, planners, controller, workers and probes.
 
-    lease_api: the elector's own way to the API server. lease_clock: seconds, as of the elector.
+    lease_api: the elector's own way to the API server; review_api: that of the probe port, which asks who may read.
+    lease_clock: seconds, as of the elector.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class Operator:
         *,
         start_planning: Callable[[], Awaitable[Planning]] = PlanningProcess.start,
         lease_api: ApiServer | None = None,
+        review_api: ApiServer | None = None,
         lease_clock: Callable[[], float] = boot_clock,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -117,6 +122,7 @@ class Operator:
         self.kubeconfig = kubeconfig
         self.clock: Callable[[], float] = loop.time
         self.metrics = OperatorMetrics()
+        self._check = check_of(settings.probe_authorization, review_api or api)
         self.cache = Cache()
         self.queue = WorkQueue(self.clock)
         self.synced = asyncio.Event()
@@ -150,7 +156,7 @@ class Operator:
         """Serves probes, fills the cache, then watches until a signal, and works while it leads."""
         process.stop_on_signals(self.stop)
         limits = replace(LIMITS, connections=allotted({"probes": LIMITS.connections})["probes"])
-        probes = probe_server(self.metrics.text, self.not_ready, limits=limits)
+        probes = probe_server(self.metrics.text, self.not_ready, limits=limits, check=self._check)
         listener = listen(self.settings.host, self.settings.probe_port)
         log.info("probes on %s:%d", *listener.getsockname()[:2])
         await probes.start(listener)

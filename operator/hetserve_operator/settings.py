@@ -12,7 +12,7 @@ from hetserve.base.units import Millionths
 from hetserve.planning.inputs import PlanSettings
 from hetserve.profiles.sharing import parse_max_slowdown
 from hetserve_shell.leader.settings import ElectionSettings
-from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
+from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
 
 class OperatorElection(ElectionSettings):
@@ -93,14 +93,15 @@ class MetricsOptions(SettingsModel):
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
-    probe_port: 0 lets the system choose. debounce: how long changes of a service are gathered. resync: how often the
-    objects of each kind are counted; each service is looked at once in ten intervals. launch_weight: HetSev's lambda,
-    per second of launch time. planner_processes: processes that plan; problems that take long have one more.
-    planner_deadline: for one plan.
+    probe_port: 0 lets the system choose. probe_authorization: who gets /metrics from it. debounce: how long changes of
+    a service are gathered. resync: how often the objects of each kind are counted; each service is looked at once in
+    ten intervals. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan;
+    problems that take long have one more. planner_deadline: for one plan.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)
     probe_port: Port = 8080
+    probe_authorization: ProbeAuthorization = "kubernetes"
     saturation_threshold: float = Field(default=0.8, gt=0, le=1)
     launch_weight: float = Field(default=1 / 3600, ge=0, le=1, allow_inf_nan=False)
     debounce: Duration = Field(default="200ms")  # type: ignore[assignment]

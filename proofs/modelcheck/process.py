@@ -206,7 +206,8 @@ class Process:
     def bind(self, pod: PodTruth, node: str) -> None:
         binds = self.memory.binds
         joins = pod.uid in binds.running
-        bind = binds.called(BindArgs(pod.name, "default", pod.uid, node))
+        namespace = self.scope.shape.pods[pod.slot].namespace
+        bind = binds.called(BindArgs(pod.name, namespace, pod.uid, node))
         if not joins and not isinstance(bind.state, Ended):
             self._send(bind)
 

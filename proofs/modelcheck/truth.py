@@ -25,6 +25,7 @@ class PodSpec:
     model: str = "m"
     resources: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    namespace: str = "default"
 
     @property
     def compute(self) -> int:
@@ -86,6 +87,7 @@ class Shape:
         raw = gpu_pod(
             truth.name,
             uid=truth.uid,
+            namespace=spec.namespace,
             memory_mib=spec.mib,
             model=truth.model or spec.model,
             node=truth.node,

@@ -31,11 +31,12 @@ from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http import probes
-from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.limits import Check, Limits
 from hetserve_shell.http.listener import listen
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.kube.reviews import check_of
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.tasks.supervisor import supervise
 
@@ -53,11 +54,17 @@ NOT_SYNCED: Final = "hetserve extender has not listed pods and nodes yet"
 class Extender:
     """The parts of an extender.
 
-    pod: name of its own pod; None: a process. lease_api: the elector's connections.
+    pod: name of its own pod; None: a process. lease_api: the elector's connections; review_api: those that ask who may
+    read the probe port.
     """
 
     def __init__(
-        self, settings: Settings, api: ApiServer, pod: str | None = None, lease_api: ApiServer | None = None
+        self,
+        settings: Settings,
+        api: ApiServer,
+        pod: str | None = None,
+        lease_api: ApiServer | None = None,
+        review_api: ApiServer | None = None,
     ) -> None:
         self.settings = settings
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -76,7 +83,7 @@ class Extender:
         self.requeuer = self._requeuer(api)
         self.queue = self._queue(api)
         self.drift = DriftCheck(api, self.placer, self.metrics.drift)
-        self.verbs, self.probes = self._servers()
+        self.verbs, self.probes = self._servers(check_of(settings.probe_authorization, review_api or api))
         # Processes take turns on one port; a Service finds the leader among pods.
         self.takes_turns = self.leader is not None and pod is None
         self.port = SharedPort(settings.host, settings.port, self._serve_verbs)
@@ -202,15 +209,15 @@ class Extender:
         count = lambda outcome: recalls.labels(outcome).inc()  # noqa: E731
         return Requeuer(api, self.placer, lambda: str(time.time()), on_requeue=count)
 
-    def _servers(self) -> tuple[HttpServer, HttpServer]:
-        """Servers of the verbs and the probes, which share the process's descriptors."""
+    def _servers(self, check: Check | None) -> tuple[HttpServer, HttpServer]:
+        """Servers of the verbs and the probes, which share the process's descriptors. check: of the probes' readers."""
         verbs, probing = Limits(), probes.LIMITS
         shares = allotted({"verbs": verbs.connections, "probes": probing.connections})
         handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, self.requeuer)
         server = HttpServer(handlers.routes(), replace(verbs, connections=shares["verbs"]), "verbs")
         routes = placement_routes(self.placer, self.log)
         limits = replace(probing, connections=shares["probes"])
-        return server, probes.probe_server(self.metrics.text, self.not_ready, routes, limits)
+        return server, probes.probe_server(self.metrics.text, self.not_ready, routes, limits, check)
 
     def _queue(self, api: ApiServer) -> QueueController:
         options = self.settings.queue

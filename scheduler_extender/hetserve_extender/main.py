@@ -15,6 +15,7 @@ from hetserve_extender.settings import Settings
 from hetserve_shell import process
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection
+from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
 from hetserve_shell.tasks import garbage
 
 POD_NAME: Final = "POD_NAME"
@@ -28,6 +29,7 @@ POD_NAME: Final = "POD_NAME"
 @click.option("--port", type=int, help="Port of the scheduler's verbs.")
 @click.option("--identity", help="Who we are in the Lease; default: the pod, else the host.")
 @click.option("--probe-port", type=int, help="Port of health, metrics and the ledger.")
+@process.probe_authorization_option
 @process.log_level_option
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: Any) -> None:
@@ -48,9 +50,10 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     process.stop_on_signals(stop)
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender")
     api, lease_api = KubernetesApi(connection), KubernetesApi(connection, LEASE_CONNECTIONS)
+    review_api = KubernetesApi(connection, REVIEW_CONNECTIONS)
     try:
-        await Extender(settings, api, os.environ.get(POD_NAME), lease_api).run(stop)
+        await Extender(settings, api, os.environ.get(POD_NAME), lease_api, review_api).run(stop)
     finally:
-        api.close()
-        lease_api.close()
+        for one in (api, lease_api, review_api):
+            one.close()
         await connection.close()

@@ -12,7 +12,7 @@ from hetserve.placement import DEFAULT_POLICY, Mode, PolicyName, QueueSettings
 from hetserve.placement.queues.weights import Weights
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve_shell.leader.settings import ElectionSettings
-from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
+from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
 
 def _mebibytes(value: object) -> int:
@@ -57,11 +57,15 @@ class LeaderElectionOptions(ElectionSettings):
 
 
 class Settings(SettingsModel):
-    """Settings of the extender; port 0: the system chooses."""
+    """Settings of the extender; port 0: the system chooses.
+
+    probe_authorization: who gets metrics, ledger and log from the probe port; health is for everybody.
+    """
 
     host: str = "0.0.0.0"  # noqa: S104  (the scheduler calls from another pod)
     port: Port = 8888
     probe_port: Port = 8889
+    probe_authorization: ProbeAuthorization = "kubernetes"
     mode: Mode = Mode.DECIDE
     policy: Annotated[PolicyName, PlainValidator(_policy)] = DEFAULT_POLICY
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]

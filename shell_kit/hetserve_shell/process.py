@@ -14,13 +14,18 @@ import click
 from kubernetes.aio.config import ConfigException
 
 from hetserve_shell.logs import BoundedHandler
-from hetserve_shell.settings import LogLevel, SettingsError, SettingsModel, load_settings
+from hetserve_shell.settings import LogLevel, ProbeAuthorization, SettingsError, SettingsModel, load_settings
 
 Settings = TypeVar("Settings", bound=SettingsModel)
 
 config_option = click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file (YAML).")
 kubeconfig_option = click.option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Default: the account of our own pod."
+)
+probe_authorization_option = click.option(
+    "--probe-authorization",
+    type=click.Choice(get_args(ProbeAuthorization)),
+    help="Who reads more than health: whom the API server lets, or (none) everybody who reaches the port.",
 )
 log_level_option = click.option("--log-level", type=click.Choice(get_args(LogLevel)))
 

@@ -39,6 +39,8 @@ Duration = Annotated[float, BeforeValidator(_duration)]
 """Seconds, written with a unit such as 50ms."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 LogLevel = Literal["debug", "info", "warning", "error"]
+ProbeAuthorization = Literal["kubernetes", "none"]
+"""Who reads more than health from the probe port: who the API server says may, or everybody who reaches it."""
 
 Settings = TypeVar("Settings", bound=SettingsModel)
 

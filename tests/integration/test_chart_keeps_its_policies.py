@@ -20,11 +20,17 @@ pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 DIGEST: Final = f"sha256:{'0' * 64}"
 ALL: Final = ("operator", "extender", "scheduler")
 LABELS: Final = {"team": "serving", "cost-center": "42"}
+GIVEN: Final = ("kind=ServiceAccount", "name=prometheus", "namespace=monitoring")
 SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "workloads": ([], ["components.enabled=false"]),
     "gates": ([], ["uninstall.liftGates=false"]),
     "network": ([], ["networkPolicy.enabled=false"], ["networkPolicy.verbsFrom[0].ipBlock.cidr=10.0.0.0/8"]),
     "services": ([], ["monitoring.services=false"]),
+    "probes": (
+        [],
+        ["probes.authorization=none"],
+        [f"probes.{who}[0].{f}" for who in ("metricsReaders", "readers") for f in GIVEN],
+    ),
     "monitor": ([], ["monitoring.serviceMonitor.enabled=true"]),
     "rule": ([], ["monitoring.prometheusRule.enabled=true"]),
     "dashboards": ([], ["monitoring.dashboards.enabled=true"]),
@@ -190,7 +196,7 @@ def test_rights_are_narrow(chart: tuple[Manifest, ...]) -> None:
             assert "nonResourceURLs" not in rule or "*" not in rule["nonResourceURLs"], rule
     for binding in of_kind(chart, "RoleBinding", "ClusterRoleBinding"):
         assert "admin" not in binding["roleRef"]["name"]
-        assert [subject["kind"] for subject in binding["subjects"]] == ["ServiceAccount"]
+        assert {subject["kind"] for subject in binding["subjects"]} == {"ServiceAccount"}
 
 
 def test_what_is_referred_to_is_there(chart: tuple[Manifest, ...]) -> None:
@@ -199,7 +205,8 @@ def test_what_is_referred_to_is_there(chart: tuple[Manifest, ...]) -> None:
     for binding in of_kind(chart, "RoleBinding", "ClusterRoleBinding"):
         role = binding["roleRef"]
         assert role["name"] in stock or (role["kind"], role["name"]) in there
-        assert all(("ServiceAccount", subject["name"]) in there for subject in binding["subjects"])
+        own = [subject for subject in binding["subjects"] if subject["namespace"] != "monitoring"]
+        assert all(("ServiceAccount", subject["name"]) in there for subject in own)
     for name, template in templates(chart):
         assert ("ServiceAccount", template["spec"]["serviceAccountName"]) in there, name
         for volume in template["spec"].get("volumes", []):
@@ -298,8 +305,54 @@ def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
         assert [c["topologyKey"] for c in pod["spec"]["topologySpreadConstraints"]] == ["zone"]
         assert (container.get("args") or container["command"])[-1] == "--extra"
         assert {"name": "TZ", "value": "UTC"} in container["env"]
-    accounts = of_kind(chart, "ServiceAccount")
+    of_pods = {
+        deployment["spec"]["template"]["spec"]["serviceAccountName"] for deployment in of_kind(chart, "Deployment")
+    }
+    accounts = [a for a in of_kind(chart, "ServiceAccount") if a["metadata"]["name"] in of_pods]
     assert [a["metadata"]["annotations"] for a in accounts] == [{"example.com/role": "r"}] * 3
+
+
+def readers(chart: Sequence[Manifest]) -> dict[str, list[tuple[str, ...]]]:
+    """By path: who of a chart's subjects may get it on the probe ports."""
+    paths = {
+        d["metadata"]["name"]: [u for r in d["rules"] for u in r.get("nonResourceURLs", [])]
+        for d in of_kind(chart, "ClusterRole")
+    }
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for binding in of_kind(chart, "ClusterRoleBinding"):
+        for path in paths.get(binding["roleRef"]["name"], []):
+            found.setdefault(path, []).extend((s.get("namespace", ""), s["name"]) for s in binding["subjects"])
+    return found
+
+
+def test_only_subjects_that_are_given_read_the_probe_ports_and_an_account_that_nothing_runs_under() -> None:
+    own = ("hetserve-system", "hetserve-reader")
+    assert readers(chart_objects()) == {"/ledger": [own], "/log": [own]}
+    more = chart_objects(*(word for setting in SWITCHES["probes"][2] for word in ("--set", setting)))
+    given = ("monitoring", "prometheus")
+    assert readers(more) == {"/ledger": [own, given], "/log": [own, given], "/metrics": [given]}
+    assert "hetserve-reader" not in {t["spec"]["serviceAccountName"] for _, t in templates(more)}
+
+
+def test_components_that_ask_nobody_may_ask_nothing_and_no_token_is_scraped_with() -> None:
+    chart = chart_objects("--set", "probes.authorization=none,monitoring.serviceMonitor.enabled=true")
+    assert readers(chart) == {}
+    assert "tokenreviews" not in str(of_kind(chart, "ClusterRole"))
+    tokens = {
+        m["metadata"]["name"]: "bearerTokenFile" in m["spec"]["endpoints"][0] for m in of_kind(chart, "ServiceMonitor")
+    }
+    assert [name for name, shown in tokens.items() if shown] == ["hetserve-scheduler-metrics"]
+    asking = chart_objects("--set", "monitoring.serviceMonitor.enabled=true")
+    assert all("bearerTokenFile" in m["spec"]["endpoints"][0] for m in of_kind(asking, "ServiceMonitor"))
+
+
+def test_the_token_of_a_secret_is_shown_instead_of_prometheus_own() -> None:
+    monitor = "monitoring.serviceMonitor"
+    chart = chart_objects("--set", f"{monitor}.enabled=true,{monitor}.tokenSecret.name=scraper")
+    for one in of_kind(chart, "ServiceMonitor"):
+        (endpoint,) = one["spec"]["endpoints"]
+        assert endpoint["authorization"] == {"credentials": {"name": "scraper", "key": "token"}}
+        assert "bearerTokenFile" not in endpoint
 
 
 def test_another_name_is_the_name_of_everything_but_the_scheduler_that_pods_ask_for() -> None:

@@ -34,6 +34,12 @@ RENDERS = {
             *("--set", "metrics.prometheus.caSecret.name=prometheus-ca", "--set", "metrics.prometheus.timeout=2s"),
             *("--set", "admission.serviceAccounts={default,models/reader}"),
             *("--set", "metrics.prometheus.tokenSecret.name=reader", "--set", "metrics.allowQueries=true"),
+            *(
+                "--set-json",
+                'probes.metricsReaders=[{"kind": "ServiceAccount", "name": "p", "namespace": "monitoring"}]',
+            ),
+            *("--set-json", 'probes.readers=[{"kind": "Group", "name": "sre"}]'),
+            *("--set", "monitoring.serviceMonitor.tokenSecret.name=scraper"),
             *("--set", "commonLabels.team=serving", "--set", f"extender.image.digest=sha256:{'0' * 64}"),
             *("--set", "monitoring.serviceMonitor.enabled=true", "--set", "monitoring.serviceMonitor.labels.release=p"),
             *("--set", "extender.podLabels.tier=control", "--set", "extender.podAnnotations.note=n"),
@@ -86,6 +92,11 @@ REFUSED = {
     "monitors of pods that are not there": (
         "monitoring.serviceMonitor.enabled=true,components.enabled=false",
         "serviceMonitor.enabled needs components.enabled",
+    ),
+    "readers whom nobody asks about": ("probes.authorization=maybe", "probes/authorization"),
+    "a reader in no namespace": (
+        "probes.readers[0].kind=ServiceAccount,probes.readers[0].name=p",
+        "probes/readers/0",
     ),
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),

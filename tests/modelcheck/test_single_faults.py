@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from modelcheck.explore import explore
@@ -110,8 +112,15 @@ def test_who_declares_compute_and_who_declares_none_are_never_side_by_side() -> 
     assert finding.wrong is None, story(finding)
 
 
-def test_what_fits_side_by_side_by_memory_and_compute_ends_side_by_side() -> None:
-    scope = Scope("both fit", Shape((HALF, REST), ONE_GPU), {"restart": 1, "delete": 1}, 2)
+SIDE_BY_SIDE = {
+    "two of 40 MiB and of 60 and 40 % fit one GPU": (HALF, REST),
+    "two tenants' model of one name is two": (SMALL, replace(SMALL, namespace="team")),
+}
+
+
+@pytest.mark.parametrize("pods", SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
+def test_what_fits_side_by_side_by_memory_and_compute_ends_side_by_side(pods: tuple[PodSpec, ...]) -> None:
+    scope = Scope("both fit", Shape(pods, ONE_GPU), {"restart": 1, "delete": 1}, 2)
     together: list[World] = []
 
     def visit(world: World) -> None:
@@ -120,4 +129,4 @@ def test_what_fits_side_by_side_by_memory_and_compute_ends_side_by_side() -> Non
 
     finding = explore(scope, visit=visit)
     assert finding.wrong is None, story(finding)
-    assert together, "two pods of 40 MiB and 60 and 40 % fit one GPU"
+    assert together, "they fit one GPU"

@@ -176,7 +176,7 @@ class Both:
         others = [pod for pod in self.pods.values() if (pod.namespace, pod.service) != place]
         offers = OFFERS[model, asked["pool"], asked["gpu_memory"], asked["sharing"]]
         nodes = [self.nodes[name] for name in sorted(self.nodes)]
-        expected = cluster_facts(model, offers, nodes, own, [*others, *strangers])
+        expected = cluster_facts((place[0], model), offers, nodes, own, [*others, *strangers])
         assert self.capacity.facts(place, model, offers, own, strangers) == expected
 
 

@@ -51,9 +51,9 @@ SELECTORS = st.sampled_from(
     ]
 )
 REQUESTS = st.builds(
-    lambda mib, compute, model, count, share, policy, selector: GpuRequest(
+    lambda mib, compute, space, model, count, share, policy, selector: GpuRequest(
         "p",
-        "d",
+        space,
         "p",
         MiB(mib),
         model,
@@ -66,7 +66,8 @@ REQUESTS = st.builds(
     ),
     st.sampled_from([0, 1, 400, 400, 1000, 2000, 3000]),
     st.sampled_from([None, None, Percent(1), Percent(30), Percent(70), Percent(100)]),
-    st.sampled_from(["a", "b", None]),
+    st.sampled_from(["d", "e"]),
+    st.sampled_from(["a", "a", "b", None]),
     st.sampled_from([1, 1, 2, 3]),
     st.sampled_from(AntiAffinity),
     st.sampled_from([*map(PolicyName, PLACEMENT_POLICIES.names), None]),
@@ -87,7 +88,7 @@ def clusters(draw: st.DrawFn) -> Ledger:
         asked = draw(REQUESTS)
         held = GpuRequest(
             f"held{number}",
-            "d",
+            asked.namespace,
             "h",
             asked.memory_mib,
             asked.model,
@@ -126,7 +127,8 @@ def _fits(use: GpuUse, request: GpuRequest) -> bool:
         return not use.bookings
     for booking in use.bookings:
         both_share = AntiAffinity.HARD not in (booking.request.anti_affinity, request.anti_affinity)
-        if request.model is not None and booking.request.model == request.model and not both_share:
+        same = (booking.request.namespace, booking.request.model) == (request.namespace, request.model)
+        if request.model is not None and same and not both_share:
             return False
         if not booking.request.whole and (booking.request.compute is None) != (request.compute is None):
             return False

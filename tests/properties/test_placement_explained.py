@@ -50,10 +50,10 @@ def requests(draw: st.DrawFn, uid: str) -> GpuRequest:
     whole = draw(st.sampled_from((False, False, True)))
     return GpuRequest(
         uid=uid,
-        namespace="team",
+        namespace=draw(st.sampled_from(("team", "other"))),
         name=f"pod-{uid}",
         memory_mib=MiB(0 if whole else draw(st.integers(1, 16))),
-        model=draw(st.sampled_from((None, "a", "b"))),
+        model=draw(st.sampled_from((None, "a", "a", "b"))),
         gpus=draw(st.sampled_from((1, 1, 2))),
         whole=whole,
         anti_affinity=draw(st.sampled_from(AntiAffinity)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,11 @@ MODELS = ["a", "b"]
 LATER = Seconds(1e9)
 
 
+def _space(uid: str) -> str:
+    """A pod's namespace never changes."""
+    return "e" if uid in UIDS[3:] else "d"
+
+
 def _request(
     uid: str, share: tuple[int, int | None], gpus: int, model: str | None, anti_affinity: AntiAffinity
 ) -> GpuRequest:
@@ -32,7 +38,7 @@ def _request(
     mib, percent = share
     compute = None if percent is None else Percent(percent)
     whole = mib == 0
-    return GpuRequest(uid, "d", uid, MiB(mib), model, gpus, whole, anti_affinity=anti_affinity, compute=compute)
+    return GpuRequest(uid, _space(uid), uid, MiB(mib), model, gpus, whole, anti_affinity=anti_affinity, compute=compute)
 
 
 REQUESTS = st.builds(
@@ -109,7 +115,7 @@ class LedgerOfSeveral(RuleBasedStateMachine):
 
     @rule(uid=st.sampled_from(UIDS), node=st.sampled_from(NODES))
     def pod_is_read_again_and_holds_nothing(self, uid: str, node: str) -> None:
-        self.ledger.observe(PodView(GpuRequest(uid, "d", uid, MiB(0)), node=node))
+        self.ledger.observe(PodView(GpuRequest(uid, _space(uid), uid, MiB(0)), node=node))
         assert self.ledger.booking(uid) is None
 
     @rule(uid=st.sampled_from(UIDS))
@@ -130,9 +136,9 @@ class LedgerOfSeveral(RuleBasedStateMachine):
             assert set(kept.unattributed(node)) == set(anew.unattributed(node))
         assert kept.accounts == anew.accounts
         assert kept.content == anew.content, "what is equal looks changed, or what changed looks equal"
-        for model in MODELS:
+        for model, uid in product(MODELS, (UIDS[0], UIDS[-1])):
             for anti_affinity in AntiAffinity:
-                asking = _request("asking", (1, None), 1, model, anti_affinity)
+                asking = _request(uid, (1, None), 1, model, anti_affinity)
                 assert (kept.without_model(kept.all, asking) == anew.without_model(anew.all, asking)).all()
 
     @invariant()
@@ -190,7 +196,13 @@ def _written(ledger: Ledger, uid: str) -> dict[str, object]:
         annotations["hetserve.io/gpu-compute"] = ",".join([str(request.compute)] * request.gpus)
     labels = {"hetserve.io/model": request.model} if request.model else {}
     return {
-        "metadata": {"name": uid, "namespace": "d", "uid": uid, "annotations": annotations, "labels": labels},
+        "metadata": {
+            "name": uid,
+            "namespace": request.namespace,
+            "uid": uid,
+            "annotations": annotations,
+            "labels": labels,
+        },
         "spec": {"nodeName": booking.node, "containers": [{"resources": {"limits": limits}}]},
         "status": {"phase": "Running"},
     }

@@ -45,8 +45,9 @@ OFFERS = [
     offer("4Gi", {}, per="Instance"),
 ]
 PODS = st.builds(
-    lambda number, memory, compute, gpu, model, gpus: gpu_pod(
+    lambda number, space, memory, compute, gpu, model, gpus: gpu_pod(
         f"p{number}",
+        namespace=space,
         memory_mib=memory,
         compute=compute if memory else None,
         gpus=None if memory else gpu.count(",") + 1,
@@ -56,6 +57,7 @@ PODS = st.builds(
         product="Tesla-T4" if gpus else None,
     ),
     st.integers(0, 9),
+    st.sampled_from(["default", "default", "team"]),
     st.sampled_from([0, 1024, 1024, 4096, 14336]),
     st.sampled_from([None, None, 5, 20, 40, 95]),
     st.sampled_from(["0", "1", "2", "3"]),

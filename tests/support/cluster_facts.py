@@ -15,9 +15,13 @@ from hetserve.reconcile.cluster.observed import NodeFact, PodFact
 
 
 def cluster_facts(
-    model: str, offers: Iterable[Offer], nodes: Sequence[NodeFact], own: Sequence[PodFact], others: Iterable[PodFact]
+    model: tuple[str, str],
+    offers: Iterable[Offer],
+    nodes: Sequence[NodeFact],
+    own: Sequence[PodFact],
+    others: Iterable[PodFact],
 ) -> ClusterFacts:
-    """Running instances and room per type for a service of this model. own: its pods; others: all other pods."""
+    """Running instances and room per type. model: namespace and name. own: the service's pods; others: all others."""
     by_node: dict[str, list[PodFact]] = defaultdict(list)
     for pod in (*own, *others):
         if pod.node is not None:
@@ -26,7 +30,11 @@ def cluster_facts(
 
 
 def _facts(
-    model: str, offer: Offer, nodes: Sequence[NodeFact], own: Sequence[PodFact], by_node: Mapping[str, list[PodFact]]
+    model: tuple[str, str],
+    offer: Offer,
+    nodes: Sequence[NodeFact],
+    own: Sequence[PodFact],
+    by_node: Mapping[str, list[PodFact]],
 ) -> TypeFacts:
     """Pods that a larger instance replaces make room for it, and run only as far as there is room without them.
 
@@ -51,7 +59,9 @@ def _grows(pod: PodFact, offer: Offer) -> bool:
     return offer.gpu.tenancy is Tenancy.SHARED and pod.gpu_memory > 0 and pod.gpu_compute < offer.gpu.compute
 
 
-def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]) -> int | None:
+def _room(
+    model: tuple[str, str], offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[str, Sequence[PodFact]]
+) -> int | None:
     """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
     demand = offer.demand
     if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
@@ -59,7 +69,7 @@ def _room(model: str, offer: Offer, nodes: Sequence[NodeFact], by_node: Mapping[
     return sum(_room_on(model, offer, node, by_node.get(node.name, ())) for node in nodes if _matches(offer.type, node))
 
 
-def _room_on(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
+def _room_on(model: tuple[str, str], offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
     if any(pod.unread is not None for pod in pods):
         return 0
     fits = _fits(offer.demand, node, pods)
@@ -78,7 +88,7 @@ def _fits(demand: ResourceAmounts, node: NodeFact, pods: Sequence[PodFact]) -> i
     return max(0, min(limits)) if limits else None
 
 
-def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
+def _free_gpus(model: tuple[str, str], offer: Offer, node: NodeFact, pods: Sequence[PodFact]) -> int:
     gpu = offer.type.spec.gpu
     on = {g.id: [p for p in pods if p.gpu is not None and g.id in p.gpu.split(",")] for g in node.gpus}
     named = {held for pod in pods if pod.gpu is not None for held in pod.gpu.split(",")}
@@ -88,7 +98,7 @@ def _free_gpus(model: str, offer: Offer, node: NodeFact, pods: Sequence[PodFact]
         g.healthy
         and gpu is not None
         and g.product == gpu.product
-        and all(pod.model != model for pod in on[g.id])
+        and all((pod.namespace, pod.model) != model for pod in on[g.id])
         and _takes(offer, g, on[g.id])
         for g in node.gpus
     )

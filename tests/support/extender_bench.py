@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.verbs.bind import Binder
-from hetserve_shell.http.limits import Reply, Routes
+from hetserve_shell.http.limits import Handler, Reply
 from hetserve_shell.testing.apiserver import FakeApiServer
 
 
@@ -56,7 +56,7 @@ class Bench:
         return result
 
 
-async def reply_of(routes: Routes, path: bytes) -> Reply:
+async def reply_of(routes: Mapping[bytes, Handler], path: bytes) -> Reply:
     """What a route of the probe port answers by a coroutine."""
     work = routes[path](b"")
     assert isinstance(work, Coroutine)

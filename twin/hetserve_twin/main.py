@@ -16,6 +16,7 @@ from hetserve.demand.trace import read_trace
 from hetserve_shell import process
 from hetserve_shell.kube.client import KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection
+from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
 from hetserve_shell.tasks import garbage
 from hetserve_twin.engine import Load
 from hetserve_twin.settings import EVERY_TYPE, LoadSettings, TwinSettings
@@ -41,6 +42,7 @@ class BadInputError(click.ClickException):
 @click.option("--policy", help="The dispatch policy.")
 @click.option("--host", help="Address of the port.")
 @click.option("--port", type=int, help="Port of health and metrics.")
+@process.probe_authorization_option
 @process.log_level_option
 @click.version_option(package_name="hetserve")
 def main(config_path: Path | None, kubeconfig: Path | None, **flags: Any) -> None:
@@ -79,9 +81,10 @@ async def serve(settings: TwinSettings, loads: Mapping[Key, Load], kubeconfig: P
     stop = asyncio.Event()
     process.stop_on_signals(stop)
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-twin")
-    api = KubernetesApi(connection)
+    api, review_api = KubernetesApi(connection), KubernetesApi(connection, REVIEW_CONNECTIONS)
     try:
-        await Twin(settings, loads, api).run(stop)
+        await Twin(settings, loads, api, review_api=review_api).run(stop)
     finally:
         api.close()
+        review_api.close()
         await connection.close()

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from hetserve.base.units import Millionths, parse_ratio
 from hetserve.profiles.sharing import ONE, parse_max_slowdown
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
-from hetserve_shell.settings import Duration, LogLevel, Port, SettingsModel
+from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
 EVERY_TYPE: Final = "*"
 """Stands for the types that a mapping of factors leaves out."""
@@ -81,13 +81,14 @@ class LoadSettings(SettingsModel):
 class TwinSettings(SettingsModel):
     """Settings of the twin; port 0: the system chooses.
 
-    speed: seconds of a trace in a second. latency_factor: real service times / those of the profiles; one for all
-    types (`*`) or by type. slice: how much is played at once. timeout: when a client gives up a query that waits.
-    max_slowdown: what the dispatch policy expects of instances that share GPUs.
+    probe_authorization: who gets /metrics. speed: seconds of a trace in a second. latency_factor: real service times /
+    those of the profiles; one for all types (`*`) or by type. slice: how much is played at once. timeout: when a client
+    gives up a query that waits. max_slowdown: what the dispatch policy expects of instances that share GPUs.
     """
 
     host: str = "127.0.0.1"
     port: Port = 8890
+    probe_authorization: ProbeAuthorization = "kubernetes"
     loads: list[Annotated[LoadSettings, BeforeValidator(_load)]] = Field(min_length=1)
     speed: float = Field(default=1.0, gt=0, le=1e6, allow_inf_nan=False)
     latency_factor: Factors = Field(default_factory=dict)

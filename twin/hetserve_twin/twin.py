@@ -15,6 +15,7 @@ from hetserve_shell.descriptors import allotted
 from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.reviews import check_of
 from hetserve_twin.cluster import Cluster
 from hetserve_twin.engine import Load, LoadTwin, Rules, compile_loop
 from hetserve_twin.exposition import TwinCollector, metrics_text
@@ -31,7 +32,10 @@ NOT_PLAYING: Final = "the play has not begun yet"
 
 
 class Twin:
-    """The parts of a twin. loads: what is played, by service. clock, sleep: of real time, in seconds."""
+    """The parts of a twin. loads: what is played, by service. clock, sleep: of real time, in seconds.
+
+    review_api: connections that ask who may read the port.
+    """
 
     def __init__(
         self,
@@ -40,8 +44,11 @@ class Twin:
         api: ApiServer,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        *,
+        review_api: ApiServer | None = None,
     ) -> None:
         self.settings = settings
+        self._check = check_of(settings.probe_authorization, review_api or api)
         rules = Rules(
             settings.policy, settings.speed, settings.seed, Seconds(settings.timeout), settings.max_slowdown / ONE
         )
@@ -66,7 +73,7 @@ class Twin:
     async def run(self, stop: asyncio.Event) -> None:
         """Plays until `stop` is set and what has arrived is served, or DRAIN_WITHIN has passed."""
         limits = replace(LIMITS, connections=allotted({"probes": LIMITS.connections})["probes"])
-        probes = probe_server(self.text, self.not_ready, limits=limits)
+        probes = probe_server(self.text, self.not_ready, limits=limits, check=self._check)
         listener = listen(self.settings.host, self.settings.port)
         self.address = listener.getsockname()[:2]
         log.info("metrics on %s:%d", *self.address)

@@ -6,6 +6,7 @@ and the facts of the cluster change. So a plan for other facts of the declared p
 
 A service of which nothing runs yet waits PATIENCE for its tried plan, then gets an untried one, which takes a fraction
 of the time: a thousand new services do not wait for each other's simulations, and few pods are started to be moved.
+A tried plan for a load that has moved meanwhile is no answer, and does not renew the patience.
 
 Tickets of services whose load exceeds what they hold go first: each second that they wait, queries miss the SLO. First
 plans have no queries yet, and an untried plan is near; checks for something cheaper come last. Every `FAIR`-th ticket
@@ -173,6 +174,7 @@ class PlanBook:
         self._numbered = 0
         self._taken = dict.fromkeys(Lane, 0)
         self._patience: dict[Key, tuple[float, PlanQuestion]] = {}
+        self._patient_until: dict[Key, tuple[float, Problem]] = {}
         self._planned: dict[tuple[Key, bool], Ticket] = {}
         self._shared: dict[Work, Done] = {}
         self._timed_out: dict[Work, tuple[float, PlannerTimedOut]] = {}
@@ -233,7 +235,7 @@ class PlanBook:
 
     def patience_ends(self) -> float | None:
         """Seconds until the next service gets an untried plan; None: no service waits for its first one."""
-        until = next((until for until, _ in self._patience.values()), None)
+        until = min((until for until, _ in self._patience.values()), default=None)
         return None if until is None else until - self._clock()
 
     def is_planned(self, ticket: Ticket) -> bool:
@@ -263,7 +265,9 @@ class PlanBook:
         else:
             page.stopped.pop(ticket.kind, None)
             page.keep(ticket.work, answer)
-            self._patience.pop(ticket.key, None)
+            self._patience.pop(ticket.key, None)  # until the next look, which may find that it was asked for more
+            if ticket.untried:
+                self._patient_until.pop(ticket.key, None)
             self._share(ticket.work, answer)
         self._wake(ticket.key)
 
@@ -289,7 +293,7 @@ class PlanBook:
 
     def _next(self, lane: Lane) -> Ticket | None:
         if lane is Lane.QUICK and self._patience:
-            key, (until, question) = next(iter(self._patience.items()))
+            key, (until, question) = min(self._patience.items(), key=lambda one: one[1][0])
             if until <= self._clock():
                 del self._patience[key]
                 return Ticket(key, question, untried=True)
@@ -318,14 +322,17 @@ class PlanBook:
         """Lets a service wait for a while for its first plan; from then on it gets an untried one."""
         waits = asked is not None and asked.untried and not (isinstance(answer, Plan) and answer.feasible)
         if asked is None or not waits or self._is_hopeless(key, asked):
-            self._patience.pop(key, None)
-            return
-        until, before = self._patience.get(key, (0.0, asked))
-        if key in self._patience and before.declared == asked.declared:
-            self._patience[key] = (until, asked)
+            self._no_patience(key)
         elif (key, True) not in self._planned:
-            self._patience.pop(key, None)
-            self._patience[key] = (self._clock() + PATIENCE, asked)
+            until, declared = self._patient_until.get(key, (0.0, None))
+            if declared != asked.declared:
+                until = self._clock() + PATIENCE
+            self._patient_until[key] = (until, asked.declared)
+            self._patience[key] = (until, asked)
+
+    def _no_patience(self, key: Key) -> None:
+        self._patience.pop(key, None)
+        self._patient_until.pop(key, None)
 
     def _is_hopeless(self, key: Key, asked: PlanQuestion) -> bool:
         """Whether an untried plan was refused, or says that none is feasible."""
@@ -369,7 +376,7 @@ class PlanBook:
 
     def _drop(self, key: Key) -> None:
         self._have_no_ticket(key)
-        self._patience.pop(key, None)
+        self._no_patience(key)
         for untried in (False, True):
             if (key, untried) in self._planned:
                 self._end(self._planned[key, untried])

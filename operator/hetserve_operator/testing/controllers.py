@@ -149,7 +149,7 @@ class Controllers:
         if request.whole or any(other.whole for other in there):
             return not there
         room = gpu.memory_mib - sum(other.memory_mib for other in there) >= request.memory_mib
-        if request.model in {other.model for other in there} or not room:
+        if request.model_key in {other.model_key for other in there} or not room:
             return False
         if not self.books_compute:
             return True

@@ -16,6 +16,7 @@ from mutants.catalogue.moves import MOVES
 from mutants.catalogue.operators import OPERATORS
 from mutants.catalogue.placement import PLACEMENT
 from mutants.catalogue.queues import QUEUES
+from mutants.catalogue.readers import READERS
 from mutants.catalogue.reading import READING
 from mutants.catalogue.records import RECORDS
 from mutants.catalogue.scalers import SCALERS
@@ -23,6 +24,7 @@ from mutants.catalogue.scaling import SCALING
 from mutants.catalogue.service_spec import SERVICE_SPEC
 from mutants.catalogue.shared_plans import SHARED_PLANS
 from mutants.catalogue.sharing import SHARING
+from mutants.catalogue.tenants import TENANTS
 from mutants.catalogue.totals import TOTALS
 from mutants.catalogue.twin import TWIN
 
@@ -44,10 +46,12 @@ MUTANTS: Final = (
     *SCALERS,
     *RECORDS,
     *SERVICE_SPEC,
+    *TENANTS,
     *TOTALS,
     *DEMAND,
     *TWIN,
     *HEALTH,
+    *READERS,
 )
 
 _QUICK_FILES: Final = ("tests/unit/placement/test_ledger.py", "tests/adversarial/test_binds_in_doubt.py")

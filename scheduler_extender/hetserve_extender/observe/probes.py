@@ -7,10 +7,10 @@ from http import HTTPStatus
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.ledger_view import LedgerTexts
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_shell.http.limits import Reply, Routes
+from hetserve_shell.http.limits import Handler, Reply
 
 
-def placement_routes(placer: Placer, placement_log: PlacementLog | None = None) -> Routes:
+def placement_routes(placer: Placer, placement_log: PlacementLog | None = None) -> dict[bytes, Handler]:
     """/ledger, and /log of `placement_log`; None: /log answers 404."""
     texts = LedgerTexts(placer)
 

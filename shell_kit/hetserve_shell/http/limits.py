@@ -30,7 +30,29 @@ class Reply:
 Result = bytes | Reply
 Handler = Callable[[bytes], Result | Coroutine[Any, Any, Result]]
 """Takes the body of a request; answers at once or by a coroutine. Raises HttpError."""
-Routes = Mapping[bytes, Handler]
+Check = Callable[[str, Sequence[bytes]], Coroutine[Any, Any, None]]
+"""Takes the path and the Authorization headers of a request; raises HttpError for a caller who may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A route that answers whom `check` lets through."""
+
+    handler: Handler
+    check: Check
+
+    def asked(self, path: bytes, credentials: Sequence[bytes]) -> Handler:
+        """The handler for one request. credentials: its Authorization headers."""
+
+        async def answer(body: bytes) -> Result:
+            await self.check(path.decode("latin-1"), credentials)
+            result = self.handler(body)
+            return result if isinstance(result, bytes | Reply) else await result
+
+        return answer
+
+
+Routes = Mapping[bytes, Handler | Guarded]
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _KEEP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
@@ -87,8 +109,10 @@ def last_answer(body: bytes, date: bytes, status: HTTPStatus = HTTPStatus.OK, he
 
 
 def error_answer(error: HttpError, date: bytes) -> bytes:
-    allow = f"Allow: {error.allow}\r\n".encode() if error.allow else b""
-    return last_answer(orjson.dumps({"Error": str(error)}), date, error.status, allow)
+    headers = f"Allow: {error.allow}\r\n".encode() if error.allow else b""
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        headers += b"WWW-Authenticate: Bearer\r\n"
+    return last_answer(orjson.dumps({"Error": str(error)}), date, error.status, headers)
 
 
 def reply_head(reply: Reply, date: bytes, *, keep: bool) -> bytes:

@@ -14,7 +14,7 @@ from typing import Final
 
 import httptools
 
-from hetserve_shell.http.limits import BodyBudget, Handler, HttpError, Limits, Routes
+from hetserve_shell.http.limits import BodyBudget, Guarded, Handler, HttpError, Limits, Routes
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class RequestReader:
         if length is not None and length > self._limits.body:
             raise _too_large(self._limits)
         self._expect()
-        return handler
+        return handler.asked(path, self._values(b"authorization")) if isinstance(handler, Guarded) else handler
 
     def _length(self) -> int | None:
         """Bytes announced; 0 for a chunked body, None for none. Raises HttpError if ambiguous."""

@@ -13,6 +13,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from hetserve_shell.testing.apiserver import FakeApiServer
+from hetserve_shell.testing.port_forward import accepted, serve_forward
 
 Json = dict[str, Any]
 
@@ -22,12 +23,13 @@ class HttpFace:
     """The objects served and the requests received.
 
     texts: bodies of paths without an object. status: other than 200, the answer to everything. events: sent once by a
-    watch of a path; hold: awaited before.
+    watch of a path; hold: awaited before. forwards: port of this machine by the path of a pod; None: it refuses.
     """
 
     api: FakeApiServer = field(default_factory=FakeApiServer)
     texts: dict[str, str] = field(default_factory=dict)
     events: dict[str, list[Json]] = field(default_factory=dict)
+    forwards: dict[str, int | None] = field(default_factory=dict)
     status: int = 200
     hold: threading.Event | None = None
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -84,7 +86,21 @@ class HttpFace:
 def _handler(face: HttpFace) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._serve("GET")
+            pod = urlsplit(self.path).path.removesuffix("/portforward")
+            if "Upgrade" in self.headers and pod in face.forwards:
+                self._forward(face.forwards[pod])
+            else:
+                self._serve("GET")
+
+        def _forward(self, target: int | None) -> None:
+            face.requests.append(("UPGRADE", self.path, {"headers": dict(self.headers)}))
+            self.protocol_version = "HTTP/1.1"
+            self.send_response(101)
+            for name, value in accepted(dict(self.headers)).items():
+                self.send_header(name, value)
+            self.end_headers()
+            serve_forward(self.connection, int(parse_qs(urlsplit(self.path).query)["ports"][0]), target)
+            self.close_connection = True
 
         def do_POST(self) -> None:
             self._serve("POST")

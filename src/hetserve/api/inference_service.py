@@ -34,7 +34,7 @@ class ModelRef(ApiModel):
         Rule("self.name == oldSelf.name", "model.name is immutable: make a new service for another model"),
     )
 
-    name: DnsLabel = Field(description="identity of the model, for profiles and for anti-affinity on GPUs")
+    name: DnsLabel = Field(description="identity of the model in its namespace, for profiles and anti-affinity")
 
 
 class Slo(ApiModel):

@@ -38,8 +38,8 @@ class GpuHolding:
 
 
 def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[str, ...]:
-    """Errors of GPU assignments: over-committed or shared whole GPUs, a model twice, unknown GPUs, GPUs of both
-    sources, pods that declare compute beside pods that do not.
+    """Errors of GPU assignments: over-committed or shared whole GPUs, a namespace's model twice, unknown GPUs, GPUs of
+    both sources, pods that declare compute beside pods that do not.
 
     `pods` and `nodes`: as the API server writes them.
     """
@@ -90,9 +90,10 @@ def _wrong_on(place: Place, here: list[GpuHolding], capacity: int | None) -> Ite
         yield f"{where} is over-booked: {percent} percent of its compute"
     if percent and any(held.compute is None and not held.whole for held in here):
         yield f"{where} holds pods that declare compute beside pods that do not"
-    for model, count in Counter(held.model for held in here if held.model).items():
-        if count > 1 and not all(held.shares_model for held in here if held.model == model):
-            yield f"{where} holds model {model} {count} times"
+    for (namespace, model), count in Counter((held.namespace, held.model) for held in here if held.model).items():
+        own = [held for held in here if (held.namespace, held.model) == (namespace, model)]
+        if count > 1 and not all(held.shares_model for held in own):
+            yield f"{where} holds model {namespace}/{model} {count} times"
 
 
 def unsaid(pod: RawObject) -> str:

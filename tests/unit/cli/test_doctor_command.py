@@ -33,8 +33,10 @@ from hetserve.cli.health.judgement import Finding, Level, findings, sound
 from hetserve.cli.health.schema import differences
 from hetserve.testing.cluster import gpu_node
 from hetserve_shell.testing.http_face import HttpFace
+from installation_objects import settings_object
 
 Json = dict[str, Any]
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
 EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
 OPERATOR = replace(EXTENDER, name="hetserve-operator")
@@ -152,12 +154,8 @@ def test_a_crd_as_the_api_server_returns_it_does_not_differ_and_each_edit_does()
     assert differences(stored, wanted) == ("version v1alpha1",)
 
 
-def config_map(name: str, key: str, content: Json) -> Json:
-    meta = {"name": name, "namespace": "hetserve-system"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: json.dumps(content)}}
-
-
-def test_the_facts_are_read_from_the_objects_of_the_chart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prefix", ["hetserve", "our-gpus"])
+def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: Path, prefix: str) -> None:
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -170,21 +168,21 @@ def test_the_facts_are_read_from_the_objects_of_the_chart(tmp_path: Path) -> Non
         "managedResources": [{"name": "hetserve.io/gpu-memory"}],
     }
     scheduler = {"profiles": [{"schedulerName": "x"}], "extenders": [{"urlPrefix": "http://other"}, extender]}
+    operating = {"leaderElection": {"leaseName": "other"}, "probeAuthorization": "kubernetes"}
     plugin = gpu_node("n1", gpus=0)
     plugin["metadata"].pop("annotations", None)
     plugin["metadata"]["labels"] = {}
     plugin["status"] = {"capacity": {"nvidia.com/gpu": "2"}}
     objects = (
         lease,
-        config_map("hetserve-operator", "settings.yaml", {"leaderElection": {"leaseName": "other"}}),
-        config_map("hetserve-scheduler", "scheduler.yaml", scheduler),
+        settings_object("operator", json.dumps(operating), prefix=prefix),
+        settings_object("scheduler", json.dumps(scheduler), prefix=prefix, key="scheduler.yaml"),
         gpu_node("n0", gpus=2),
         plugin,
     )
     bindings = [{"metadata": {"name": name}} for name in ("another's", names.ADMISSION_POLICIES[1])]
     with HttpFace.serving(*objects) as api:
-        path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-        api.texts[path] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": bindings})
+        api.texts[BINDINGS] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": bindings})
         api.texts["/version"] = json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
         for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
             api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": False}})
@@ -200,7 +198,27 @@ def test_the_facts_are_read_from_the_objects_of_the_chart(tmp_path: Path) -> Non
     assert facts.crds == {resource.plural: None for resource in KINDS}
     assert facts.own == ("list nodes", "list pods", "watch inferenceservices.hetserve.io")
     assert not isinstance(facts.missing_rights, Unread)
-    assert "account hetserve-system/hetserve-extender may not create pods/binding" in facts.missing_rights
+    assert (operator.name, operator.open, absent.open) == (f"{prefix}-operator", False, False)
+    assert f"account hetserve-system/{prefix}-extender may not create pods/binding" in facts.missing_rights
+    asked = f"account hetserve-system/{prefix}-operator may not create tokenreviews.authentication.k8s.io"
+    assert asked in facts.missing_rights
+
+
+@pytest.mark.parametrize(
+    ("settings", "noted"), [("probeAuthorization: none", True), ("{}", True), ("probeAuthorization: kubernetes", False)]
+)
+def test_probe_ports_that_show_everything_to_everybody_are_told(tmp_path: Path, settings: str, noted: bool) -> None:
+    with HttpFace.serving(settings_object("operator", settings), settings_object("extender", settings)) as api:
+        api.texts["/version"] = json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
+        api.texts[BINDINGS] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": []})
+        for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
+            api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": False}})
+        facts = gather(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None), "hetserve-system")
+    told = [one.what for one in findings(facts) if one.check == "probes"]
+    words = "metrics, ledger and log are for everybody: hetserve-operator, hetserve-extender"
+    assert told == ([words] if noted else [])
+    assert not isinstance(facts.missing_rights, Unread)
+    assert any("tokenreviews" in text for text in facts.missing_rights) == (not noted)
 
 
 def test_a_cluster_that_cannot_be_reached_is_bad_input(tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def test_a_bar_has_a_letter_per_model_in_proportion_and_dots_for_what_is_free() 
     assert "·" * 26 in text.splitlines()[-1]
 
 
+def test_two_tenants_models_of_one_name_do_not_look_like_one() -> None:
+    theirs = gpu_pod("t", namespace="team", memory_mib=3072, model="bert", node="n0", gpu="0")
+    text = run(pods=[BOUND, theirs, BESIDE]).stdout
+    assert "A default/bert   B resnet   C team/bert" in text
+    assert "A:6144 B:3072 C:3072" in text
+
+
 @pytest.mark.parametrize(
     ("stranger", "told"),
     [

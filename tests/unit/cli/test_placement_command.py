@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.placement import NodeEventHandler, PodEventHandler
@@ -113,20 +112,10 @@ def test_a_dump_holds_what_placement_reads_and_nothing_of_the_pods_secrets(tmp_p
     assert told["holds"]["since"] == "2026-01-01"
 
 
-def test_a_dump_brings_the_log_of_the_leading_extender_which_why_and_replay_read(tmp_path: Path) -> None:
-    system = {"namespace": names.SYSTEM_NAMESPACE}
-    labels = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "extender"}
-    leader = {**labels, "hetserve.io/leader": "true"}
-    extenders: list[Json] = [
-        {"metadata": {**system, "name": "one", "uid": "1", "labels": labels}, "spec": {}},
-        {"metadata": {**system, "name": "two", "uid": "2", "labels": leader}, "spec": {}},
-    ]
-    path = tmp_path / "dump.json"
-    lines = "".join(json.dumps(record) + "\n" for record in small_storm())
-    with HttpFace.serving(gpu_node("n0", gpus=1), gpu_pod("a", node="n0", gpu="0"), *extenders) as api:
-        base = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
-        api.texts[f"{base}/two:8889/proxy/log"] = lines
-        result = run("dump", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(path))
+def test_a_dump_brings_a_log_which_why_and_replay_read(tmp_path: Path) -> None:
+    log, path = written(tmp_path, small_storm()), tmp_path / "dump.json"
+    with HttpFace.serving(gpu_node("n0", gpus=1), gpu_pod("a", node="n0", gpu="0")) as api:
+        result = run("dump", "--log", log, "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", str(path))
     assert (result.exit_code, result.stderr) == (0, "")
     assert "all the same again" in run("replay", str(path)).stdout
     told = CliRunner().invoke(app, ["why", "a", "--from", str(path)]).stdout
@@ -161,7 +150,7 @@ def test_a_log_of_another_version_is_refused_by_name_and_left_out_of_why(tmp_pat
     log = small_storm()
     log[0]["version"] = 1
     path = written(tmp_path, log)
-    words = "the log is of version 1; this hetserve reads 2 and 3: use the one that wrote it"
+    words = "the log is of version 1; this hetserve reads 2, 3, 4: use the one that wrote it"
     for arguments in (["replay", path], ["replay", path, "--policy", "BestFit"]):
         result = run(*arguments)
         assert (result.exit_code, words in result.stderr) == (2, True)

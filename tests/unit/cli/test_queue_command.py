@@ -15,10 +15,10 @@ from hetserve.cli.cluster.snapshot import written_time
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.testing.http_face import HttpFace
+from installation_objects import settings_object
 
 Json = dict[str, Any]
 OURS = names.QUEUE_GATE
-SETTINGS = "/api/v1/namespaces/hetserve-system/configmaps/hetserve-extender"
 TAKEN_AT = 1767225700.0
 """100 s after the pods of `gpu_pod` were created."""
 
@@ -53,7 +53,15 @@ def test_queues_are_shown_with_their_shapes_waits_shares_and_who_is_next() -> No
     assert (document["waiting"], document["inHand"]) == (4, 1)
     a, b = document["queues"]
     assert (a["length"], a["medianWaitSeconds"], a["weight"]) == (3, 100.0, 303.0)
-    assert a["shapes"] == [{"memoryMiB": 1000, "computePercent": None, "model": "a", "gpus": 1, "pods": 3}]
+    (shape,) = a["shapes"]
+    assert shape == {
+        "memoryMiB": 1000,
+        "computePercent": None,
+        "namespace": "default",
+        "model": "a",
+        "gpus": 1,
+        "pods": 3,
+    }
     assert (b["length"], b["medianWaitSeconds"], b["share"]) == (1, 10.0, round(11 / 314, 6))
     assert document["next"][0] == "default/a0"
     assert [pod["turn"] for queue in document["queues"] for pod in queue["pods"]] != [None] * 4
@@ -72,7 +80,7 @@ def test_the_picture_is_one_table_and_wide_lists_the_pods() -> None:
     pods = [gpu_pod("p0", gates=(OURS,)), gpu_pod("w", memory_mib=0, gpus=2, model=None, gates=(OURS,))]
     text = shown(gpu_node(), *pods, arguments=()).stdout
     assert "2 pods in 2 queues (k = 4)" in text
-    assert "1: 4096 MiB of resnet" in text
+    assert "1: 4096 MiB of default/resnet" in text
     assert "1: 2 x whole GPU" in text
     assert "default/p0" in text
     wide = shown(gpu_node(), *pods, arguments=("-o", "wide")).stdout
@@ -94,7 +102,7 @@ def test_an_empty_gate_says_that_nobody_waits() -> None:
 
 def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: Path) -> None:
     with HttpFace.serving(gpu_node(), gpu_pod("p0", gates=(OURS,))) as api:
-        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {queues: auto, beta: 3, weights: equal}"}})
+        api.api.add(settings_object("extender", "queue: {queues: auto, beta: 3, weights: equal}"))
         at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
         installed = json.loads(CliRunner().invoke(app, at).stdout)
         given = json.loads(CliRunner().invoke(app, [*at, "--queues", "2", "--beta", "5"]).stdout)
@@ -105,9 +113,9 @@ def test_k_beta_and_weights_are_those_of_the_installation_or_as_given(tmp_path: 
 def test_settings_mean_here_what_they_mean_to_the_extender(tmp_path: Path) -> None:
     with HttpFace.serving(gpu_node(), gpu_pod("p0", gates=(OURS,))) as api:
         at = ["queue", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-o", "json"]
-        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {beta: 0o14}"}})
+        api.api.add(settings_object("extender", "queue: {beta: 0o14}"))
         octal = json.loads(CliRunner().invoke(app, at).stdout)
-        api.texts[SETTINGS] = json.dumps({"data": {"settings.yaml": "queue: {beta: 3}\nqueue: {beta: 4}"}})
+        api.api.add(settings_object("extender", "queue: {beta: 3}\nqueue: {beta: 4}"))
         refused = CliRunner().invoke(app, at)
     assert octal["settings"]["beta"] == 12
     assert "key 'queue' is there twice" in refused.stderr.replace("\\n", " ")

@@ -63,6 +63,18 @@ def test_what_is_not_created_is_judged_as_the_same_pod_would_be(tmp_path: Path) 
     }
 
 
+@pytest.mark.parametrize(
+    ("written", "arguments", "gpus"),
+    [({}, (), ["1"]), ({}, ("-n", "team"), ["0", "1"]), ({"namespace": "team"}, (), ["0", "1"])],
+    ids=["where the model is", "asked for another namespace", "of another namespace"],
+)
+def test_its_namespace_says_whose_model_it_is(
+    tmp_path: Path, written: Json, arguments: tuple[str, ...], gpus: list[str]
+) -> None:
+    said = answer(tmp_path, manifest(**written), *arguments)
+    assert [gpu["gpu"] for gpu in said["gpus"] if gpu["fits"]] == gpus
+
+
 def test_what_would_fit_nowhere_exits_with_3(tmp_path: Path) -> None:
     large = manifest()
     large["spec"]["containers"][0]["resources"]["limits"][names.RESOURCE_GPU_MEMORY] = "20000"

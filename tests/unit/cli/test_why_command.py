@@ -12,6 +12,7 @@ from hetserve.cli.app import app
 from hetserve.cli.placement.node_rules import against_node
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_shell.testing.http_face import HttpFace
+from installation_objects import settings_object
 
 Json = dict[str, Any]
 NODE = gpu_node("n0", gpus=2, product="T4", memory_mib=16384)
@@ -269,8 +270,7 @@ def test_the_installations_policy_and_beta_are_taken_where_they_can_be_read(
     mine = gpu_pod("mine", namespace="team", gates=(names.QUEUE_GATE,))
     with HttpFace.serving(NODE, mine) as api:
         if settings is not None:
-            path = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/hetserve-extender"
-            api.texts[path] = json.dumps({"data": {"settings.yaml": settings}})
+            api.api.add(settings_object("extender", settings))
         arguments = ["why", "mine", "-o", "json", "--kubeconfig", str(api.kubeconfig(tmp_path))]
         result = CliRunner().invoke(app, arguments)
     said = json.loads(result.stdout)
@@ -310,14 +310,16 @@ def test_whom_a_gate_of_others_holds_too_has_no_place_in_the_queue_yet() -> None
     assert answer("mine", NODE, mine)["queue"] is None
 
 
-@pytest.mark.parametrize(("namespace", "noted"), [("gpu-sharing", False), ("hetserve-system", True)])
-def test_an_installation_in_another_namespace_can_be_named_and_a_missing_one_is_noted(
-    tmp_path: Path, namespace: str, noted: bool
+@pytest.mark.parametrize(
+    ("named", "noted"),
+    [(("--system-namespace", "gpu-sharing"), False), (("--system-namespace", "hetserve-system"), True), ((), False)],
+)
+def test_an_installation_in_another_namespace_is_found_or_named_and_a_missing_one_is_noted(
+    tmp_path: Path, named: tuple[str, ...], noted: bool
 ) -> None:
     with HttpFace.serving(NODE, gpu_pod("mine", namespace="team")) as api:
-        path = "/api/v1/namespaces/gpu-sharing/configmaps/hetserve-extender"
-        api.texts[path] = json.dumps({"data": {"settings.yaml": "policy: BestFit"}})
-        at = ["--kubeconfig", str(api.kubeconfig(tmp_path)), "--system-namespace", namespace]
+        api.api.add(settings_object("extender", "policy: BestFit", namespace="gpu-sharing", prefix="our-gpus"))
+        at = ["--kubeconfig", str(api.kubeconfig(tmp_path)), *named]
         said = CliRunner().invoke(app, ["why", "mine", "-o", "json", *at])
     assert (json.loads(said.stdout)["decision"]["policy"] == "BestFit", "holds no settings" in said.stderr) == (
         not noted,

@@ -13,7 +13,9 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.settings import Settings
 from hetserve_extender.testing import released_lease
+from hetserve_shell.http.listener import listen
 from hetserve_shell.testing.apiserver import FakeApiServer
+from hetserve_shell.testing.reviews import ReviewingApi
 
 
 async def _until_ready(extender: Extender) -> None:
@@ -25,7 +27,7 @@ async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -
     api = FakeApiServer()
     api.add(gpu_node("n0"))
     api.add(released_lease())
-    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none"), api)
     released = asyncio.Event()
     extender.queue.on_lift = lambda _outcome: released.set()
     stop = asyncio.Event()
@@ -48,10 +50,24 @@ async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -
     await asyncio.wait_for(running, 5.0)
 
 
+async def test_ledger_log_and_metrics_are_for_whom_the_api_server_lets() -> None:
+    reviewing = ReviewingApi(users={"t": {"username": "ann"}}, rights={("ann", "/ledger")})
+    settings = Settings(host="127.0.0.1", port=0, probe_port=0)
+    extender = Extender(settings, FakeApiServer(), review_api=reviewing)
+    listener = listen("127.0.0.1", 0)
+    await extender.probes.start(listener)
+    url = "http://{}:{}".format(*listener.getsockname())
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for path, mine in (("/ledger", 200), ("/log", 403), ("/metrics", 403), ("/healthz", 200)):
+            assert (await client.get(url + path)).status_code == (200 if path == "/healthz" else 401)
+            assert (await client.get(url + path, headers={"Authorization": "Bearer t"})).status_code == mine
+    await extender.probes.stop(1.0)
+
+
 async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
     api = FakeApiServer()
     api.faults["GET"] = deque(["lost before", "lost before"])
-    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none"), api)
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
     while "probes" not in extender.addresses:  # noqa: ASYNC110  (nothing tells when the sockets are open)
@@ -70,7 +86,7 @@ async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_wha
     api.add(released_lease())
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        extender = Extender(Settings(host="127.0.0.1", port=port, probe_port=0), api)
+        extender = Extender(Settings(host="127.0.0.1", port=port, probe_port=0, probe_authorization="none"), api)
 
         def told() -> list[float | None]:
             registry = extender.metrics.registry
@@ -98,7 +114,9 @@ async def test_the_lease_is_kept_over_connections_of_its_own() -> None:
     api, lease_api = FakeApiServer(), FakeApiServer()
     api.add(gpu_node("n0"))
     lease_api.add(released_lease())
-    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api, lease_api=lease_api)
+    extender = Extender(
+        Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none"), api, lease_api=lease_api
+    )
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
     while "verbs" not in extender.addresses:  # noqa: ASYNC110

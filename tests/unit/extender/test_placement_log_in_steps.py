@@ -169,7 +169,9 @@ async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> N
     for number in range(120):
         api.add(gpu_node(f"n{number}"))
         api.add(gpu_pod(f"p{number}", node=f"n{number}", gpu="0"))
-    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, placement_log="1Mi"), api)
+    extender = Extender(
+        Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none", placement_log="1Mi"), api
+    )
     assert extender.log is not None
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))

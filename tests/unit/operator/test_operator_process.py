@@ -18,6 +18,7 @@ from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.testing.apiserver import FakeApiServer
+from hetserve_shell.testing.reviews import ReviewingApi
 from virtual_time import virtually
 
 ALONE = OperatorElection(enabled=False)
@@ -44,7 +45,11 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
     watching, begin = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(kopf, "operator", watch)
     operator = Operator(
-        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
+        OperatorSettings(host="127.0.0.1", probe_port=0),
+        cluster(),
+        None,
+        start_planning=PlanningInLoop.start,
+        review_api=ReviewingApi(users={"t": {"username": "prometheus"}}, rights={("prometheus", "/metrics")}),
     )
     running = asyncio.create_task(operator.run())
     async with asyncio.timeout(10.0), httpx.AsyncClient(trust_env=False) as client:
@@ -57,7 +62,9 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
         while (await client.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert (await client.get(f"{url}/healthz")).text == "ok\n"
-        assert "hetserve_operator_queue_length" in (await client.get(f"{url}/metrics")).text
+        assert (await client.get(f"{url}/metrics")).status_code == 401
+        metrics = await client.get(f"{url}/metrics", headers={"Authorization": "Bearer t"})
+        assert "hetserve_operator_queue_length" in metrics.text
         operator.stop.set()
         await running
         with pytest.raises(httpx.ConnectError):

@@ -152,6 +152,39 @@ def test_an_untried_plan_that_does_not_fit_any_more_is_no_answer_and_made_again(
     assert bench.take().work.quick
 
 
+def test_tried_plans_for_loads_that_have_moved_do_not_renew_the_patience(bench: Bench) -> None:
+    def measured(load: float) -> PlannerAnswer:
+        asked = replace(DECLARED, load=QPS(load))
+        question = PlanQuestion(asked, DECLARED, needed=True, exact=True, untried=True)
+        return bench.book.look(A, lambda planner: planner(question))
+
+    for turn in range(3):
+        assert measured(40.0 + turn) == PlanPending()
+        ticket = bench.take()
+        assert measured(41.0 + turn) == PlanPending()
+        bench.now += PATIENCE / 4
+        bench.book.settle(ticket, TRIED, Lane.QUICK)
+        assert bench.book.patience_ends() is None, "the answer may be what is asked for at the next look"
+    assert measured(43.0) == PlanPending()
+    assert bench.book.patience_ends() == PATIENCE / 4
+    bench.now += PATIENCE / 4
+    assert bench.settle(UNTRIED).work.quick
+    assert measured(44.0) == UNTRIED
+
+
+def test_who_has_waited_longest_gets_an_untried_plan_first(bench: Bench) -> None:
+    bench.ask(A)
+    bench.now += 1.0
+    bench.ask(B, replace(DECLARED, load=QPS(7.0)))
+    tried = bench.take()
+    assert tried.key == A
+    asked = PlanQuestion(OTHER, DECLARED, needed=True, exact=True, untried=True)
+    bench.book.settle(tried, TRIED, Lane.QUICK)
+    assert bench.book.look(A, lambda planner: planner(asked)) == PlanPending()
+    bench.now += PATIENCE
+    assert [bench.take().key for _ in range(2)] == [A, B]
+
+
 def test_equal_services_share_an_untried_plan(bench: Bench) -> None:
     for key in (A, B, C):
         bench.ask(key, replace(DECLARED, service=key.name))

@@ -191,7 +191,7 @@ def test_one_model_twice_on_a_gpu_and_pods_on_a_sick_gpu_are_reported() -> None:
     for name in ("a", "b"):
         ledger.observe(parse_pod(gpu_pod(name, node="n0", gpu="0")))
     assert problem_lines(ledger.problems()) == (
-        "GPU 0 of node n0 holds model resnet 2 times",
+        "GPU 0 of node n0 holds model default/resnet 2 times",
         "GPU 0 of node n0 is unhealthy and holds 2 pods",
     )
 

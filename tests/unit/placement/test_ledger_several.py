@@ -181,4 +181,6 @@ def test_one_model_twice_on_a_gpu_is_reported_unless_both_agree(said: tuple[str,
         pod = parse_pod(gpu_pod(name, node="n0", gpu="0", annotations=wish))
         assert pod.request.anti_affinity is AntiAffinity(value)
         ledger.observe(pod)
-    assert problem_lines(ledger.problems()) == (() if allowed else ("GPU 0 of node n0 holds model resnet 2 times",))
+    assert problem_lines(ledger.problems()) == (
+        () if allowed else ("GPU 0 of node n0 holds model default/resnet 2 times",)
+    )

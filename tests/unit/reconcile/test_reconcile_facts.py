@@ -70,6 +70,7 @@ ROOM: dict[str, tuple[dict[str, Any], int]] = {
     "a pod that holds one whole": ({"others": (pod(gpu="1", gpu_memory=MiB(0)),)}, 1),
     "another model on one, without room": ({"others": (pod(gpu_memory=MiB(12000)),)}, 1),
     "the same model of another service on one": ({"others": (pod(model="rm2"),)}, 1),
+    "another namespace's model of the same name on one": ({"others": (pod(model="rm2", namespace="team"),)}, 2),
     "another model on one, without compute": ({"others": (pod(gpu_compute=Percent(65)),)}, 1),
     "another model on one, with just the compute": ({"others": (pod(gpu_compute=Percent(60)),)}, 2),
     "two that leave no compute together": ({"others": (pod(), pod(gpu_compute=Percent(25)))}, 1),
@@ -196,6 +197,19 @@ def test_of_a_services_own_pods_only_those_just_read_count() -> None:
     moved = replace(own, gpu="0,1")
     assert capacity.facts(("default", "rm2"), "rm2", SHARED, (moved,), ()).types[GPU_TYPE].room == 0
     assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), (moved,)).types[GPU_TYPE] == TypeFacts(0, 0)
+
+
+def test_another_namespaces_instances_of_a_model_by_the_same_name_leave_their_gpus_to_be_used() -> None:
+    own = pod(model="rm2", service="one")
+    theirs = pod(model="rm2", service="rm2", namespace="team", gpu="1", uid="theirs")
+    capacity = remembered(own, theirs)
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 1
+    assert capacity.facts(("team", "another"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 1
+    assert capacity.facts(("third", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 2
+    (offer,) = (one for one in SHARED if one.name == GPU_TYPE)
+    assert capacity.room(("third", "rm2"), "rm2", offer, ()) == 2
+    capacity.drop_pod(own)
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 2
 
 
 def test_a_node_that_was_made_anew_stays_when_the_deletion_of_the_old_one_arrives() -> None:

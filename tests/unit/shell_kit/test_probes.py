@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 
 import pytest
 import pytest_asyncio
 
 from hetserve_shell.descriptors import OWN
 from hetserve_shell.http import probes, server
-from hetserve_shell.http.limits import Reply, Routes
+from hetserve_shell.http.limits import Handler, HttpError, Reply
 from hetserve_shell.http.listener import PortInUseError, listen
 from hetserve_shell.http.server import HttpServer
 from http_clients import Client, until
@@ -57,7 +58,10 @@ async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
         raise KeyError("a slip")
 
     made: Port
-    routes: Routes = {b"/blocks": lambda _body: Reply(BLOCKS, "application/json"), b"/fail": lambda _body: fail()}
+    routes: dict[bytes, Handler] = {
+        b"/blocks": lambda _body: Reply(BLOCKS, "application/json"),
+        b"/fail": lambda _body: fail(),
+    }
     listener = listen("127.0.0.1", 0)
     serving = probes.probe_server(metrics, lambda: made.not_ready[0], routes, LIMITS)
     made = Port(serving, listener.getsockname()[1])
@@ -224,3 +228,68 @@ def test_a_port_in_use_is_named() -> None:
 def test_fewer_connections_wait_to_be_accepted_than_a_component_has_descriptors_for() -> None:
     """asyncio accepts all of them in one turn, before one is closed for another."""
     assert probes.LIMITS.backlog < OWN
+
+
+@dataclass
+class Guarding:
+    """A guarded probe port; asked: path and credentials of each check. verdict: None lets everybody through."""
+
+    asked: list[tuple[str, list[bytes]]] = field(default_factory=list)
+    verdict: HttpError | None = None
+
+    async def check(self, path: str, credentials: Sequence[bytes]) -> None:
+        self.asked.append((path, list(credentials)))
+        if self.verdict is not None:
+            raise self.verdict
+
+
+@pytest_asyncio.fixture
+async def guarded() -> AsyncIterator[tuple[Port, Guarding]]:
+    async def metrics() -> bytes:
+        return b"up 1\n"
+
+    guarding = Guarding()
+    routes: dict[bytes, Handler] = {b"/ledger": lambda _body: Reply((b"{}",), "application/json")}
+    listener = listen("127.0.0.1", 0)
+    serving = probes.probe_server(metrics, lambda: "", routes, LIMITS, guarding.check)
+    port = Port(serving, listener.getsockname()[1])
+    await serving.start(listener)
+    yield port, guarding
+    for client in port.clients:
+        client.writer.transport.abort()
+    await serving.stop(1.0)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/ledger", "/ledger?x=y"])
+async def test_a_guarded_path_is_answered_after_the_check_alone(guarded: tuple[Port, Guarding], path: str) -> None:
+    port, guarding = guarded
+    assert (await port.ask(get(path, "GET", "Authorization: Bearer abc")))[0] == 200
+    assert guarding.asked == [(path.partition("?")[0], [b"Bearer abc"])]
+    guarding.verdict = HttpError(HTTPStatus.FORBIDDEN, "you may not")
+    for method in ("GET", "HEAD"):
+        status, body, _ = await port.ask(get(path, method))
+        assert status == 403
+        assert b"up 1" not in body
+
+
+async def test_whoever_has_no_token_is_asked_for_one(guarded: tuple[Port, Guarding]) -> None:
+    port, guarding = guarded
+    guarding.verdict = HttpError(HTTPStatus.UNAUTHORIZED, "a token, please")
+    status, body, headers = await port.ask(get("/metrics"))
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    assert b"a token, please" in body
+    assert guarding.asked == [("/metrics", [])]
+
+
+async def test_health_is_for_everybody_whatever_the_check_says(guarded: tuple[Port, Guarding]) -> None:
+    port, guarding = guarded
+    guarding.verdict = HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "the API server is away")
+    assert [(await port.ask(get(path)))[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 503]
+    assert guarding.asked == [("/metrics", [])]
+
+
+async def test_each_request_of_one_connection_shows_its_own_token(guarded: tuple[Port, Guarding]) -> None:
+    port, guarding = guarded
+    client = await port.connect(get("/metrics", "GET", "Authorization: Bearer one") + get("/ledger"))
+    assert [(await client.answer())[0] for _ in range(2)] == [200, 200]
+    assert guarding.asked == [("/metrics", [b"Bearer one"]), ("/ledger", [])]

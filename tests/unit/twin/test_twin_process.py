@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hetserve.testing import builders
 from hetserve.testing.cluster import gpu_node, serving_pod
 from hetserve_shell.testing.apiserver import FakeApiServer
+from hetserve_shell.testing.reviews import ReviewingApi
 from hetserve_twin.main import read_loads
 from hetserve_twin.settings import TwinSettings
 from hetserve_twin.twin import NOT_SYNCED, Twin
@@ -62,9 +63,10 @@ class Scene:
     stop: asyncio.Event
     running: asyncio.Task[None]
 
-    async def get(self, path: str) -> httpx.Response:
+    async def get(self, path: str, token: str = "") -> httpx.Response:
         assert self.twin.address is not None
-        async with httpx.AsyncClient(trust_env=False) as client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
             return await client.get("http://{}:{}{}".format(*self.twin.address, path))
 
     async def samples(self) -> Callable[..., float | None]:
@@ -90,7 +92,8 @@ def a_cluster() -> FakeApiServer:
 def settings(folder: Path, text: str = "time_s,qps\n0,20\n", **given: Any) -> TwinSettings:
     (folder / "load.csv").write_text(text)
     loads = [{"service": "rm2", "trace": str(folder / "load.csv")}]
-    return TwinSettings.model_validate({"host": "127.0.0.1", "port": 0, "loads": loads, "policy": "fcfs", **given})
+    common = {"host": "127.0.0.1", "port": 0, "probeAuthorization": "none", "loads": loads, "policy": "fcfs"}
+    return TwinSettings.model_validate({**common, **given})
 
 
 @pytest_asyncio.fixture
@@ -196,3 +199,19 @@ async def test_it_is_not_ready_before_the_cluster_is_listed(tmp_path: Path) -> N
     options = settings(tmp_path)
     twin = Twin(options, read_loads(options), FakeApiServer())
     assert twin.not_ready() == NOT_SYNCED
+
+
+async def test_metrics_are_for_whom_the_api_server_lets(tmp_path: Path) -> None:
+    api, clock, stop = a_cluster(), Clock(), asyncio.Event()
+    reviewing = ReviewingApi(users={"t": {"username": "prometheus"}}, rights={("prometheus", "/metrics")})
+    options = settings(tmp_path, probeAuthorization="kubernetes")
+    twin = Twin(options, read_loads(options), api, clock, clock.sleep, review_api=reviewing)
+    running = asyncio.create_task(twin.run(stop))
+    await asyncio.wait_for(twin.playing.wait(), 60.0)
+    scene = Scene(api, clock, twin, stop, running)
+    assert (await scene.get("/metrics")).status_code == 401
+    assert (await scene.get("/metrics", "t")).status_code == 200
+    assert (await scene.get("/readyz")).status_code == 200
+    stop.set()
+    while not running.done():
+        await clock.passes(1.0)

@@ -59,13 +59,16 @@ class Listing:
 
 
 class ClusterClient:
-    """`namespace`: of the kubeconfig's context."""
+    """`namespace`: of the kubeconfig's context. configuration: the client library's, with TLS and credentials."""
 
-    def __init__(self, rest: Any, credentials: Callable[[], Any], host: str, namespace: str) -> None:
-        self._rest = rest
-        self._credentials = credentials
-        self._host = host.rstrip("/")
+    def __init__(self, configuration: Any, namespace: str) -> None:
+        from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
+
+        configuration.retries = False
+        self.configuration = configuration
+        self.host = str(configuration.host).rstrip("/")
         self.namespace = namespace
+        self._rest: Any = RESTClientObject(configuration)
 
     @classmethod
     def connect(cls, kubeconfig: str | None, context: str | None) -> ClusterClient:
@@ -74,14 +77,11 @@ class ClusterClient:
         A pod without kubeconfig uses its service account. Sends nothing. Raises ClusterError.
         """
         from kubernetes import client, config  # noqa: PLC0415
-        from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415
 
         configuration = client.Configuration()
         if kubeconfig is None and context is None and _in_pod():
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-            configuration.retries = False
-            namespace = (_ACCOUNT / "namespace").read_text().strip()
-            return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
+            return cls(configuration, (_ACCOUNT / "namespace").read_text().strip())
         try:
             for name in _kubeconfigs(kubeconfig):
                 check_file(name, _MOST_BYTES)
@@ -91,9 +91,7 @@ class ClusterClient:
             raise ClusterError(f"kubeconfig {error}") from None
         except (config.ConfigException, yaml.YAMLError, OSError, ValueError) as error:
             raise ClusterError(_unusable(kubeconfig, _line(error))) from None
-        configuration.retries = False
-        namespace = _namespace(contexts, current, context)
-        return cls(RESTClientObject(configuration), configuration.auth_settings, str(configuration.host), namespace)
+        return cls(configuration, _namespace(contexts, current, context))
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> RawObject:
         """Raises ClusterError, with status 404 if absent."""
@@ -107,8 +105,10 @@ class ClusterClient:
                 return None
             raise
 
-    def text(self, path: str) -> str:
-        return bytes(self._request("GET", path).data).decode("utf-8", "replace")
+    def token(self) -> str | None:
+        """The user's bearer token, of the kubeconfig or of its plugin; None: a certificate or a password is used."""
+        scheme, _, token = self._authentication().get("authorization", "").partition(" ")
+        return token.strip() or None if scheme.lower() == "bearer" else None
 
     def list(
         self,
@@ -147,7 +147,7 @@ class ClusterClient:
         """The API server's clock [s since 1970], in whole seconds: ours may differ. Raises ClusterError."""
         stamp = self._request("GET", "/version").headers.get("Date")
         if stamp is None:
-            raise ClusterError(f"the API server at {self._host} does not say what time it is")
+            raise ClusterError(f"the API server at {self.host} does not say what time it is")
         return Seconds(parsedate_to_datetime(stamp).timestamp())
 
     def watch(
@@ -167,6 +167,11 @@ class ClusterClient:
                         status = event["object"]
                         raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
                     yield event
+
+    def _authentication(self) -> dict[str, str]:
+        # Per request: plugins renew tokens.
+        settings = self.configuration.auth_settings().values()
+        return {str(one["key"]): str(one["value"]) for one in settings if one["value"]}
 
     def _page(self, path: str, query: Mapping[str, str], limit: int, keep: Keep) -> tuple[Kept, RawObject, int]:
         """(kept objects, metadata of the list, limit of the next page)."""
@@ -192,10 +197,9 @@ class ClusterClient:
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
-        url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
+        url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "User-Agent": "hetserve"}
-        # Per request: plugins renew tokens.
-        headers |= {one["key"]: one["value"] for one in self._credentials().values() if one["value"]}
+        headers |= self._authentication()
         headers |= {"Content-Type": content_type} if body is not None else {}
         try:
             wrapped = self._rest.request(method, url, headers=headers, body=body, _request_timeout=timeout)
@@ -203,7 +207,7 @@ class ClusterClient:
             if "watch" not in (query or {}):
                 response.read(cache_content=True)
         except (HTTPError, OSError, ApiException) as error:
-            raise ClusterError(f"the API server at {self._host} cannot be reached: {_line(error)}") from None
+            raise ClusterError(f"the API server at {self.host} cannot be reached: {_line(error)}") from None
         if not 200 <= response.status < 300:
             _refused(method, path, response)
         return response

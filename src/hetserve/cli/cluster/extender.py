@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
 
 import yaml
 
 from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.yaml_loader import contents
-from hetserve.cli.cluster.client import ClusterClient, ClusterError, config_map_path, pod_path
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
+from hetserve.cli.cluster.forward import get_forwarded
+from hetserve.cli.cluster.installation import labels_of, name_of, settings_map, system_namespace
+from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_shown, get_url
+from hetserve.cli.cluster.reader_token import reader_token
 from hetserve.cli.output import messages
 
 Record = dict[str, Any]
-_CONFIG_MAP: Final = "hetserve-extender"
+_EXTENDER: Final = "extender"
 PROBE_PORT: Final = 8889
 MOST_BYTES: Final = 1 << 30
 """Largest dump or log, as of the setting placementLog."""
-_TIMEOUT: Final = 30.0
-_MOST_WORDS: Final = 1000
-_EXTENDERS: Final = "app.kubernetes.io/name=hetserve,app.kubernetes.io/component=extender"
 
 
 def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: bool = True) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: b
     if cluster is None:
         return {}
     try:
-        found = cluster.find(config_map_path(namespace, _CONFIG_MAP))
+        found = settings_map(cluster, namespace, _EXTENDER)
         documents = contents(((found or {}).get("data") or {}).get("settings.yaml") or "")
     except (ClusterError, yaml.YAMLError) as error:
         _note(f"the extender's settings cannot be read ({error})")
@@ -40,20 +41,24 @@ def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: b
     if len(documents) == 1 and isinstance(documents[0], dict):
         return documents[0]
     if found is not None:
-        _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {_CONFIG_MAP} is not one mapping)")
+        name = name_of(found, _EXTENDER)
+        _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {name} is not one mapping)")
     elif noted:
         _note(f"namespace {namespace} holds no settings of an extender (--system-namespace names another)")
     return {}
 
 
-def read_log(where: str) -> list[Record]:
-    """Records of a file ("-": standard input) or an http URL. Raises ClusterError."""
-    return parse_log(_text(where), where)
+def read_log(where: str, token: Callable[[], str]) -> list[Record]:
+    """Records of a file ("-": standard input) or an http URL. Raises ClusterError.
+
+    token: a bearer token, for a probe port of this machine that asks for one.
+    """
+    return parse_log(_text(where, token), where)
 
 
 def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
-    """The leader's log, by the API server's proxy. Raises ClusterError."""
-    pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=_EXTENDERS).items
+    """The leader's log, by a forwarded port, with the user's token. Raises ClusterError."""
+    pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=labels_of(_EXTENDER)).items
     if not pods:
         raise ClusterError(
             f"no pod of the extender in namespace {namespace}; --system-namespace names another, --log URL a process"
@@ -61,8 +66,24 @@ def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
     leaders = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("hetserve.io/leader") == "true"]
     pod = (leaders or list(pods))[0]
     port = int(extender_settings(cluster, namespace, noted=False).get("probePort", PROBE_PORT))
-    path = f"{pod_path(namespace, pod['metadata']['name'])}:{port}/proxy/log"
-    return parse_log(cluster.text(path), f"pod {pod['metadata']['name']}")
+    name = str(pod["metadata"]["name"])
+    get = partial(get_forwarded, cluster, (namespace, name), port, "/log", most=MOST_BYTES)
+    try:
+        body = get_shown(lambda headers: get(headers=headers), partial(reader_token, cluster, namespace))
+    except ProbeRefusalError as error:
+        raise ClusterError(f"pod {name}: {error}", error.status) from None
+    return parse_log(body.decode("utf-8", "replace"), f"pod {name}")
+
+
+def reader_token_of(cluster: ClusterClient | None, namespace: str) -> str:
+    """The token for a probe port that asks for one, of the cluster of the user's kubeconfig. Raises ClusterError.
+
+    cluster: None: that of the default kubeconfig, in the namespace where hetserve is found.
+    """
+    if cluster is None:
+        cluster = ClusterClient.connect(None, None)
+        namespace = system_namespace(cluster, None)
+    return reader_token(cluster, namespace)
 
 
 def parse_log(text: str, where: str) -> list[Record]:
@@ -88,21 +109,16 @@ def _is_record(line: str) -> bool:
         return False
 
 
-def _text(where: str) -> str:
+def _text(where: str, token: Callable[[], str]) -> str:
     try:
         if where.startswith(("http://", "https://")):
-            with urlopen(where, timeout=_TIMEOUT) as answer:  # noqa: S310  (http and https alone)
-                found = answer.read(MOST_BYTES + 1)
-            if len(found) > MOST_BYTES:
-                raise ClusterError(f"{where}: the answer is larger than {MOST_BYTES >> 20} MiB")
-            return str(found.decode())
+            return get_url(where, token, most=MOST_BYTES).decode()
         return read_text(where, MOST_BYTES)
     except UnreadableError as error:
         raise ClusterError(str(error)) from None
-    except HTTPError as error:
-        words = " ".join(error.read(_MOST_WORDS).decode(errors="replace").split())
-        raise ClusterError(f"{where}: {words or error}") from None
-    except (OSError, URLError, UnicodeDecodeError) as error:
+    except ProbeRefusalError as error:
+        raise ClusterError(f"{where}: {error}", error.status) from None
+    except (OSError, UnicodeDecodeError) as error:
         raise ClusterError(f"{where}: {error}") from None
 
 

@@ -138,9 +138,7 @@ def system_option(command: _Command) -> _Command:
     return click.option(
         "--system-namespace",
         metavar="NS",
-        default=names.SYSTEM_NAMESPACE,
-        show_default=True,
-        help="Namespace of hetserve's installation, for its settings and its log.",
+        help=f"Namespace of hetserve's installation; default: {names.SYSTEM_NAMESPACE}, else where it is found.",
     )(command)
 
 

@@ -25,7 +25,7 @@ _STYLES = {"Ok": "green", "Note": "dim", "Unknown": "yellow", "Problem": "bold r
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
 @system_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-def doctor(kubeconfig: str | None, context: str | None, system_namespace: str, output: str) -> None:
+def doctor(kubeconfig: str | None, context: str | None, system_namespace: str | None, output: str) -> None:
     """Say what is wrong with this installation, why that matters, and what to do.
 
     It looks at the API server's version, the CRDs and their schema, who leads operator and extender, the scheduler's
@@ -43,17 +43,20 @@ def doctor(kubeconfig: str | None, context: str | None, system_namespace: str, o
       hetserve doctor --system-namespace gpu-system -o json
     """
     from hetserve.cli.cluster.client import ClusterClient  # noqa: PLC0415
+    from hetserve.cli.cluster.installation import system_namespace as namespace_of  # noqa: PLC0415
     from hetserve.cli.health.gather import gather  # noqa: PLC0415
     from hetserve.cli.health.judgement import findings, sound  # noqa: PLC0415
     from hetserve.cli.output.documents import dump  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
 
-    found = findings(gather(ClusterClient.connect(kubeconfig, context), system_namespace))
+    cluster = ClusterClient.connect(kubeconfig, context)
+    namespace = namespace_of(cluster, system_namespace)
+    found = findings(gather(cluster, namespace))
     well = sound(found)
     if output == "table":
-        click.echo(text_of([_block(found, system_namespace, well=well)]), nl=False)
+        click.echo(text_of([_block(found, namespace, well=well)]), nl=False)
     else:
-        click.echo(dump([_document(found, system_namespace, well=well)], output), nl=False)
+        click.echo(dump([_document(found, namespace, well=well)], output), nl=False)
     sys.exit(0 if well else EXIT_INFEASIBLE)
 
 

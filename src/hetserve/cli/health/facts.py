@@ -40,13 +40,17 @@ class DeploymentFact:
 
 @dataclass(frozen=True, slots=True)
 class ComponentFact:
-    """An operator or extender. None: there is no such object; `elects`: whether its settings ask for a Lease."""
+    """An operator or extender. None: there is no such object; `elects`: whether its settings ask for a Lease.
+
+    open: whether its settings show metrics, ledger and log to everybody.
+    """
 
     name: str
     settings: bool | Unread
     elects: bool
     lease: LeaseFact | Unread | None
     deployment: DeploymentFact | Unread | None
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

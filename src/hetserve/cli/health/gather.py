@@ -15,7 +15,8 @@ from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.base.yaml_loader import contents
-from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, config_map_path
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
+from hetserve.cli.cluster.installation import name_of, settings_map
 from hetserve.cli.cluster.snapshot import NODES, PODS
 from hetserve.cli.health.facts import (
     ComponentFact,
@@ -31,8 +32,8 @@ from hetserve.cli.health.facts import (
 from hetserve.cli.health.rights import missing_of_caller, missing_of_components
 from hetserve.cli.health.schema import differences
 
-COMPONENTS: Final = ("hetserve-operator", "hetserve-extender")
-SCHEDULER: Final = "hetserve-scheduler"
+COMPONENTS: Final = ("operator", "extender")
+SCHEDULER: Final = "scheduler"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _DEFAULT_LEASE: Final = "3s"
@@ -48,16 +49,20 @@ def gather(cluster: ClusterClient, namespace: str) -> Facts:
     What the caller may not read is Unread. Raises ClusterError if the API server cannot be reached or does not know the
     caller.
     """
+    components = tuple(_component(cluster, namespace, component) for component in COMPONENTS)
+    asking = not all(one.open for one in components)
     return Facts(
         namespace=namespace,
         version=version_of(cluster.get("/version")),
         crds=_read(lambda: {resource.plural: _crd(cluster, resource) for resource in KINDS}),
-        components=tuple(_component(cluster, namespace, name) for name in COMPONENTS),
+        components=components,
         scheduler=_read(lambda: _scheduler(cluster, namespace)),
         failed=_read(lambda: _failed(cluster)),
         nodes=_read(lambda: _nodes(cluster)),
         own=tuple(missing_of_caller(cluster)),
-        missing_rights=_read(lambda: tuple(missing_of_components(cluster, namespace))),
+        missing_rights=_read(
+            lambda: tuple(missing_of_components(cluster, namespace, _prefix(components), asking=asking))
+        ),
         policies=_read(lambda: _policies(cluster)),
     )
 
@@ -87,9 +92,13 @@ def _crd(cluster: ClusterClient, resource: Any) -> CrdFact | None:
     return CrdFact(established, differences(found, render_crd(resource)))
 
 
-def _settings(cluster: ClusterClient, namespace: str, name: str, key: str = "settings.yaml") -> RawObject | None:
+def _prefix(components: tuple[ComponentFact, ...]) -> str:
+    """What the names of the installation's objects begin with."""
+    return components[0].name.removesuffix(f"-{COMPONENTS[0]}")
+
+
+def _settings(found: RawObject | None, key: str = "settings.yaml") -> RawObject | None:
     """The mapping in a ConfigMap's key; None: no ConfigMap, or no mapping in it."""
-    found = cluster.find(config_map_path(namespace, name))
     if found is None:
         return None
     try:
@@ -99,8 +108,10 @@ def _settings(cluster: ClusterClient, namespace: str, name: str, key: str = "set
     return documents[0] if len(documents) == 1 and isinstance(documents[0], dict) else None
 
 
-def _component(cluster: ClusterClient, namespace: str, name: str) -> ComponentFact:
-    settings = _read(lambda: _settings(cluster, namespace, name))
+def _component(cluster: ClusterClient, namespace: str, component: str) -> ComponentFact:
+    found = _read(lambda: settings_map(cluster, namespace, component))
+    name = name_of(None if isinstance(found, Unread) else found, component)
+    settings = found if isinstance(found, Unread) else _settings(found)
     election = (settings.get("leaderElection") or {}) if isinstance(settings, dict) else {}
     return ComponentFact(
         name,
@@ -108,6 +119,7 @@ def _component(cluster: ClusterClient, namespace: str, name: str) -> ComponentFa
         elects=bool(election.get("enabled", True)),
         lease=_read(lambda: _lease(cluster, namespace, str(election.get("leaseName") or name))),
         deployment=_read(lambda: _deployment(cluster, namespace, name)),
+        open=isinstance(settings, dict) and settings.get("probeAuthorization", "none") == "none",
     )
 
 
@@ -137,7 +149,7 @@ def _deployment(cluster: ClusterClient, namespace: str, name: str) -> Deployment
 
 
 def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
-    config = _settings(cluster, namespace, SCHEDULER, "scheduler.yaml")
+    config = _settings(settings_map(cluster, namespace, SCHEDULER), "scheduler.yaml")
     if config is None:
         return None
     profiles = tuple(str(one.get("schedulerName")) for one in config.get("profiles") or ())

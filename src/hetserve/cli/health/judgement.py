@@ -43,7 +43,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
     for component in facts.components:
         found += _component(component, facts.namespace)
     found += _scheduler(facts)
-    found += [_certificates(facts.scheduler), *_nodes(facts), *_rights(facts), _policy(facts)]
+    found += [_certificates(facts.scheduler), *_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
     return tuple(found)
 
 
@@ -245,6 +245,18 @@ def _rights(facts: Facts) -> Iterator[Finding]:
         yield Finding("rights", Level.PROBLEM, text, "the component cannot do its work", do)
     if not facts.missing_rights:
         yield Finding("rights", Level.OK, "the components have the rights that they need")
+
+
+def _probes(facts: Facts) -> Iterator[Finding]:
+    shown = [one.name for one in facts.components if one.settings is True and one.open]
+    if shown:
+        yield Finding(
+            "probes",
+            Level.NOTE,
+            f"metrics, ledger and log are for everybody: {', '.join(shown)}",
+            "whoever reaches the probe ports learns the names of everybody's pods and GPUs",
+            "install the chart with probes.authorization=kubernetes",
+        )
 
 
 def _policy(facts: Facts) -> Finding:

@@ -24,7 +24,7 @@ class Right(NamedTuple):
 
 
 OF_COMPONENTS: Final = {
-    "hetserve-operator": (
+    "operator": (
         Right("watch", GROUP, "inferenceservices"),
         Right("watch", GROUP, "instancetypes"),
         Right("watch", GROUP, "modelprofiles"),
@@ -37,15 +37,20 @@ OF_COMPONENTS: Final = {
         Right("delete", "apps", "deployments"),
         Right("list", "apps", "replicasets"),
     ),
-    "hetserve-extender": (
+    "extender": (
         Right("watch", "", "nodes"),
         Right("watch", "", "pods"),
         Right("patch", "", "pods"),
         Right("create", "", "pods/binding"),
     ),
-    "hetserve-scheduler": (Right("watch", "", "nodes"), Right("watch", "", "pods")),
+    "scheduler": (Right("watch", "", "nodes"), Right("watch", "", "pods")),
 }
-"""By service account: without one of these a component does nothing useful."""
+"""By component: without one of these it does nothing useful."""
+OF_PROBES: Final = (
+    Right("create", "authentication.k8s.io", "tokenreviews"),
+    Right("create", "authorization.k8s.io", "subjectaccessreviews"),
+)
+"""Of operator and extender: without these nobody reads their metrics, ledger and log."""
 OF_THE_CALLER: Final = (
     Right("list", "", "nodes"),
     Right("list", "", "pods"),
@@ -61,9 +66,14 @@ def missing_of_caller(cluster: ClusterClient) -> Iterator[str]:
             yield right.text
 
 
-def missing_of_components(cluster: ClusterClient, namespace: str) -> Iterator[str]:
-    """Account and right, for each that is missing. Raises ClusterError."""
-    for account, rights in OF_COMPONENTS.items():
+def missing_of_components(cluster: ClusterClient, namespace: str, prefix: str, *, asking: bool) -> Iterator[str]:
+    """Account and right, for each that is missing. Raises ClusterError.
+
+    prefix: what names of the accounts begin with. asking: whether probe ports ask the API server who may read them.
+    """
+    for component, always in OF_COMPONENTS.items():
+        account = f"{prefix}-{component}"
+        rights = always + (OF_PROBES if asking and component != "scheduler" else ())
         user = f"system:serviceaccount:{namespace}:{account}"
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
         for right in rights:

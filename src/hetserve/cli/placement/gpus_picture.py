@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
@@ -21,14 +22,31 @@ _FEW_PROBLEMS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """Letter and colour per model; letters repeat after 52."""
+    """Letter and colour per model; letters repeat after 52.
+
+    `ambiguous`: models of several namespaces, which are named with theirs: they may share a GPU.
+    """
 
     models: tuple[str, ...]
+    ambiguous: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, gpus: Sequence[Mapping[str, Any]]) -> Legend:
-        found = {pod["model"] for gpu in gpus for pod in gpu["pods"]}
-        return cls((*sorted(found - {None}), *((NO_MODEL,) if None in found else ())))
+        pods = [pod for gpu in gpus for pod in gpu["pods"]]
+        named = {(pod["namespace"], pod["model"]) for pod in pods if pod["model"] is not None}
+        count = Counter(model for _, model in named)
+        legend = cls((), frozenset(model for model in count if count[model] > 1))
+        found = {legend.model(pod) for pod in pods} - {None}
+        without = (NO_MODEL,) if any(pod["model"] is None for pod in pods) else ()
+        return replace(legend, models=(*sorted(map(str, found)), *without))
+
+    def model(self, pod: Mapping[str, Any]) -> str | None:
+        """Name of a pod's model in the legend; None: it has none."""
+        model: str | None = pod["model"]
+        return f"{pod['namespace']}/{model}" if model in self.ambiguous else model
+
+    def order(self, pod: Mapping[str, Any]) -> tuple[str, str]:
+        return self.model(pod) or "", pod["name"]
 
     def letter(self, model: str | None) -> str:
         return "*" if model is None else _LETTERS[self.models.index(model) % len(_LETTERS)]
@@ -118,10 +136,10 @@ def _free_compute(gpu: Mapping[str, Any]) -> Styled:
 def _compute_bar(gpu: Mapping[str, Any], legend: Legend) -> Styled:
     """A GPU's compute as characters: letters for what pods declare, dots for what is free, ! for more than there is."""
     text, end = styled(""), 0
-    for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+    for pod in sorted(gpu["pods"], key=legend.order):
         end += compute_of(pod)
         until = min(round(COMPUTE_BAR * end / 100), COMPUTE_BAR)
-        text.append(legend.letter(pod["model"]) * (until - len(text)), legend.colour(pod["model"]))
+        text.append(legend.letter(legend.model(pod)) * (until - len(text)), legend.colour(legend.model(pod)))
     if end > 100:
         text.append("!", "bold red")
     sign = "·" if gpu["freeComputePercent"] is not None else "?"
@@ -136,11 +154,11 @@ def bar(gpu: Mapping[str, Any], largest: int, legend: Legend) -> Styled:
     """
     width = max(1, round(BAR * gpu["memoryMiB"] / largest))
     text, end, cells = styled(""), 0, 0
-    for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+    for pod in sorted(gpu["pods"], key=legend.order):
         end += gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]
         # Round the running sum: small pods would exceed the bar.
         until = max(cells + 1, round(width * end / gpu["memoryMiB"]))
-        text.append(legend.letter(pod["model"]) * (until - cells), legend.colour(pod["model"]))
+        text.append(legend.letter(legend.model(pod)) * (until - cells), legend.colour(legend.model(pod)))
         cells = until
     if gpu["freeMiB"] < 0:
         text.truncate(width)
@@ -156,10 +174,10 @@ def _held(gpu: Mapping[str, Any], legend: Legend) -> Styled:
     if not gpu["pods"]:
         return styled("idle", "dim")
     parts = []
-    for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+    for pod in sorted(gpu["pods"], key=legend.order):
         amount = "whole" if pod["wholeGpu"] else str(pod["memoryMiB"])
         amount += "" if pod["computePercent"] is None else f"/{pod['computePercent']}%"
-        parts.append(styled(f"{legend.letter(pod['model'])}:{amount}", legend.colour(pod["model"])))
+        parts.append(styled(f"{legend.letter(legend.model(pod))}:{amount}", legend.colour(legend.model(pod))))
     return styled(" ").join(parts)
 
 

@@ -57,9 +57,10 @@ def _bar(axes: Any, row: int, gpu: Mapping[str, Any], legend: Legend, resource: 
     hatch, edge = (None, "white") if _takes_pods(gpu) else ("////", _HATCH)
     axes.barh(row, whole, color=_FREE, hatch=hatch, edgecolor=edge, linewidth=0)
     start = 0.0
-    for pod in sorted(gpu["pods"], key=lambda pod: (pod["model"] or "", pod["name"])):
+    for pod in sorted(gpu["pods"], key=legend.order):
         width = resource.of_pod(pod, gpu)
-        colour = _NO_MODEL if pod["model"] is None else COLOURS[legend.models.index(pod["model"]) % len(COLOURS)]
+        model = legend.model(pod)
+        colour = _NO_MODEL if model is None else COLOURS[legend.models.index(model) % len(COLOURS)]
         axes.barh(row, width, left=start, color=colour, edgecolor="white", linewidth=0.6)
         start += width
     if whole and start > whole:  # of no GPU whose pods declare nothing is it known

@@ -50,10 +50,10 @@ def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) ->
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
     from hetserve.cli.cluster.snapshot import Source, dump_document  # noqa: PLC0415
 
-    system = source_of.pop("system_namespace")
+    named = source_of.pop("system_namespace")
     source = Source.of(**source_of)
     document = dump_document(source.snapshot())
-    records = [] if no_log else _log(source, where, str(system))
+    records = [] if no_log else _log(source, where, named)
     text = json.dumps({**document, **({"log": records} if records else {})}, separators=(",", ":"))
     try:
         if path == "-":
@@ -64,16 +64,17 @@ def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) ->
         raise ClusterError(f"-o {path}: cannot be written: {error.strerror}") from None
 
 
-def _log(source: Source, where: str | None, system: str) -> list[Record]:
+def _log(source: Source, where: str | None, named: str | None) -> list[Record]:
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
-    from hetserve.cli.cluster.extender import live_log, read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import live_log, read_log, reader_token_of  # noqa: PLC0415
+    from hetserve.cli.cluster.installation import system_namespace  # noqa: PLC0415
 
     if where is not None:
-        return read_log(where)
+        return read_log(where, lambda: reader_token_of(source.cluster, system_namespace(source.cluster, named)))
     if source.cluster is None:
         return []
     try:
-        return live_log(source.cluster, system)
+        return live_log(source.cluster, system_namespace(source.cluster, named))
     except ClusterError as error:
         messages.note(f"no placement log in this dump: {error.message}")
         return []
@@ -86,8 +87,10 @@ def _log(source: Source, where: str | None, system: str) -> list[Record]:
     type=click.Choice(PLACEMENT_POLICIES.names),
     help="Compare the log's policy with this one, instead of the decisions.",
 )
+@click.option("--kubeconfig", metavar="FILE", help="For the token of a URL that asks for one; default as of `dump`.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-def replay(log: str, policy: str | None, output: str) -> None:
+def replay(log: str, policy: str | None, output: str, kubeconfig: str | None, context: str | None) -> None:
     """Run a placement log through the same code again and compare every decision with the logged one.
 
     FILE is a dump, or what the extender's /log serves (- is stdin).
@@ -101,11 +104,17 @@ def replay(log: str, policy: str | None, output: str) -> None:
       hetserve placement replay http://127.0.0.1:8889/log
       hetserve placement replay dump.json --policy BestFit
     """
-    from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
+    from hetserve.cli.cluster.client import ClusterClient, ClusterError  # noqa: PLC0415
     from hetserve.cli.cluster.extender import read_log  # noqa: PLC0415
+    from hetserve.cli.cluster.installation import system_namespace  # noqa: PLC0415
+    from hetserve.cli.cluster.reader_token import reader_token  # noqa: PLC0415
     from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
 
-    records = read_log(log)
+    def token() -> str:
+        cluster = ClusterClient.connect(kubeconfig, context)
+        return reader_token(cluster, system_namespace(cluster, None))
+
+    records = read_log(log, token)
     try:
         if policy is not None:
             _compare_policies(records, policy, output)

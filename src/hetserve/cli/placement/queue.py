@@ -143,14 +143,15 @@ def _say(outcome: ReleaseOutcome) -> None:
 
 
 def _settings(
-    cluster: ClusterClient | None, *, queues: str | None, beta: int | None, system_namespace: str, **_source: Any
+    cluster: ClusterClient | None, *, queues: str | None, beta: int | None, system_namespace: str | None, **_source: Any
 ) -> QueueSettings:
     """Settings from options, else the extender's ConfigMap, else defaults."""
     from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
+    from hetserve.cli.cluster.installation import system_namespace as namespace_of  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
     from hetserve.placement.queues.weights import Weights  # noqa: PLC0415
 
-    installed = extender_settings(cluster, system_namespace).get("queue") or {}
+    installed = extender_settings(cluster, namespace_of(cluster, system_namespace)).get("queue") or {}
     defaults = QueueSettings()
     k = installed.get("queues", defaults.queues) if queues is None else _k(queues)
     weights = Weights(installed.get("weights", defaults.weights))

@@ -119,6 +119,7 @@ def _shapes(queue: Queue, members: Iterable[Waiting]) -> list[Json]:
         {
             "memoryMiB": shape.memory_mib or None,
             "computePercent": shape.compute or None,
+            "namespace": shape.namespace or None,
             "model": shape.model or None,
             "gpus": shape.gpus,
             "pods": counts[shape],
@@ -173,5 +174,5 @@ def _shape(shape: Json) -> str:
     size = f"{shape['memoryMiB']} MiB" if shape["memoryMiB"] else "whole GPU" if shape["gpus"] else "no GPU"
     size += f" and {shape['computePercent']} %" if shape["computePercent"] else ""
     many = f"{shape['gpus']} x " if shape["gpus"] > 1 else ""
-    model = f" of {shape['model']}" if shape["model"] else ""
+    model = f" of {shape['namespace']}/{shape['model']}" if shape["model"] else ""
     return f"{shape['pods']}: {many}{size}{model}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,6 +16,8 @@ from hetserve.cli.output.messages import EXIT_INFEASIBLE
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
 
 _DECISIONS: Final = 4
@@ -57,7 +60,8 @@ def why(pod: str | None, namespace: str | None, every: bool, output: str, **give
       hetserve why --from dump.json -o json my-model-7d9f
       hetserve why -f pod.yaml
     """
-    from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import extender_settings, reader_token_of  # noqa: PLC0415
+    from hetserve.cli.cluster.installation import system_namespace  # noqa: PLC0415
     from hetserve.cli.cluster.snapshot import Source  # noqa: PLC0415
     from hetserve.cli.output.documents import dump  # noqa: PLC0415
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
@@ -65,7 +69,7 @@ def why(pod: str | None, namespace: str | None, every: bool, output: str, **give
     from hetserve.cli.placement.why_text import blocks  # noqa: PLC0415
     from hetserve.placement import DEFAULT_POLICY, QueueSettings, policy_name  # noqa: PLC0415
 
-    policy, log, system = given.pop("policy"), given.pop("log"), str(given.pop("system_namespace"))
+    policy, log, named = given.pop("policy"), given.pop("log"), given.pop("system_namespace")
     filename = given.pop("filename")
     if (pod is None) == (filename is None):
         raise click.UsageError("name one POD, or a manifest by -f FILE")
@@ -73,11 +77,13 @@ def why(pod: str | None, namespace: str | None, every: bool, output: str, **give
         raise click.UsageError("-f - and --from - cannot both read standard input")
     source = Source.of(**given)
     snapshot, raw = _asked(source, pod, filename, namespace)
+    system = system_namespace(source.cluster, named)
     installed = extender_settings(source.cluster, system)
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
     made = answer(raw, snapshot, policy_name(policy or installed.get("policy", DEFAULT_POLICY)), beta)
     if filename is None:
-        made |= _decided(str(made["pod"]["uid"]), log, snapshot)
+        token = partial(reader_token_of, source.cluster, system)
+        made |= _decided(str(made["pod"]["uid"]), log, snapshot, token)
     elif "decision" in made:
         made |= {"state": "NotCreated", "message": f"is not created; once it is, it {made['message']}"}
     click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
@@ -108,14 +114,14 @@ def _placeless(made: dict[str, Any]) -> bool:
     return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
 
 
-def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot) -> dict[str, Any]:
-    """A log's decisions about the pod; a log named by `where` must be readable."""
+def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot, token: Callable[[], str]) -> dict[str, Any]:
+    """A log's decisions about the pod; a log named by `where` must be readable. token: for a port that asks for one."""
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
     from hetserve.cli.cluster.extender import read_log  # noqa: PLC0415
     from hetserve.cli.placement.why_log import decisions_about  # noqa: PLC0415
     from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
 
-    records = snapshot.log if where is None else read_log(where)
+    records = snapshot.log if where is None else read_log(where, token)
     if not records:
         return {}
     try:

@@ -117,7 +117,7 @@ def _not_idle(others: Sequence[Booking]) -> Iterator[GpuReason]:
 
 
 def _not_shared(others: Sequence[Booking], free: MiB, request: GpuRequest) -> Iterator[GpuReason]:
-    same = [other for other in others if _apart(other.request, request) or request.model in other.other_models]
+    same = [other for other in others if _apart(other, request)]
     if same:
         yield GpuReason(GpuReasonKind.MODEL, model=request.model, pods=_names(same))
     whole = [booking for booking in others if booking.request.whole]
@@ -144,9 +144,10 @@ def _names(bookings: Iterable[Booking]) -> tuple[str, ...]:
     return tuple(pod_name(booking.request) for booking in bookings)
 
 
-def _apart(other: GpuRequest, request: GpuRequest) -> bool:
-    hard = AntiAffinity.HARD in (other.anti_affinity, request.anti_affinity)
-    return request.model is not None and other.model == request.model and hard
+def _apart(other: Booking, request: GpuRequest) -> bool:
+    """Whether anti-affinity keeps a pod off the GPUs of another."""
+    model, hard = request.model_key, AntiAffinity.HARD in (other.request.anti_affinity, request.anti_affinity)
+    return model is not None and ((other.request.model_key == model and hard) or model in other.other_keys)
 
 
 def _closed(ledger: Ledger, uid: str) -> Mapping[str, Sequence[GpuReason]]:

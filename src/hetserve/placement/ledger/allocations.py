@@ -38,7 +38,8 @@ class _OnPlace:
 class Allocations:
     """Nodes and bookings; a change costs O(1) per place, a changed inventory a new index."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, across_namespaces: bool = False) -> None:
+        self._across_namespaces = across_namespaces
         self._nodes: dict[str, NodeInventory] = {}
         self._bookings: dict[str, Booking] = {}
         self._places: dict[Place, _OnPlace] = {}
@@ -101,7 +102,7 @@ class Allocations:
     @property
     def index(self) -> GpuIndex:
         if self._index is None:
-            self._index = GpuIndex(self._nodes.values())
+            self._index = GpuIndex(self._nodes.values(), across_namespaces=self._across_namespaces)
             for place, here in self._places.items():
                 for booking in here.pods.values():
                     self._index.book(place, booking, 1)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
-from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, ModelKey
 from hetserve.placement.pods.view import PodView
 from hetserve.placement.values import value
 
@@ -109,6 +109,11 @@ class Booking:
     @property
     def named(self) -> tuple[Place, ...]:
         return tuple(place for place in self.places if place[1] != UNNAMED)
+
+    @property
+    def other_keys(self) -> tuple[ModelKey, ...]:
+        """`other_models`, each with the pod's namespace."""
+        return tuple((self.request.namespace, model) for model in self.other_models)
 
     @property
     def unattributed(self) -> tuple[Unattributed, ...]:

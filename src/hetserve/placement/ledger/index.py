@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.bookings import Booking, Unattributed
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
-from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, ModelKey
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
+Holders = dict[tuple[ModelKey, bool], dict[int, int]]
+"""Pods by row, of each model and by whether they insist on anti-affinity."""
 
 _NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
 _NOTHING: Final[Collection[Unattributed]] = ()
@@ -39,13 +41,16 @@ class Occupancy(NamedTuple):
     accounts: int
     content: int
     unattributed: dict[str, dict[Unattributed, int]]
-    holders: dict[tuple[str, bool], dict[int, int]]
+    holders: Holders
 
 
 class GpuIndex:
-    """Rows of all GPUs; the ledger changes them, `decide` and the policies read them."""
+    """Rows of all GPUs; the ledger changes them, `decide` and the policies read them.
 
-    def __init__(self, inventories: Iterable[NodeInventory]) -> None:
+    across_namespaces: models of one name are one, whatever their namespace; see `Ledger`.
+    """
+
+    def __init__(self, inventories: Iterable[NodeInventory], *, across_namespaces: bool = False) -> None:
         inventories = list(inventories)
         self.nodes = sorted((node for node in inventories if node.gpus), key=lambda node: node.name)
         self.unreadable = frozenset(node.name for node in inventories if node.problem is not None)
@@ -76,7 +81,8 @@ class GpuIndex:
         """Detects changes of GPU occupancy, within one process and set of GPUs."""
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._unattributed: dict[str, dict[Unattributed, int]] = {}
-        self._holders: dict[tuple[str, bool], dict[int, int]] = {}
+        self._holders: Holders = {}
+        self._across_namespaces = across_namespaces
 
     def book(self, place: Place, booking: Booking, sign: int) -> None:
         """Adds (1) or removes (-1) what a pod holds on a GPU; an unlisted GPU closes its node.
@@ -96,12 +102,13 @@ class GpuIndex:
         self.pods[row] += sign
         self.idle[row] = self.pods[row] == 0
         hard = request.anti_affinity is AntiAffinity.HARD
-        self.content += sign * hash((row, request.memory_mib, request.compute, request.whole, request.model, hard))
+        held = row, request.memory_mib, request.compute, request.whole, request.namespace, request.model, hard
+        self.content += sign * hash(held)
         if request.model is not None:
-            self._book_model(request.model, row, sign, hard=hard)
+            self._book_model(self._key(request, request.model), row, sign, hard=hard)
         for model in booking.other_models:
-            self.content += sign * hash((row, model))
-            self._book_model(model, row, sign, hard=True)
+            self.content += sign * hash((row, request.namespace, model))
+            self._book_model(self._key(request, model), row, sign, hard=True)
 
     @property
     def undeclared(self) -> Numbers:
@@ -124,10 +131,15 @@ class GpuIndex:
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
         """Whether another pod that must not share the GPU is on it."""
         row = self.row[place]
-        hard, soft = (self._holders.get((request.model or "", hard), {}).get(row, 0) for hard in (True, False))
+        key = self._key(request, request.model or "")
+        hard, soft = (self.holders(key, hard=hard).get(row, 0) for hard in (True, False))
         return hard + soft > 1 if request.anti_affinity is AntiAffinity.HARD else hard > 0
 
-    def _book_model(self, model: str, row: int, sign: int, *, hard: bool) -> None:
+    def _key(self, request: GpuRequest, model: str) -> ModelKey:
+        """A model that the pod is or was labelled with, as the index keeps it."""
+        return "" if self._across_namespaces else request.namespace, model
+
+    def _book_model(self, model: ModelKey, row: int, sign: int, *, hard: bool) -> None:
         holders = self._holders.setdefault((model, hard), {})
         holders[row] = holders.get(row, 0) + sign
         if holders[row] <= 0:
@@ -201,9 +213,9 @@ class GpuIndex:
         """The mask without GPUs whose pods must not share with the request."""
         if request.model is None:
             return mask
-        left = mask.copy()
+        left, key = mask.copy(), self._key(request, request.model)
         for hard in (True, False) if request.anti_affinity is AntiAffinity.HARD else (True,):
-            self._keep_off(left, request.model, hard=hard)
+            self._keep_off(left, key, hard=hard)
         return left
 
     def of_its_kind(self, mask: Mask, request: GpuRequest) -> Mask:
@@ -227,11 +239,11 @@ class GpuIndex:
         mixed = declared if request.compute is None else undeclared
         return bool(self.free_compute[row] < 0 or (mixed and not request.whole))
 
-    def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
+    def _keep_off(self, mask: Mask, model: ModelKey, *, hard: bool) -> None:
         if holders := self.holders(model, hard=hard):
             mask[list(holders)] = False
 
-    def holders(self, model: str, *, hard: bool) -> Mapping[int, int]:
+    def holders(self, model: ModelKey, *, hard: bool) -> Mapping[int, int]:
         """Rows and numbers of pods of a model: those that never share with it (hard), or may."""
         return self._holders.get((model, hard), _NOBODY)
 
@@ -285,8 +297,9 @@ class _OneNode(GpuIndex):
         self.accounts = whole.accounts
         self._rows_of = (), _FIRST[:0]
         self._unattributed = whole._unattributed
+        self._across_namespaces = whole._across_namespaces
 
-    def _keep_off(self, mask: Mask, model: str, *, hard: bool) -> None:
+    def _keep_off(self, mask: Mask, model: ModelKey, *, hard: bool) -> None:
         holders = self._whole.holders(model, hard=hard)
         for at, row in enumerate(self._here if holders else ()):
             if row in holders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +13,7 @@ from hetserve.base.units import MiB, Percent
 from hetserve.objects.fields import short
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.bookings import Booking, GpuUse, models_since, pod_name
-from hetserve.placement.pods.requests import LONGEST_LIST, AntiAffinity, GpuRequest
+from hetserve.placement.pods.requests import LONGEST_LIST, AntiAffinity, GpuRequest, ModelKey
 from hetserve.placement.pods.view import PodView, id_order
 
 _SHOWN: Final = 8
@@ -64,7 +65,7 @@ class GpuProblem:
     count: int
     held_mib: MiB = MiB(0)
     memory_mib: MiB = MiB(0)
-    model: str = ""
+    model: ModelKey = ("", "")
     pod: str = ""
     held_compute: Percent = Percent(0)
 
@@ -120,13 +121,15 @@ def _compute_problems(use: GpuUse) -> Iterator[GpuProblem]:
         yield GpuProblem(kind, node, gpu, len(undeclared), pod=first, held_compute=booked)
 
 
-def _models_twice(use: GpuUse) -> Iterator[tuple[str, int]]:
+def _models_twice(use: GpuUse) -> Iterator[tuple[ModelKey, int]]:
     """(model, pods) of each model that must not be twice on a GPU and is."""
-    models = [model for booking in use.bookings for model in (booking.request.model, *booking.other_models)]
-    hard = {one.request.model for one in use.bookings if one.request.anti_affinity is AntiAffinity.HARD} - {None}
-    hard.update(model for booking in use.bookings for model in booking.other_models)
-    for model in sorted(str(model) for model in hard if models.count(model) > 1):
-        yield model, models.count(model)
+    held, hard = Counter[ModelKey](), set[ModelKey]()
+    for booking in use.bookings:
+        request, others = booking.request, booking.other_keys
+        own = () if request.model_key is None else (request.model_key,)
+        held.update((*own, *others))
+        hard.update(others, own if request.anti_affinity is AntiAffinity.HARD else ())
+    yield from sorted((model, held[model]) for model in hard if held[model] > 1)
 
 
 def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> PodProblem:
@@ -277,7 +280,7 @@ _GPU_TEXTS: Final[Mapping[GpuProblemKind, Callable[[GpuProblem], str]]] = {
     GpuProblemKind.UNHEALTHY_IN_USE: lambda one: f" is unhealthy and holds {one.count} pods",
     GpuProblemKind.COMPUTE_OVER_USED: lambda one: f": {one.held_compute} percent of its compute is booked",
     GpuProblemKind.UNDECLARED_BESIDE_DECLARED: _undeclared,
-    GpuProblemKind.MODEL_TWICE: lambda one: f" holds model {one.model} {one.count} times",
+    GpuProblemKind.MODEL_TWICE: lambda one: f" holds model {'/'.join(one.model)} {one.count} times",
 }
 _POD_TEXTS: Final[Mapping[PodProblemKind, Callable[[PodProblem], str]]] = {
     PodProblemKind.UNREADABLE: _unreadable,

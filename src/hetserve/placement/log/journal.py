@@ -1,7 +1,7 @@
 """The placement log: every call that changes the state machine or asks it for a decision, as a record.
 
 A replay feeds the calls to a `JournaledPlacer` and compares (decision 0036). Inner calls are not written; one call sees
-one time. `VERSION` grows when a record changes its form or a call its name.
+one time. `VERSION` grows when a record changes its form, a call its name, or a rule its decisions.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 
 Record = dict[str, Any]
-VERSION: Final = 3
-READABLE: Final = frozenset({2, VERSION})
+VERSION: Final = 4
+READABLE: Final = frozenset({2, 3, VERSION})
 """Versions that a replay reads; 2 has no compute."""
+BY_NAMESPACE: Final = 4
+"""First version whose decisions tell models of one name in two namespaces apart (decision 0060)."""
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")
@@ -275,8 +277,8 @@ def _deadlines(made: tuple[tuple[Booking, ...], ...], _known: frozenset[str]) ->
 class JournaledLedger(Ledger):
     """A ledger that records its changes, and writes and restores its state."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+    def __init__(self, recorder: Recorder, *, across_namespaces: bool = False) -> None:
+        super().__init__(across_namespaces=across_namespaces)
         self.recorder = recorder
         self._named: tuple[GpuIndex, frozenset[str]] | None = None
 
@@ -321,13 +323,19 @@ class JournaledLedger(Ledger):
 
 
 class JournaledPlacer(Placer):
-    """The state machine with a log; `write` gets each record."""
+    """The state machine with a log; `write` gets each record. across_namespaces: as of `Ledger`."""
 
     def __init__(
-        self, clock: Callable[[], Seconds], hold: Seconds, write: Callable[[Record], None], **settings: Any
+        self,
+        clock: Callable[[], Seconds],
+        hold: Seconds,
+        write: Callable[[Record], None],
+        *,
+        across_namespaces: bool = False,
+        **settings: Any,
     ) -> None:
         self.recorder = Recorder(clock, write)
-        self.journaled = JournaledLedger(self.recorder)
+        self.journaled = JournaledLedger(self.recorder, across_namespaces=across_namespaces)
         super().__init__(clock=self.recorder.clock, hold=hold, ledger=self.journaled, **settings)
 
     def known(self, given: Mapping[str, Any]) -> frozenset[str]:

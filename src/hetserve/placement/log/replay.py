@@ -16,6 +16,7 @@ from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.problems import PodProblem
 from hetserve.placement.log.journal import (
+    BY_NAMESPACE,
     CHECKPOINT,
     COMPARED,
     HEADER,
@@ -54,6 +55,8 @@ class Replayed:
 def replay(records: Iterable[Record], **settings: Any) -> Replayed:
     """Feeds records to a fresh state machine with the settings of the log's header, overridden by `settings`.
 
+    A log of an earlier version is decided by the rules that it was written by.
+
     Raises ReplayError for a wrong record or an unknown version.
     """
     player: Player | None = None
@@ -75,7 +78,7 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
 
 def check_version(record: Record) -> None:
     if record.get("call") == HEADER and record.get("version") not in READABLE:
-        versions = " and ".join(map(str, sorted(READABLE)))
+        versions = ", ".join(map(str, sorted(READABLE)))
         raise ReplayError(
             f"the log is of version {record.get('version')}; this hetserve reads {versions}: use the one that wrote it"
         )
@@ -104,6 +107,7 @@ class Player:
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
             given = {"mode": Mode(logged["mode"]), "policy": policy_name(logged["policy"])}
+            given["across_namespaces"] = int(header["version"]) < BY_NAMESPACE
         except (KeyError, TypeError, ValueError) as error:
             raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
         return cls(hold, given | settings)

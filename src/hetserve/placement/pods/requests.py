@@ -22,11 +22,14 @@ _LONG: Final = 63
 
 
 class AntiAffinity(Enum):
-    """Whether a pod may share a GPU with another instance of its model: only if both say NONE."""
+    """Whether a pod may share a GPU with another of its namespace and model: only if both say NONE."""
 
     HARD = "Hard"
     NONE = "None"
 
+
+ModelKey = tuple[str, str]
+"""Namespace and name of a model: two namespaces may call different models the same."""
 
 PolicyName = NewType("PolicyName", str)
 DEFAULT_POLICY: Final = PolicyName(default_placement_policy())
@@ -98,6 +101,11 @@ class GpuRequest:
 
     def identity(self) -> dict[str, str | None]:
         return {"namespace": self.namespace, "name": self.name, "uid": self.uid, "model": self.model}
+
+    @property
+    def model_key(self) -> ModelKey | None:
+        """What no two pods on a GPU have in common; None: no anti-affinity."""
+        return None if self.model is None else (self.namespace, self.model)
 
     @property
     def needs_gpu(self) -> bool:

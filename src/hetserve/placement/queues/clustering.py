@@ -1,8 +1,8 @@
 """k-means of pod shapes by L1 distance: which shapes share a queue (HetSev section 4.2, step 1).
 
-Features: GPUs x share of a GPU, and 0.5 x one-hot of the model: two models are 1 apart. The share is MiB / largest GPU
-as published, or the declared share of compute where that is larger. A centre is the
-component-wise median. Pods of one shape are one weighted point. k is given, or chosen by the silhouette (Rousseeuw
+Features: GPUs x share of a GPU, and 0.5 x one-hot of the model (with its namespace): two models are 1 apart. The share
+is MiB / largest GPU as published, or the declared share of compute where that is larger. A centre is the component-wise
+median. Pods of one shape are one weighted point. k is given, or chosen by the silhouette (Rousseeuw
 1987).
 """
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hetserve.base.units import MiB, Percent
 from hetserve.objects.resources import WHOLE_COMPUTE
+from hetserve.placement.pods.requests import ModelKey
 
 AUTO: Final = "auto"
 MOST_AUTO_QUEUES: Final = 8
@@ -30,12 +31,20 @@ Queues = int | Literal["auto"]
 
 
 class Shape(NamedTuple):
-    """MiB per GPU (0: whole GPUs), model ("": none), GPUs, percent of compute per GPU (0: none declared)."""
+    """MiB per GPU (0: whole GPUs), model ("": none), GPUs, percent of compute per GPU (0: none declared).
+
+    `namespace`: the model's; "" without a model.
+    """
 
     memory_mib: MiB
     model: str
     gpus: int = 1
     compute: Percent = Percent(0)
+    namespace: str = ""
+
+    @property
+    def model_key(self) -> ModelKey:
+        return self.namespace, self.model
 
     def size(self, largest_gpu: MiB) -> float:
         memory = self.memory_mib / max(largest_gpu, 1) if self.memory_mib else 1.0
@@ -60,7 +69,7 @@ def cluster(counts: Mapping[Shape, int], k: Queues, largest_gpu: MiB, seed: int)
 
 
 def distance(one: Shape, other: Shape, largest_gpu: MiB) -> float:
-    return abs(one.size(largest_gpu) - other.size(largest_gpu)) + (one.model != other.model)
+    return abs(one.size(largest_gpu) - other.size(largest_gpu)) + (one.model_key != other.model_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +82,11 @@ class _Points:
     @classmethod
     def of(cls, counts: Mapping[Shape, int], largest_gpu: MiB) -> _Points:
         shapes = sorted(counts)
-        number = {model: index for index, model in enumerate(sorted({shape.model for shape in shapes}))}
+        number = {model: index for index, model in enumerate(sorted({shape.model_key for shape in shapes}))}
         return cls(
             shapes,
             np.array([shape.size(largest_gpu) for shape in shapes], dtype=np.float64),
-            np.array([number[shape.model] for shape in shapes], dtype=np.int64),
+            np.array([number[shape.model_key] for shape in shapes], dtype=np.int64),
             np.array([counts[shape] for shape in shapes], dtype=np.float64),
         )
 

@@ -1,8 +1,8 @@
 """Which waiting pods are released next: HetSev's k-means queues with weighted fairness (section 4.2, Algorithm 1).
 
-Pods go into k queues by GPU memory and model; up to beta of them are picked by weight, as credits. Every
-`oldest_every`-th release of a priority goes to its longest waiting pod; docs/queues.md has the bound on waiting and its
-proof.
+Pods go into k queues by GPU memory and model (with its namespace); up to beta of them are picked by weight, as credits.
+Every `oldest_every`-th release of a priority goes to its longest waiting pod; docs/queues.md has the bound on waiting
+and its proof.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Waiting:
 
     @property
     def shape(self) -> Shape:
-        return Shape(self.memory_mib, self.model or "", self.gpus, self.compute)
+        namespace = self.namespace if self.model else ""
+        return Shape(self.memory_mib, self.model or "", self.gpus, self.compute, namespace)
 
 
 Entry = tuple[float, str, str, str, Waiting]

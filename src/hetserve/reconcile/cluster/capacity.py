@@ -9,7 +9,8 @@
   an exclusive one; pods that declare no compute share only among themselves.
 
 The room of each node is remembered per type and demand. A question counts again the nodes that have changed since the
-last one, and those whose room differs for this service: with its own pods, or with other pods of its model.
+last one, and those whose room differs for this service: with its own pods, or with other pods of its model in its
+namespace.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from hetserve.api.instance_type import InstanceType
 from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
+from hetserve.placement.pods.requests import ModelKey
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
@@ -48,7 +50,7 @@ class Capacity:
         self._pods: dict[str, PodFact] = {}
         self._on: defaultdict[str, dict[str, PodFact]] = defaultdict(dict)
         self._of_service: _Places[Service] = _Places()
-        self._of_model: _Places[str] = _Places()
+        self._of_model: _Places[ModelKey] = _Places()
         self._free: dict[str, Free | None] = {}
         self._rooms: dict[tuple[str, ResourceAmounts, Tenancy | None], _Rooms] = {}
         self._change = 0
@@ -166,11 +168,12 @@ class Capacity:
         for pod in live:
             if pod.node is not None:
                 by_node[pod.node] += [] if pod.uid in gone else [pod]
-        names = {*by_node, *self._of_service[service], *self._of_model[model]} & self._nodes.keys()
+        own = (service[0], model)
+        names = {*by_node, *self._of_service[service], *self._of_model[own]} & self._nodes.keys()
         for name in names:
             others = (pod for pod in self._pods_on(name) if (pod.namespace, pod.service) != service)
             by_node[name] += [pod for pod in others if not (pod.is_undeclared and kind_of(pod) in declaring)]
-        return {name: free_on(self._nodes[name], by_node[name], model) for name in names}
+        return {name: free_on(self._nodes[name], by_node[name], own) for name in names}
 
     def _room(self, offer: Offer, special: Mapping[str, Free | None]) -> int | None:
         """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
@@ -213,7 +216,7 @@ class Capacity:
         if pod.service is not None:
             self._of_service.count((pod.namespace, pod.service), node, by)
         if pod.model is not None and pod.gpu is not None:
-            self._of_model.count(pod.model, node, by)
+            self._of_model.count((pod.namespace, pod.model), node, by)
         if node in self._nodes:
             self._mark(node)
 
@@ -256,7 +259,7 @@ class Free(NamedTuple):
     gpus: tuple[FreeGpu, ...]
 
 
-def free_on(node: NodeFact, pods: Iterable[PodFact], model: str | None = None) -> Free | None:
+def free_on(node: NodeFact, pods: Iterable[PodFact], model: ModelKey | None = None) -> Free | None:
     """What pods leave of a node for an instance of a model (None: of any model that is not on the node).
 
     None if a pod cannot be read, because nobody knows what it takes.
@@ -280,8 +283,8 @@ def gpus_of(pod: PodFact) -> Sequence[str]:
     return pod.gpu.split(",") if pod.gpu is not None else ()
 
 
-def _has_model(pods: Iterable[PodFact], model: str | None) -> bool:
-    return model is not None and any(pod.model == model for pod in pods)
+def _has_model(pods: Iterable[PodFact], model: ModelKey | None) -> bool:
+    return model is not None and any((pod.namespace, pod.model) == model for pod in pods)
 
 
 def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> FreeGpu:

@@ -1,0 +1,228 @@
+"""How the command line reads a probe port: by a forwarded port, with whose token, and to whom it shows none."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hetserve.api.names import LABEL_LEADER, SYSTEM_NAMESPACE
+from hetserve.cli.app import app
+from hetserve.cli.cluster.client import ClusterClient
+from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_url
+from hetserve.cli.cluster.reader_token import reader_token
+from hetserve.testing.cluster import gpu_node
+from hetserve_shell.testing.http_face import HttpFace
+from installation_objects import labels_of, settings_object
+
+Json = dict[str, Any]
+PODS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+LOG = '{"call": "start", "args": {}}\n{"call": "other", "args": {}}\n'
+
+
+@dataclass
+class ProbePort:
+    """A port that shows its text to the owners of `tokens`; none: to everybody. seen: Authorization of each request."""
+
+    tokens: set[str] = field(default_factory=lambda: {"secret"})
+    text: str = LOG
+    moved: str = ""
+    seen: list[str | None] = field(default_factory=list)
+    port: int = 0
+
+    def answer(self, authorization: str | None) -> tuple[int, bytes]:
+        self.seen.append(authorization)
+        if self.tokens and authorization is None:
+            return 401, b'{"Error": "a token, please"}'
+        if self.tokens and str(authorization).removeprefix("Bearer ") not in self.tokens:
+            return 403, b'{"Error": "\'ann\' may not get /log"}'
+        return (302, b"") if self.moved else (200, self.text.encode())
+
+
+@contextmanager
+def serving(probe: ProbePort) -> Iterator[ProbePort]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = probe.answer(self.headers.get("Authorization"))
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", probe.moved)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    probe.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield probe
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def an_extender(name: str, *, leads: bool = False) -> Json:
+    labels = labels_of("extender") | ({LABEL_LEADER: "true"} if leads else {})
+    return {"metadata": {"namespace": SYSTEM_NAMESPACE, "name": name, "uid": name, "labels": labels}, "spec": {}}
+
+
+def dumped(api: HttpFace, folder: Path, *, token: bool = True) -> Result:
+    path = api.kubeconfig(folder)
+    if not token:
+        config = json.loads(path.read_text())
+        config["users"][0]["user"] = {}
+        path.write_text(yaml.safe_dump(config))
+    return CliRunner().invoke(app, ["placement", "dump", "--kubeconfig", str(path), "-o", str(folder / "dump.json")])
+
+
+def test_the_leaders_port_is_forwarded_and_the_users_token_is_shown_to_one_that_asks(tmp_path: Path) -> None:
+    settings = settings_object("extender", "probePort: 9999")
+    with (
+        serving(ProbePort()) as probe,
+        HttpFace.serving(gpu_node(), settings, an_extender("one"), an_extender("two", leads=True)) as api,
+    ):
+        api.forwards[f"{PODS}/two"] = probe.port
+        done = dumped(api, tmp_path)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "dump.json").read_text())["log"][0]["call"] == "start"
+    assert probe.seen == [None, "Bearer secret"]
+    (first, *_) = [(path, asked) for how, path, asked in api.requests if how == "UPGRADE"]
+    assert first[0] == f"{PODS}/two/portforward?ports=9999"
+    assert {k.lower(): v for k, v in first[1]["headers"].items()}["authorization"] == "Bearer secret"
+
+
+def test_a_long_log_arrives_whole(tmp_path: Path) -> None:
+    record = json.dumps({"call": "x", "args": {"pad": "p" * 1000}}) + "\n"
+    with (
+        serving(ProbePort(set(), record * 5000)) as probe,
+        HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api,
+    ):
+        api.forwards[f"{PODS}/one"] = probe.port
+        assert dumped(api, tmp_path).stderr == ""
+    assert len(json.loads((tmp_path / "dump.json").read_text())["log"]) == 5000
+
+
+def test_a_port_that_shows_everything_to_everybody_gets_no_token(tmp_path: Path) -> None:
+    with serving(ProbePort(set())) as probe, HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api:
+        api.forwards[f"{PODS}/one"] = probe.port
+        assert dumped(api, tmp_path).stderr == ""
+    assert probe.seen == [None]
+
+
+def test_a_user_with_a_certificate_gets_a_token_of_the_charts_reader(tmp_path: Path) -> None:
+    settings = settings_object("extender", "{}", prefix="our-gpus")
+    account = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/our-gpus-reader/token"
+    with (
+        serving(ProbePort({"made"})) as probe,
+        HttpFace.serving(gpu_node(), settings, an_extender("one", leads=True)) as api,
+    ):
+        api.forwards[f"{PODS}/one"] = probe.port
+        api.texts[account] = json.dumps({"status": {"token": "made"}})
+        assert dumped(api, tmp_path, token=False).stderr == ""
+    assert probe.seen == [None, "Bearer made"]
+    (asked,) = [found["body"] for method, path, found in api.requests if (method, path) == ("POST", account)]
+    assert asked["spec"] == {"expirationSeconds": 600}
+
+
+def test_a_user_with_a_certificate_who_may_make_no_token_is_told_what_to_do(tmp_path: Path) -> None:
+    with HttpFace.serving() as api:
+        path = api.kubeconfig(tmp_path)
+        config = json.loads(path.read_text())
+        config["users"][0]["user"] = {}
+        path.write_text(json.dumps(config))
+        cluster = ClusterClient.connect(str(path), None)
+        with pytest.raises(Exception, match="a certificate is no token") as caught:
+            reader_token(cluster, SYSTEM_NAMESPACE)
+    assert "right to create serviceaccounts/token of hetserve-reader" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "there", "words"),
+    [
+        ({"another"}, True, "pod one: 'ann' may not get /log"),
+        ({"secret"}, False, "port 8889 of pod hetserve-system/one cannot be reached: error forwarding port 8889"),
+    ],
+)
+def test_why_there_is_no_log_is_said_in_words(tmp_path: Path, tokens: set[str], there: bool, words: str) -> None:
+    with serving(ProbePort(tokens)) as probe, HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api:
+        api.forwards[f"{PODS}/one"] = probe.port if there else None
+        done = dumped(api, tmp_path)
+    assert done.exit_code == 0
+    assert f"no placement log in this dump: {words}" in done.stderr
+
+
+def test_who_may_forward_no_ports_reads_the_api_servers_reason(tmp_path: Path) -> None:
+    with HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api:
+        done = dumped(api, tmp_path)
+    assert "ports of pod hetserve-system/one cannot be forwarded" in done.stderr
+
+
+def never() -> str:
+    raise AssertionError("no token is wanted")
+
+
+def url(probe: ProbePort, host: str = "127.0.0.1") -> str:
+    return f"http://{host}:{probe.port}/log?x=y"
+
+
+def test_a_url_of_this_machine_is_shown_the_token_when_it_asks() -> None:
+    with serving(ProbePort()) as probe:
+        assert get_url(url(probe), lambda: "secret", most=1000) == LOG.encode()
+    assert probe.seen == [None, "Bearer secret"]
+    with serving(ProbePort(set())) as open_to_all:
+        assert get_url(url(open_to_all), never, most=1000) == LOG.encode()
+
+
+def test_no_token_follows_a_redirection() -> None:
+    with (
+        serving(ProbePort(set())) as other,
+        serving(ProbePort(moved=url(other))) as probe,
+        pytest.raises(ProbeRefusalError, match="302"),
+    ):
+        get_url(url(probe), lambda: "secret", most=1000)
+    assert other.seen == []
+
+
+def test_another_machine_is_shown_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetserve.cli.cluster.probe_url._is_this_machine", lambda _url: False)
+    with serving(ProbePort()) as probe, pytest.raises(ProbeRefusalError, match="forward the port") as caught:
+        get_url(url(probe), never, most=1000)
+    assert caught.value.status == 401
+    assert probe.seen == [None]
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("[::1]", True),
+        ("localhost", True),
+        ("10.0.0.1", False),
+        ("localhost.example.com", False),
+        ("127.0.0.1.example.com", False),
+    ],
+)
+def test_this_machine_is_its_loopback_alone(host: str, own: bool) -> None:
+    from hetserve.cli.cluster.probe_url import _is_this_machine
+
+    assert _is_this_machine(f"http://{host}:1/log") is own
+
+
+def test_too_long_an_answer_is_refused() -> None:
+    with serving(ProbePort(set())) as probe, pytest.raises(ProbeRefusalError, match="larger than"):
+        get_url(url(probe), never, most=10)
