@@ -31,18 +31,32 @@ OWN_CLUSTER: Final = frozenset(
     )
 )
 """Scenarios with clusters of their own alone: they need not wait for those that share one, the longest scope."""
+LOADS: Final = frozenset(
+    f"e2e/test_{name}.py"
+    for name in (
+        "a_leader_that_hangs_writes_nothing_late",
+        "a_scarce_type_gives_way",
+        "a_service_follows_its_load",
+        "dashboards_ask_what_prometheus_answers",
+        "prometheus_measures_the_control_plane",
+        "the_load_twin_plays_against_what_is_ready",
+    )
+)
+"""Scenarios that play and measure loads: the longest, as they wait for windows to pass. A third worker runs them."""
 MANY_CORES: Final = 8
 
 
 def scope_of(nodeid: str, cores: int) -> str:
     """The tests of a scope run on one worker.
 
-    tests/integration shares a bare control plane, scenarios one with hetserve, or two from 8 cores on; any other test
-    is a scope. xdist begins with the scopes of most tests, so that both of these begin at once.
+    tests/integration shares a bare control plane, scenarios that play loads one with hetserve, the others one more, or
+    two from 8 cores on; any other test is a scope. xdist begins with the scopes of most tests, so these begin first.
     """
     path = nodeid.partition("::")[0]
     if path.startswith(INTEGRATION) or path in OWN_CLUSTER:
         return "control-plane"
+    if path in LOADS:
+        return "loads"
     if path.startswith(SCENARIOS):
         return f"scenarios-{zlib.crc32(path.encode()) % (2 if cores >= MANY_CORES else 1)}"
     return nodeid

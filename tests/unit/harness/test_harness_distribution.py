@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.components import ROOT
-from harness.distribution import OWN_CLUSTER, SCENARIOS, scope_of
+from harness.distribution import LOADS, OWN_CLUSTER, SCENARIOS, scope_of
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from harness.distribution import OWN_CLUSTER, SCENARIOS, scope_of
         ("tests/integration/test_a.py::test_1", "tests/integration/test_b.py::test_2", 64, True),
         ("tests/integration/test_a.py::test_1", "e2e/test_demo.py::test_2", 4, True),
         ("tests/integration/test_a.py::test_1", "e2e/test_b.py::test_2", 4, False),
+        ("e2e/test_a_scarce_type_gives_way.py::test_1", "e2e/test_a_service_follows_its_load.py::test_2", 64, True),
+        ("e2e/test_a_scarce_type_gives_way.py::test_1", "e2e/test_a.py::test_2", 4, False),
         ("tests/unit/test_a.py::test_1", "tests/unit/test_a.py::test_2", 4, False),
     ],
 )
@@ -31,11 +33,20 @@ def test_many_cores_run_the_scenarios_on_two_clusters_and_never_split_a_file() -
     assert scope_of("e2e/test_1.py::test_a", 16) == scope_of("e2e/test_1.py::test_b", 16)
 
 
+def fixtures_of(path: Path) -> set[str]:
+    tests = [one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)]
+    return {argument.arg for one in tests if one.name.startswith("test_") for argument in one.args.args}
+
+
 def clusters_of(path: Path) -> set[str]:
     """Fixtures of clusters that the tests of a file take; of test_demo, which starts its own, none."""
-    tests = [one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)]
-    arguments = {argument.arg for one in tests if one.name.startswith("test_") for argument in one.args.args}
-    return arguments & {"cluster", "bare_cluster", "own_cluster"}
+    return fixtures_of(path) & {"cluster", "bare_cluster", "own_cluster"}
+
+
+def test_scenarios_that_play_loads_on_the_shared_cluster_have_one_of_their_own() -> None:
+    playing = {f"{SCENARIOS}{path.name}": fixtures_of(path) for path in (ROOT / SCENARIOS).glob("test_*.py")}
+    found = {name for name, fixtures in playing.items() if fixtures & {"prometheus", "twin"} and "cluster" in fixtures}
+    assert found == LOADS
 
 
 def test_scenarios_wait_for_the_shared_cluster_only_where_they_use_it() -> None:
