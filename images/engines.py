@@ -54,6 +54,16 @@ class Engine:
         else:
             _run([self.name, "save", "--output", str(archive), tag])
 
+    def save_all(self, tags: Sequence[str], folder: Path) -> list[Path]:
+        """Writes images as archives into a folder; docker's, in one, holds a layer that several have once."""
+        if self.name == "docker":
+            _run([self.name, "save", "--output", str(folder / "images.tar"), *tags])
+            return [folder / "images.tar"]
+        archives = [folder / f"image-{number}.tar" for number in range(len(tags))]
+        for tag, archive in zip(tags, archives, strict=True):
+            self.save(tag, archive)
+        return archives
+
 
 def choose(wanted: str | None = None) -> Engine:
     """The engine that is asked for, or the first that answers. Raises EngineError if none does."""

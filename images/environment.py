@@ -52,7 +52,7 @@ def add_requirements(component: str, environment: Path) -> None:
 
 
 def add_own(component: str, environment: Path) -> None:
-    """Adds hetserve's wheel, checks that all it needs is there, and compiles modules and kernels.
+    """Adds hetserve's wheel, checks that all it needs is there, and compiles modules and missing kernels.
 
     Raises CalledProcessError where a requirement is missing or a kernel does not compile.
     """
@@ -63,7 +63,7 @@ def add_own(component: str, environment: Path) -> None:
     compileall.compile_dir(
         site_packages(environment), quiet=2, maxlevels=30, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
     )
-    if brings_planning(component):
+    if brings_planning(component) and not (environment / KERNELS).exists():
         _compile_kernels(environment)
     settle(environment, int(os.environ["SOURCE_DATE_EPOCH"]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -81,26 +81,36 @@ def watching(
     kubeconfig: Path, namespace: str, nodes: list[Manifest], faults: GpuFaults | None = None
 ) -> Iterator[InvariantMonitor]:
     """Monitors a namespace's pods during the block; `faults`: of GPUs."""
-    monitor, kube, stopping = InvariantMonitor(nodes, faults), Kube(kubeconfig), threading.Event()
+    monitor = InvariantMonitor(nodes, faults)
+    with following(kubeconfig, namespace, monitor.take, monitor.wrong):
+        yield monitor
+
+
+@contextmanager
+def following(
+    kubeconfig: Path, namespace: str, take: Callable[[str, Manifest], None], wrong: list[str]
+) -> Iterator[None]:
+    """Gives every revision of a namespace's pods to `take` during the block; what ends that early is put to `wrong`."""
+    kube, stopping = Kube(kubeconfig), threading.Event()
 
     def watch() -> None:
         try:
-            _follow(kube, namespace, monitor)
+            _follow(kube, namespace, take)
         except Exception as error:  # fails the test
             if not stopping.is_set():
-                monitor.wrong.append(f"the monitor ended: {type(error).__name__}: {error}")
+                wrong.append(f"the monitor ended: {type(error).__name__}: {error}")
 
     thread = threading.Thread(target=watch, name="invariant monitor", daemon=True)
     thread.start()
     try:
-        yield monitor
+        yield
     finally:
         stopping.set()
         kube.close()
         thread.join(timeout=1.0)  # a silent connection may block it
 
 
-def _follow(kube: Kube, namespace: str, monitor: InvariantMonitor) -> None:
+def _follow(kube: Kube, namespace: str, take: Callable[[str, Manifest], None]) -> None:
     """Short watches for ever: a busy server may silence a long one."""
     path = kube.resource("pods").path(namespace)
     revision = kube.request("GET", path).json()["metadata"]["resourceVersion"]
@@ -109,7 +119,7 @@ def _follow(kube: Kube, namespace: str, monitor: InvariantMonitor) -> None:
             for kind, pod in kube.watch("pods", namespace, revision, WATCH_SECONDS):
                 if kind == "ERROR":
                     raise RuntimeError(f"revisions after {revision} are gone: {pod.get('message')}")
-                monitor.take(kind, pod)
+                take(kind, pod)
                 revision = pod["metadata"]["resourceVersion"]
 
 

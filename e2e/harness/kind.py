@@ -1,7 +1,10 @@
-"""A kind cluster of real containers with the shipped images: `python -m harness.kind up`, or `down`.
+"""A kind cluster of real containers with the shipped images: `python -m harness.kind up`, `short` or `down`.
+
+`short` leaves out the operator and the previous release, whose images take longest.
 
 KINDLAB_CACHE    folder of all that the lab builds; default: ~/.cache/kindlab
 KINDLAB_CLUSTER  name of the cluster; default: kindlab
+KINDLAB_WORKERS  nodes beside the control plane's; default: 2, so that one can be drained
 """
 
 from __future__ import annotations
@@ -11,16 +14,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from images import build
 from images.engines import Engine, EngineError, choose
-from images.lock import OF_COMPONENTS
 
-from harness.components import CHART, RELEASE, ROOT
+from harness import previous
+from harness.components import CHART, RELEASE, ROOT, merged
 from harness.kube import Kube, Manifest
 from harness.nodes import NodeGroup
 from harness.pins import HELM
@@ -32,6 +36,11 @@ LAB: Final = ROOT / "e2e" / "kind" / "lab" / "kindlab.sh"
 NAME: Final = os.environ.get("KINDLAB_CLUSTER", "kindlab")
 HELM_TIMEOUT: Final = "300s"
 RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
+IN_PODS: Final = ("operator", "extender")
+"""Components whose images run in the cluster; the third is of the command line."""
+REAL: Final = "hetserve.io/real-node"
+"""Label of the nodes that run containers, but for the control plane's."""
+_SIMULATED: Final = ("kwok.x-k8s.io/node", "fake")
 
 
 def cache() -> Path:
@@ -42,8 +51,9 @@ def cache() -> Path:
 
 def lab(*stages: str) -> None:
     """Runs stages of the lab's script, one after the other. Raises CalledProcessError."""
+    environment = {"KINDLAB_WORKERS": "2", **os.environ}
     for stage in stages:
-        subprocess.run([LAB, stage], check=True)
+        subprocess.run([LAB, stage], check=True, env=environment)
 
 
 class KindCluster:
@@ -71,23 +81,81 @@ class KindCluster:
         helm = provide((HELM,))["helm"]
         return _output(helm, "--kubeconfig", str(self.kubeconfig), "--namespace", SYSTEM_NAMESPACE, *arguments)
 
-    def install(self, values: Mapping[str, Any] | None = None) -> None:
-        """`helm install --wait` of the chart with the images, in a namespace that enforces the restricted standard."""
+    def install(
+        self, values: Mapping[str, Any] | None = None, *, earlier: bool = False, flags: tuple[str, ...] = ()
+    ) -> None:
+        """`helm install --wait` of the chart with the images, in a namespace that enforces the restricted standard.
+
+        earlier: the previous release. flags: more of helm's. Raises RuntimeError with helm's message.
+        """
+        self._namespace()
+        self._release("install", values, earlier=earlier, flags=flags)
+
+    def upgrade(self, values: Mapping[str, Any] | None = None) -> None:
+        """`helm upgrade --wait` to the chart with the images. Raises RuntimeError with helm's message."""
+        self._release("upgrade", values)
+
+    def install_placement(self) -> None:
+        """`helm install`, and waits for extender and scheduler alone: the short form has no image of the operator."""
+        self._namespace()
+        self._release("install", None, waits=False)
+        for component in ("extender", "scheduler"):
+            deployment = f"deployment/hetserve-{component}"
+            self.kubectl("--namespace", SYSTEM_NAMESPACE, "rollout", "status", deployment, "--timeout", "120s")
+
+    def holds(self, component: str) -> bool:
+        """Whether nodes have a component's image of today."""
+        wanted = build.tag_of(component)
+        images = [image for node in self.kube.list("nodes") for image in node["status"].get("images", [])]
+        return any(wanted in (image.get("names") or []) for image in images)
+
+    def _namespace(self) -> None:
         labels = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE, "labels": RESTRICTED}}
         self.kube.apply_all([labels])
+
+    def _release(
+        self,
+        verb: str,
+        values: Mapping[str, Any] | None,
+        *,
+        earlier: bool = False,
+        waits: bool = True,
+        flags: tuple[str, ...] = (),
+    ) -> None:
+        chart, images = (previous.CHART, previous.image_values()) if earlier else (CHART, image_values())
+        given = merged({**images, "nodeSelector": {REAL: "true"}}, values or {})
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            yaml.safe_dump({**image_values(), **(values or {})}, file)
+            yaml.safe_dump(given, file)
             file.flush()
-            self.helm("install", RELEASE, str(CHART), "--wait", "--timeout", HELM_TIMEOUT, "--values", file.name)
+            given_flags = (*(("--wait", "--timeout", HELM_TIMEOUT) if waits else ()), *flags)
+            self.helm(verb, RELEASE, str(chart), *given_flags, "--values", file.name)
+
+    def rollback(self) -> None:
+        """`helm rollback --wait` to the revision before. Raises RuntimeError with helm's message."""
+        self.helm("rollback", RELEASE, "--wait", "--timeout", HELM_TIMEOUT)
+
+    def installed(self) -> bool:
+        """Whether the release is there, in whatever state."""
+        return any(each["name"] == RELEASE for each in json.loads(self.helm("list", "--output", "json")))
 
     def uninstall(self) -> None:
         """`helm uninstall --wait`, if hetserve is installed."""
-        if any(each["name"] == RELEASE for each in json.loads(self.helm("list", "--output", "json"))):
+        if self.installed():
             self.helm("uninstall", RELEASE, "--wait", "--timeout", HELM_TIMEOUT)
+
+    def workers(self) -> list[str]:
+        """Names of the nodes that run containers of ours."""
+        return [node["metadata"]["name"] for node in self.kube.list("nodes", labels=f"{REAL}=true")]
+
+    def label(self, node: str, labels: Mapping[str, str | None]) -> None:
+        """Sets labels of a node; None: removes one."""
+        self.kube.patch("nodes", node, {"metadata": {"labels": dict(labels)}})
 
     def add_nodes(self, *groups: NodeGroup) -> None:
         """Adds simulated nodes and waits until they are Ready."""
-        manifests = [manifest for group in groups for manifest in group.manifests()]
+        # By this label KWOK, a real pod, keeps away from the nodes that it plays.
+        labelled = [replace(group, labels=(*group.labels, _SIMULATED)) for group in groups]
+        manifests = [manifest for group in labelled for manifest in group.manifests()]
         self.kube.apply_all(manifests)
         names = {manifest["metadata"]["name"] for manifest in manifests}
 
@@ -119,26 +187,36 @@ def is_true(item: Manifest, condition: str) -> bool:
 def image_values() -> dict[str, Any]:
     """Values of the chart that name the images built here."""
     made: dict[str, Any] = {}
-    for component in ("operator", "extender"):
+    for component in IN_PODS:
         repository, _, tag = build.tag_of(component).rpartition(":")
         made[component] = {"image": {"repository": repository, "tag": tag, "pullPolicy": "Never"}}
     return made
 
 
-def load(engine: Engine, tags: Iterable[str]) -> None:
-    """Puts images into the nodes' stores. Raises EngineError, or RuntimeError with kind's message."""
-    for tag in tags:
-        with tempfile.TemporaryDirectory() as folder:
-            archive = Path(folder) / "image.tar"
-            engine.save(tag, archive)
-            _output(str(cache() / "bin" / "kind"), "load", "image-archive", str(archive), "--name", NAME)
+def load(engine: Engine, tags: list[str], nodes: list[str]) -> None:
+    """Puts images into the stores of nodes. Raises EngineError, or RuntimeError with kind's message."""
+    with tempfile.TemporaryDirectory() as folder:
+        for archive in engine.save_all(tags, Path(folder)):
+            kind = str(cache() / "bin" / "kind")
+            _output(kind, "load", "image-archive", str(archive), "--name", NAME, "--nodes", ",".join(nodes))
 
 
-def up() -> None:
-    """Brings up the cluster with KWOK and the images; what is there already is kept."""
+def up(*, short: bool = False) -> None:
+    """Brings up the cluster with KWOK and the images, those of the previous release too; what is there is kept.
+
+    short: only the extender's image. Raises CalledProcessError, EngineError, or RuntimeError with kind's message.
+    """
     lab("engine", "image", "up", "kwok")
-    tags = build.build(list(OF_COMPONENTS))
-    load(choose(os.environ.get("ENGINE") or None), tags)
+    engine = choose(os.environ.get("ENGINE") or None)
+    tags = build.build(["extender"] if short else list(IN_PODS))
+    tags += [] if short else previous.build_images(engine, IN_PODS)
+    kind = KindCluster.attached()
+    for node in kind.kube.list("nodes", labels="!node-role.kubernetes.io/control-plane"):
+        if _SIMULATED[0] not in node["metadata"]["labels"]:
+            kind.label(node["metadata"]["name"], {REAL: "true"})
+    workers = kind.workers()
+    kind.kube.close()
+    load(engine, tags, workers)
 
 
 def _output(*command: str, stdin: str | None = None) -> str:
@@ -150,14 +228,14 @@ def _output(*command: str, stdin: str | None = None) -> str:
 
 def main(words: list[str]) -> int:
     """Command line."""
-    if words not in (["up"], ["down"]):
+    if words not in (["up"], ["short"], ["down"]):
         sys.stderr.write(f"{__doc__}\n")
         return 2
     try:
-        if words == ["up"]:
-            up()
-        else:
+        if words == ["down"]:
             lab("down")
+        else:
+            up(short=words == ["short"])
     except (EngineError, RuntimeError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1

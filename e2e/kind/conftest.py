@@ -1,16 +1,21 @@
-"""What the scenarios on kind share: one cluster, hetserve installed once, a namespace each."""
+"""What the scenarios on kind share: one cluster, hetserve installed as a scenario needs it, a namespace each."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from harness.kind import KindCluster
+from harness.nodes import Gpus
 from harness.waiting import wait_until
+from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
 
 _numbers = itertools.count(1)
+GPUS: Final = Gpus("Labelled-T4", 15360, 2)
+"""What a real node's labels say; the machine has none."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -22,27 +27,46 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bare_kind() -> Iterator[KindCluster]:
-    """The cluster without hetserve."""
+def cluster() -> Iterator[KindCluster]:
+    """The cluster, whatever is installed; nothing is at the end."""
     kind = KindCluster.attached()
     kind.uninstall()
     yield kind
+    kind.uninstall()
     kind.kube.close()
 
 
-@pytest.fixture(scope="session")
-def kind(bare_kind: KindCluster) -> Iterator[KindCluster]:
-    """The cluster with hetserve, installed by helm with the images."""
-    bare_kind.install()
-    yield bare_kind
-    bare_kind.uninstall()
+@pytest.fixture
+def bare_kind(cluster: KindCluster) -> KindCluster:
+    """The cluster without hetserve."""
+    cluster.uninstall()
+    return cluster
 
 
 @pytest.fixture
-def tenant(kind: KindCluster) -> Iterator[str]:
+def kind(cluster: KindCluster) -> KindCluster:
+    """The cluster with hetserve, installed by helm; the operator does not run where its image is not there."""
+    if not cluster.installed():
+        cluster.install() if cluster.holds("operator") else cluster.install_placement()
+    return cluster
+
+
+@pytest.fixture
+def tenant(cluster: KindCluster) -> Iterator[str]:
     """A namespace of its own, gone after the test."""
     name = f"tenant-{next(_numbers)}"
-    kind.kube.apply_all([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
+    cluster.kube.apply_all([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
     yield name
-    kind.kube.delete("namespaces", name)
-    wait_until(lambda: kind.kube.find("namespaces", name) is None, 120, f"namespace {name} to be gone")
+    cluster.kube.delete("namespaces", name)
+    wait_until(lambda: cluster.kube.find("namespaces", name) is None, 120, f"namespace {name} to be gone")
+
+
+@pytest.fixture
+def gpu_workers(cluster: KindCluster) -> Iterator[list[str]]:
+    """The real nodes, with labels of two GPUs each."""
+    workers = cluster.workers()
+    for worker in workers:
+        cluster.label(worker, GPUS.labels())
+    yield workers
+    for worker in workers:
+        cluster.label(worker, dict.fromkeys((GFD_PRODUCT, GFD_MEMORY, GFD_COUNT)))

@@ -47,7 +47,10 @@ def manifests(namespace: str) -> list[dict[str, Any]]:
     return [kind, profile, service]
 
 
-@pytest.mark.parametrize("component", ["operator", "extender", "scheduler"])
+@pytest.mark.parametrize(
+    "component",
+    ["operator", pytest.param("extender", marks=pytest.mark.short), pytest.param("scheduler", marks=pytest.mark.short)],
+)
 def test_components_are_ready_under_the_restricted_standard(kind: KindCluster, component: str) -> None:
     namespace = kind.kube.get("namespaces", SYSTEM_NAMESPACE)
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

@@ -132,6 +132,13 @@ def templates(chart: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]
         yield workload["metadata"]["name"], workload["spec"]["template"]
 
 
+def pods(chart: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same of every pod: that of `helm test` has no workload."""
+    yield from templates(chart)
+    for pod in of_kind(chart, "Pod"):
+        yield pod["metadata"]["name"], pod
+
+
 def selected(chart: Sequence[Manifest], selector: Mapping[str, str]) -> list[str]:
     """Workloads whose pods have these labels; the leader's is written at run time."""
     wanted = {key: value for key, value in selector.items() if key != "hetserve.io/leader"}
@@ -163,7 +170,7 @@ def test_names_are_unique(chart: tuple[Manifest, ...]) -> None:
 
 
 def test_pods_keep_the_restricted_level(chart: tuple[Manifest, ...]) -> None:
-    for name, template in templates(chart):
+    for name, template in pods(chart):
         spec = template["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True, name
         assert spec["securityContext"]["runAsUser"] > 0, name
@@ -181,7 +188,7 @@ def test_pods_keep_the_restricted_level(chart: tuple[Manifest, ...]) -> None:
 
 def test_containers_are_limited_and_what_runs_on_is_probed(chart: tuple[Manifest, ...]) -> None:
     running = {d["metadata"]["name"] for d in of_kind(chart, "Deployment")}
-    for name, template in templates(chart):
+    for name, template in pods(chart):
         for container in template["spec"]["containers"]:
             assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
             assert "memory" in container["resources"]["limits"], name

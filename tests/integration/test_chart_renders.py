@@ -169,7 +169,9 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
 
     left_out = objects() - objects("--set", "components.enabled=false")
 
-    assert {kind for kind, _ in left_out} == {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job"}
+    kinds = {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job", "Pod"}
+    assert {kind for kind, _ in left_out} == kinds
+    assert ("Pod", "hetserve-test-gpu") in left_out
     assert {name for kind, name in left_out if kind == "Deployment"} == {
         "hetserve-operator",
         "hetserve-extender",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from pydantic import BaseModel
 
 from hetserve.api.kinds import CustomResource
-from hetserve.api.names import GROUP, VERSION
+from hetserve.api.names import ANNOTATION_SCHEMA, GROUP, VERSION
 
 Json = dict[str, Any]
 
@@ -16,35 +18,47 @@ _DROPPED = frozenset({"title", "additionalProperties", "$defs", "anyOf", "const"
 
 
 def render_crd(resource: CustomResource) -> Json:
+    """The CRD of a kind; its annotation holds the digest of its specification."""
+    spec = _specification(resource)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": f"{resource.plural}.{GROUP}",
             "labels": {"app.kubernetes.io/name": "hetserve"},
+            "annotations": {ANNOTATION_SCHEMA: digest(spec)},
         },
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "names": {
-                "kind": resource.name,
-                "listKind": f"{resource.name}List",
-                "plural": resource.plural,
-                "singular": resource.name.lower(),
-                "shortNames": [resource.short],
-                "categories": ["hetserve"],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": structural_schema(resource.model)},
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [column.as_crd() for column in resource.columns],
-                }
-            ],
+        "spec": spec,
+    }
+
+
+def digest(spec: Json) -> str:
+    """Sixteen hexadecimal digits of a CRD's specification; the order of its keys does not matter."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _specification(resource: CustomResource) -> Json:
+    return {
+        "group": GROUP,
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "names": {
+            "kind": resource.name,
+            "listKind": f"{resource.name}List",
+            "plural": resource.plural,
+            "singular": resource.name.lower(),
+            "shortNames": [resource.short],
+            "categories": ["hetserve"],
         },
+        "versions": [
+            {
+                "name": VERSION,
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": structural_schema(resource.model)},
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [column.as_crd() for column in resource.columns],
+            }
+        ],
     }
 
 

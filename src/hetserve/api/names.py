@@ -60,6 +60,8 @@ ANNOTATION_PLACEMENT_POLICY: Final = f"{GROUP}/placement-policy"
 """Set on a pod: a placement policy."""
 ANNOTATION_NODE_GPUS: Final = f"{GROUP}/gpus"
 """Set on a node: JSON list of {uuid, product, memoryMiB, healthy}; overrides the labels below."""
+ANNOTATION_SCHEMA: Final = f"{GROUP}/schema"
+"""Written on our CRDs: digest of the specification, by which the chart tells those of another version."""
 ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
 """Written on our Deployments: digest of what was last applied, and the replicas."""
 

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from hetserve.api.crd import render_crd, structural_schema
+from hetserve.api.crd import digest, render_crd, structural_schema
 from hetserve.api.kinds import INFERENCE_SERVICE, KINDS, CustomResource
+from hetserve.api.names import ANNOTATION_SCHEMA
 
 KEYWORDS = (
     {"type", "format", "description", "default", "enum", "pattern", "properties", "required", "items", "anyOf"}
@@ -84,3 +85,13 @@ def test_a_union_has_no_structural_form_and_says_so() -> None:
 
     with pytest.raises(TypeError, match="no unions"):
         structural_schema(Thing)
+
+
+def test_the_digest_of_a_crd_follows_its_specification_and_not_the_order_of_its_keys() -> None:
+    crds = [render_crd(resource) for resource in KINDS]
+    told = [crd["metadata"]["annotations"][ANNOTATION_SCHEMA] for crd in crds]
+    assert told == [digest(crd["spec"]) for crd in crds]
+    assert len(set(told)) == len(told)
+    first = crds[0]["spec"]
+    assert digest(dict(reversed(first.items()))) == told[0]
+    assert digest({**first, "scope": "Other"}) != told[0]

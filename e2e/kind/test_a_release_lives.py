@@ -1,0 +1,195 @@
+"""Promise: upgrade, rollback, uninstallation and reinstallation lose no pod, double none and over-commit no GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from harness import previous
+from harness.arrivals import Arrivals, arriving, pod
+from harness.invariants import broken, capacities, shares
+from harness.kind import KindCluster, is_true
+from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
+from harness.waiting import Unmet, always, wait_until
+from hetserve.api.names import QUEUE_GATE, SYSTEM_NAMESPACE
+from hetserve.testing import builders
+
+GOAL: Final = 10.0
+"""Seconds without a binding while pods arrive."""
+PER_SECOND: Final = 5.0
+MIB: Final = 512
+NODES: Final = NodeGroup("life", "life", 5, cpu="250", memory="999Gi", gpus=Gpus("Tesla-T4", 15360, 8), pods=250)
+WHERE: Final = {INSTANCE_TYPE_LABEL: "life"}
+OTHERS_GATE: Final = "example.com/hold"
+HELD: Final = 12
+
+
+@pytest.fixture
+def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
+    bare_kind.add_nodes(NODES)
+    yield bare_kind
+    bare_kind.uninstall()
+    bare_kind.remove_nodes(NODES)
+
+
+def service(namespace: str) -> list[dict[str, Any]]:
+    """A service of one instance for 64 GiB, so that its pod keeps away from none of those that arrive."""
+    kind = builders.instance_type("life", {"spec.nodeSelector": WHERE, "spec.resources": {"cpu": "1", "memory": "1Gi"}})
+    profile = builders.model_profile(
+        "rm-life",
+        {
+            "metadata.namespace": namespace,
+            "spec.model": "rm",
+            "spec.instanceType": "life",
+            "spec.latency": {"linear": {"intercept": "100ms", "slope": "0ms"}},
+        },
+    )
+    wanted = builders.service(
+        "rm",
+        {
+            "metadata.namespace": namespace,
+            "spec.objective": "MinCost",
+            "spec.budget": builders.REMOVED,
+            "spec.load.expectedQPS": 4,
+            "spec.instanceTypes": {"names": ["life"]},
+        },
+    )
+    return [kind, profile, wanted]
+
+
+def serve(kind: KindCluster, namespace: str) -> set[str]:
+    """Applies the service and waits until it is Ready. Returns the UIDs of its pods."""
+    kind.kube.apply_all(service(namespace))
+
+    def ready() -> bool | Unmet:
+        found = kind.kube.get("inferenceservices", "rm", namespace)
+        return is_true(found, "Ready") or Unmet(found.get("status"))
+
+    wait_until(ready, 90, "the service to be Ready")
+    return of_the_service(kind, namespace)
+
+
+def of_the_service(kind: KindCluster, namespace: str) -> set[str]:
+    found = kind.kube.list("pods", namespace, labels="hetserve.io/service=rm")
+    return {each["metadata"]["uid"] for each in found if not each["metadata"].get("deletionTimestamp")}
+
+
+def gated(kind: KindCluster, namespace: str) -> list[str]:
+    """Names of the pods that wait at our gate."""
+    return [
+        each["metadata"]["name"]
+        for each in kind.pods(namespace)
+        if any(gate["name"] == QUEUE_GATE for gate in each["spec"].get("schedulingGates", []))
+    ]
+
+
+def hold(kind: KindCluster, namespace: str) -> list[str]:
+    """Makes pods that another's gate keeps at ours. Returns their names."""
+    names = [f"held-{number}" for number in range(HELD)]
+    for name in names:
+        kind.kube.create(pod(name, namespace, MIB, WHERE, OTHERS_GATE, QUEUE_GATE))
+    return names
+
+
+def let_go(kind: KindCluster, namespace: str, names: list[str]) -> None:
+    """Lifts the other's gate, which leaves ours."""
+    for name in names:
+        kind.kube.patch("pods", name, [{"op": "remove", "path": "/spec/schedulingGates/0"}], namespace)
+
+
+def placed(kind: KindCluster, namespace: str, names: list[str], seconds: float) -> None:
+    def bound() -> bool | Unmet:
+        waiting = [
+            each["metadata"]["name"]
+            for each in kind.pods(namespace)
+            if each["metadata"]["name"] in names and not each["spec"].get("nodeName")
+        ]
+        return not waiting or Unmet(waiting)
+
+    wait_until(bound, seconds, "what was held to be bound")
+
+
+def schema(kind: KindCluster, plural: str) -> Any:
+    return kind.kube.get("customresourcedefinitions", f"{plural}.hetserve.io")["spec"]["versions"][0]
+
+
+def step(arrivals: Arrivals, what: str, do: Callable[[], None]) -> float:
+    """Does something while pods arrive. Returns the longest time without a binding, which it prints."""
+    arrivals.wait_for(10)
+    began = time.monotonic()
+    do()
+    done = time.monotonic()
+    arrivals.wait_for(25)
+    gap = arrivals.gap(began)
+    print(f"{what}: {done - began:.1f} s, no binding for {gap:.1f} s at most")
+    return gap
+
+
+def versions(kind: KindCluster) -> set[str]:
+    """Tags of the images that operator and extender run."""
+    found = [*kind.pods(SYSTEM_NAMESPACE, "operator"), *kind.pods(SYSTEM_NAMESPACE, "extender")]
+    alive = [each for each in found if not each["metadata"].get("deletionTimestamp")]
+    return {each["spec"]["containers"][0]["image"].rpartition(":")[2] for each in alive}
+
+
+def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(life: KindCluster, tenant: str) -> None:
+    life.install(earlier=True)
+    earlier = schema(life, "instancetypes")
+    assert versions(life) == {previous.VERSION}
+    serving = serve(life, tenant)
+    held = hold(life, tenant)
+
+    with arriving(life.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
+        upgrade = step(arrivals, "upgrade", life.upgrade)
+        assert previous.VERSION not in versions(life)
+        assert schema(life, "instancetypes") != earlier, "the CRDs follow the chart"
+        assert sorted(gated(life, tenant))[:1], "what waits at the gate goes on waiting"
+        back = step(arrivals, "rollback", life.rollback)
+        assert versions(life) == {previous.VERSION}
+        assert schema(life, "instancetypes") == earlier
+        let_go(life, tenant, held)
+        placed(life, tenant, held, 120)
+        arrivals.check()
+        print(f"{len(arrivals.created)} pods arrived; the longest waited {arrivals.longest_wait():.1f} s")
+
+    assert of_the_service(life, tenant) == serving, "the service's instances ran on"
+    assert is_true(life.kube.get("inferenceservices", "rm", tenant), "Ready")
+    assert max(upgrade, back) < GOAL
+
+
+def test_an_uninstallation_frees_who_waits_and_a_reinstallation_takes_the_ledger_up(
+    life: KindCluster, tenant: str
+) -> None:
+    life.install()
+    serving = serve(life, tenant)
+    held = hold(life, tenant)
+    names = [f"before-{number}" for number in range(100)]
+    for name in names:
+        life.kube.create(pod(name, tenant, MIB, WHERE))
+    placed(life, tenant, names, 90)
+    before = set(shares(life.pods(tenant)))
+    assert sorted(gated(life, tenant)) == sorted(held)
+
+    life.uninstall()
+
+    assert gated(life, tenant) == [], "nobody waits for a queue that is gone"
+    wait_until(lambda: not life.pods(SYSTEM_NAMESPACE), 60, "hetserve's pods to be gone")
+    assert life.kube.get("inferenceservices", "rm", tenant)["spec"]["model"]["name"] == "rm"
+    assert of_the_service(life, tenant) == serving
+    assert set(shares(life.pods(tenant))) == before
+
+    life.install()
+    let_go(life, tenant, held)
+    more = [f"after-{number}" for number in range(100)]
+    for name in more:
+        life.kube.create(pod(name, tenant, MIB, WHERE))
+    placed(life, tenant, held + more, 90)
+
+    pods = life.pods(tenant)
+    assert before <= set(shares(pods)), "who held a GPU holds it still"
+    assert broken(pods, capacities(life.kube.list("nodes", labels="nvidia.com/gpu.count"))) == []
+    assert of_the_service(life, tenant) == serving
+    always(lambda: is_true(life.kube.get("inferenceservices", "rm", tenant), "Ready"), 2, "the service is Ready")
