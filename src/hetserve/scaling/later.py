@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.base.units import Seconds
-from hetserve.scaling.actions.shrinking import MISSED_FOR
 from hetserve.scaling.decision import Action, ScalingReason
 from hetserve.scaling.facts import Change, Facts
-from hetserve.scaling.look import launch_time
+from hetserve.scaling.look import MISSED_FOR, launch_time
 from hetserve.scaling.scarcity import REMEMBERED
 
 _AFTER: Final = 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import highest, lowest
@@ -16,6 +17,9 @@ from hetserve.scaling.plans.counts import covers, in_order, total
 from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.scarcity import caps, scarce_types
 from hetserve.scaling.seen import over, rise
+
+MISSED_FOR: Final = Seconds(86_400.0)
+"""Time for which counts that missed the SLO are not gone back to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
-from hetserve.base.units import QPS, Seconds
+from hetserve.base.units import QPS
 from hetserve.demand.windows import attained_below
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.look import Look
+from hetserve.scaling.look import MISSED_FOR, Look
 from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import cost_of, covers, total, without
 from hetserve.scaling.plans.grid import up_to_grid
@@ -24,9 +23,6 @@ from hetserve.scaling.plans.problems import shrinking_problem
 from hetserve.scaling.plans.questions import Ask, Pending
 from hetserve.scaling.quiet import NO_LOAD, Quiet
 from hetserve.scaling.steps import fewer_removed, room
-
-MISSED_FOR: Final = Seconds(86_400.0)
-"""Time for which counts that missed the SLO are not gone back to."""
 
 
 @dataclass(frozen=True, slots=True)
