@@ -37,6 +37,7 @@ LOADS: Final = frozenset(
     for name in (
         "a_leader_that_hangs_writes_nothing_late",
         "a_scarce_type_gives_way",
+        "a_service_follows_its_batch_sizes",
         "a_service_follows_its_load",
         "dashboards_ask_what_prometheus_answers",
         "prometheus_measures_the_control_plane",

@@ -65,7 +65,7 @@ BROKEN = {
     "more memory than there is": ([slice_("a", "0", mib=4001), slice_("b", "0", mib=4000)], "more than 8000 MiB"),
     "the same over several GPUs": ([slice_("a", "0,1", mib=5000, gpus=2), slice_("b", "1", mib=5000)], "'1'"),
     "a whole GPU shared": ([whole("a", "0,1", gpus=2), slice_("b", "1")], "a whole GPU is shared on ('n0', '1')"),
-    "a model twice": ([slice_("a", "0", model="m"), slice_("b", "0", model="m")], "one model is twice"),
+    "a model twice": ([slice_("a", "0", model="m"), slice_("b", "0", model="m")], "one model of a namespace is twice"),
     "fewer GPUs than asked for": ([slice_("a", "0", gpus=2)], "a holds"),
     "one GPU named twice": ([slice_("a", "0,0", gpus=2)], "a holds"),
     "a part of a whole GPU": ([whole("a", "0", mib="7999")], "a holds"),

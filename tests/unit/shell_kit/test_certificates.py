@@ -19,7 +19,8 @@ from hetserve_shell.tls import rotation
 from hetserve_shell.tls.identity import CertificateError, TlsFiles, read_identity
 from hetserve_shell.tls.rotation import Rotation
 
-NOW = Seconds(datetime.now(UTC).timestamp() + 60)
+NOW = Seconds(datetime.now(UTC).timestamp() + 3600)
+"""Ahead: certificates are made when a test runs, which in a whole run is many minutes after this module is read."""
 FUTURE = ("20600101000000Z", "20610101000000Z")
 
 

@@ -25,6 +25,8 @@ SEED: Final = 20_261
 """First seed of a plan's trials."""
 MOST_INSTANCES: Final = 400
 """Beyond that many instances a trial takes too long, and a plan says so."""
+_SLOWEST: Final = 1e-200
+"""Queries/s; less is tried as this: no two queries meet, and times stay finite."""
 RAREST: Final = 1e-5
 """Share of late queries below which a proof would need millions of queries."""
 
@@ -96,7 +98,7 @@ class Judge:
             return False
         asked = (values, rate)
         if asked not in self._made:
-            self._made[asked] = self._trial(values).at(rate, self._works(values))
+            self._made[asked] = self._trial(values).at(max(rate, _SLOWEST), self._works(values))
             self.tried += 1
         return self._made[asked].passed
 
