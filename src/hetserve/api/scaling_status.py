@@ -23,7 +23,7 @@ class OneFewer(ApiModel):
 
     instance_type: str = Field(max_length=63, description="the type of which there is one fewer")
     qps: str = Field(max_length=32, description="queries/s")
-    tried: bool = Field(description="whether a simulation has tried it; else by the flow program and their number")
+    tried: bool = Field(description="whether a simulation has tried it; else by the flow program and queueing theory")
 
 
 class DemandStatus(ApiModel):
@@ -40,7 +40,7 @@ class CapacityStatus(ApiModel):
     """What the instances of the plan hold within the SLO, as planners answered; asked again where `inputs` differs."""
 
     qps: str = Field(max_length=32, description="queries/s that all hold")
-    tried: bool = Field(description="whether a simulation has tried it; else by the flow program and their number")
+    tried: bool = Field(description="whether a simulation has tried it; else by the flow program and queueing theory")
     one_fewer: list[OneFewer] = Field(
         default_factory=list,
         max_length=64,
