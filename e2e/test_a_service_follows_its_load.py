@@ -140,9 +140,9 @@ def test_a_service_that_advises_writes_no_deployment(
         sandbox.edit("svc", {"spec": {"mode": "Apply"}})
         sandbox.ready("svc")
         assert "advice" not in follower.status()
-        before, mark = follower.instances(), follower.mark()
         sandbox.edit("svc", {"spec": {"mode": "Advise"}})
         follower.becomes("ScalingActive", "False", 15)
+        before, mark = follower.instances(), follower.mark()
         follower.play([(0, BUSY)])
         print(wait_until(lambda: advised(BUSY), 30, "advice for twice the load"))
         assert follower.totals_since(mark) == [before]

@@ -17,7 +17,8 @@ from harness.waiting import Unmet, wait_until
 
 def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) -> dict[str, list[str]]:
     """What is found by check, of the levels Problem and Unknown."""
-    said = json.loads(hetserve("doctor", "-o", "json", account=account or cluster.folder.kubeconfig, code=code))
+    printed = hetserve("doctor", "-o", "json", account=account or cluster.folder.kubeconfig, code=code)
+    said, _ = json.JSONDecoder().raw_decode(printed)  # notes follow
     assert said["sound"] is (code == 0)
     amiss = [one for one in said["findings"] if one["level"] in ("Problem", "Unknown")]
     assert all(one["why"] and one["do"] for one in amiss)

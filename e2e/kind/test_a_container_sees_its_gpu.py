@@ -18,7 +18,7 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api.names import ANNOTATION_GPU, ENV_VISIBLE_DEVICES, RESOURCE_GPU, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 SAYS: Final = f'echo "GPUs ${ENV_VISIBLE_DEVICES}"; exec sleep 600'
-NAMES: Final = ("shared-1", "shared-2", "shared-3", "whole")
+NAMES: Final = ("whole", "shared-1", "shared-2", "shared-3")
 
 
 def pod(name: str, namespace: str, **limits: str) -> dict[str, Any]:
@@ -57,14 +57,15 @@ def printed(kind: KindCluster, namespace: str, name: str) -> list[str]:
 def test_a_container_prints_the_devices_that_the_ledger_holds(
     kind: KindCluster, gpu_workers: list[str], tenant: str
 ) -> None:
-    for name in NAMES[:-1]:
-        kind.kube.create(pod(name, tenant, **{RESOURCE_GPU_MEMORY: "6100"}))
-    kind.kube.create(pod(NAMES[-1], tenant, **{RESOURCE_GPU: "1"}))
-
     def running() -> bool | Unmet:
         phases = {each["metadata"]["name"]: each["status"].get("phase") for each in kind.pods(tenant)}
         return set(phases.values()) == {"Running"} or Unmet(phases)
 
+    # First, since the others spread over GPUs: one worker has two.
+    kind.kube.create(pod(NAMES[0], tenant, **{RESOURCE_GPU: "1"}))
+    wait_until(running, 60, "the container with a GPU of its own to run")
+    for name in NAMES[1:]:
+        kind.kube.create(pod(name, tenant, **{RESOURCE_GPU_MEMORY: "4000"}))
     wait_until(running, 60, "the containers to run")
     held = ledger(kind)
     for name in NAMES:

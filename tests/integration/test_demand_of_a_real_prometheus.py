@@ -213,8 +213,7 @@ async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and
                 process.send_signal(signal.SIGCONT)
                 await at_work.until(is_fresh)
             await at_work.until(lambda demand: demand.freshness is Freshness.STALE)
-        stale = await at_work.until(lambda demand: demand.trouble is Trouble.UNREACHABLE)
-        assert stale.samples
+        await at_work.until(lambda demand: demand.trouble is Trouble.UNREACHABLE)
         with exporter(exporter_port), prometheus():
             await at_work.until(lambda demand: demand.freshness is Freshness.MISSING)
             await at_work.until(known)
