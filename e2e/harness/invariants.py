@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from harness.kube import Manifest
 from hetserve.api import names
+from hetserve.base.units import parse_quantity
 
 FINISHED = ("Succeeded", "Failed")
 ALL_COMPUTE = 100
@@ -87,7 +88,7 @@ def _as_asked(pod: Manifest, held: list[GpuShare], capacity: dict[Place, int]) -
     if pod["metadata"]["annotations"].get(names.ANNOTATION_GPU_COMPUTE) != compute:
         return False
     memory = limits.get(names.RESOURCE_GPU_MEMORY)
-    each = [capacity[share.node, share.gpu] if memory is None else int(memory) for share in held]
+    each = [capacity[share.node, share.gpu] if memory is None else int(parse_quantity(str(memory))) for share in held]
     count = len({share.gpu for share in held})
     return [share.mib for share in held] == each and count == len(held) == int(limits.get(names.RESOURCE_GPU, 1))
 

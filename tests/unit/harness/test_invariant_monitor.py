@@ -9,6 +9,7 @@ import pytest
 from harness.gpu_faults import KNOWN_WITHIN, GpuFault, GpuFaults
 from harness.invariant_monitor import InvariantMonitor
 from harness.invariants import broken, capacities
+from hetserve.api.names import RESOURCE_GPU_MEMORY
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Pod = dict[str, Any]
@@ -54,9 +55,15 @@ def slice_(name: str, gpu: str, *, mib: int = 1000, gpus: int | None = None, mod
     return gpu_pod(name, node="n0", gpu=gpu, memory_mib=mib, gpus=gpus, model=name if model == "" else model)
 
 
+def as_stored(pod: Pod) -> Pod:
+    pod["spec"]["containers"][0]["resources"]["limits"][RESOURCE_GPU_MEMORY] = "4k"
+    return pod
+
+
 KEPT = {
     "slices of several models": [slice_("a", "0", mib=4000), slice_("b", "0", mib=4000)],
     "slices of two GPUs beside one of one": [slice_("a", "0,1", gpus=2), slice_("b", "1")],
+    "memory as the API server writes it": [as_stored(slice_("a", "0", mib=4000))],
     "whole ones": [whole("a", "0"), whole("b", "1,2", gpus=2)],
     "pods without a model": [slice_("a", "0", model=None), slice_("b", "0", model=None)],
     "a pod that has finished": [whole("a", "0"), gpu_pod("b", node="n0", gpu="0", memory_mib=9000, phase="Failed")],
