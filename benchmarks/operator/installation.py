@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from benchmarks.operator.bulk import Bulk, until
-from benchmarks.operator.fleet import FOREIGN_NAMESPACE, Fleet, Json
+from benchmarks.operator.fleet import FOREIGN_NAMESPACE, Fleet, Json, Size
 from benchmarks.operator.process import OperatorProcess, Tree, operator_of
 
 from harness.cluster import Cluster
@@ -74,16 +74,19 @@ async def set_up(
         missing = size.pods - len(await bulk.list(PODS))
         await bulk.create(fleet.foreign_pods(max(0, missing)))
         await until(lambda: _not_running(bulk), LIMIT, "the pods to run", pause=5.0)
+    return {"seconds": watch.seconds, "objects": await _objects(bulk, size), "settled": found}
+
+
+async def _objects(bulk: Bulk, size: Size) -> dict[str, int]:
+    """How many of each kind there are."""
     pods = await bulk.list(PODS)
-    foreign = sum(pod["metadata"]["namespace"] == FOREIGN_NAMESPACE for pod in pods)
-    objects = {
+    return {
         "services": size.services,
         "profiles": size.profiles,
         "nodes": size.nodes,
         "pods": len(pods),
-        "foreignPods": foreign,
+        "foreignPods": sum(pod["metadata"]["namespace"] == FOREIGN_NAMESPACE for pod in pods),
     }
-    return {"seconds": watch.seconds, "objects": objects, "settled": found}
 
 
 async def not_ready(bulk: Bulk, labels: str = "") -> list[str]:
