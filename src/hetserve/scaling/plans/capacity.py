@@ -39,7 +39,9 @@ def capacity(problem: Problem, counts: Counts, ask: Ask) -> Holds | Pending | Un
     if isinstance(answer, Pending | Unanswered):
         return answer
     if isinstance(answer, reach.Capacity):
-        return Holds(answer.held, "in simulation" if answer.tried else "by the flow program and queueing theory, untried")
+        return Holds(
+            answer.held, "in simulation" if answer.tried else "by the flow program and queueing theory, untried"
+        )
     return Unanswered(answer.message if isinstance(answer, Plan) else "the planner answered with a trial")
 
 
