@@ -54,12 +54,16 @@ def test_a_load_beyond_all_limits_gets_what_the_limits_carry(planner: str, load:
 @given(extreme_problems())
 @settings(deadline=None, max_examples=60)
 @example(min_cost(hetsev_types(), 1e-30))
-@example(min_cost(hetsev_types(), 5e-324))
 def test_every_problem_gets_a_plan_or_a_reason(problem: Problem) -> None:
     for planner in PLANNERS:
         made = plan(problem, planner)
         assert made.reason != "PlannerFailed", f"{planner}: {made.message}"
         assert not made.feasible or violations(problem, made) == ()
+
+
+def test_trials_of_a_load_next_to_nothing_have_times_that_are_finite() -> None:
+    made = plan(min_cost([option("slow", "0.1", line(1000))], SMALLEST, slo_ms=1e6), "flow")
+    assert (made.feasible, made.counts) == (True, (("slow", 1),)), made.message
 
 
 @given(extreme_problems(), orders)
