@@ -22,7 +22,8 @@ COVERED: Final = 330.0
 """Seconds after which what Prometheus holds covers the window of scaling down, and the window of a rate before it."""
 IDLE: Final = 20.0
 """Seconds without an answer after which planners have nothing to do: more than a poll."""
-SETTLED_LIMIT: Final = 2400.0
+SETTLED_LIMIT: Final = 7200.0
+"""Planners need about four seconds for each service on two cores: 65 minutes for a thousand."""
 POLLS: Final = 5
 """Of Prometheus, for each figure: the mix is asked for at one in five."""
 POLL_LIMIT: Final = 60.0
