@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 TICK: Final = 0.5
 """Seconds between checks of time limits."""
+ACCEPTING: Final = 3
+"""Turns of the loop from a connection's acceptance until it is served."""
 PARTING: Final = 0.05
 """Seconds for requests on their way to arrive."""
 
@@ -58,16 +60,23 @@ class HttpServer:
         self._tick(loop)
         self._server = await loop.create_server(self._protocol, sock=listener, backlog=self.limits.backlog)
 
-    def close_listener(self) -> None:
+    async def close_listener(self) -> None:
         """Accept no more connections; those that are open stay."""
-        if self._server is not None:
-            self._server.close()
+        server, loop = self._server, asyncio.get_running_loop()
+        if server is None:
+            return
+        # asyncio forgets, and never closes, who is accepted but not served yet when its server closes.
+        for listener in server.sockets:
+            loop.remove_reader(listener.fileno())
+        for _ in range(ACCEPTING):
+            await asyncio.sleep(0)
+        server.close()
 
     async def stop(self, within: float) -> None:
         """Stops listening, finishes requests, and after `within` seconds closes the rest."""
         if self._server is None:
             return
-        self.close_listener()
+        await self.close_listener()
         self._server = None
         for connection in self.admission:
             connection.finish()

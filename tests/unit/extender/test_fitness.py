@@ -172,7 +172,7 @@ async def test_a_pod_whose_port_is_gone_leaves_the_lease_alone(monkeypatch: pyte
     api.add({"metadata": {"name": "a", "namespace": SYSTEM, "uid": "a"}, "spec": {"nodeName": "x"}, "status": {}})
     async with running(Extender(settings(), api, "a")) as one:
         await until(lambda: leads(one.extender))
-        _stop_accepting(one.extender)
+        await _stop_accepting(one.extender)
         await until(lambda: "it cannot serve: Cannot connect" in one.extender.refusal())
         kept = api.objects[LEASE]["spec"]["renewTime"]
         await asyncio.sleep(0.2)
@@ -183,7 +183,7 @@ async def test_a_process_whose_port_is_gone_listens_anew(monkeypatch: pytest.Mon
     monkeypatch.setattr(fitness, "EVERY", 0.02)
     async with running(Extender(settings(), cluster())) as one:
         await until(lambda: leads(one.extender) and "verbs" in one.extender.addresses)
-        _stop_accepting(one.extender)
+        await _stop_accepting(one.extender)
         await until(lambda: not leads(one.extender))
         await until(lambda: leads(one.extender) and "verbs" in one.extender.addresses)
         assert (await one.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
@@ -232,9 +232,9 @@ async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.Monke
         assert "no answer within 0.05 s" in await reach(address, 0.01)
 
 
-def _stop_accepting(extender: Extender) -> None:
+async def _stop_accepting(extender: Extender) -> None:
     """As a loop does that gives its listener up."""
-    extender.verbs.close_listener()
+    await extender.verbs.close_listener()
 
 
 async def test_an_end_in_order_still_gives_the_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,3 +167,21 @@ async def test_a_server_that_was_stopped_can_be_started_again(served: Served) ->
     client = await served.connect()
     await client.send(post("/echo", b"again"))
     assert (await client.answer())[1] == b'"again"'
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_who_is_accepted_while_the_server_stops_is_closed_not_forgotten(served: Served, turns: int) -> None:
+    """A turn of the loop accepts, later ones serve: a stop may come between any two of them."""
+    with socket.socket() as client:
+        client.connect(("127.0.0.1", served.port))
+        client.setblocking(False)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await served.server.stop(1.0)
+        loop = asyncio.get_running_loop()
+        try:
+            seen = await asyncio.wait_for(loop.sock_recv(client, 1), 5.0)
+        except ConnectionResetError:  # it was not even accepted
+            seen = b""
+        assert seen == b""
+        assert served.server.connections == 0
