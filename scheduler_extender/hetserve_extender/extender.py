@@ -18,6 +18,7 @@ from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
 from hetserve_extender.leader.fitness import Fitness, reach
 from hetserve_extender.leader.label import LeaderLabel
 from hetserve_extender.leader.leader import Leader
+from hetserve_extender.leader.rollout import Rollout
 from hetserve_extender.leader.shared_port import SharedPort
 from hetserve_extender.observe.drift import DriftCheck
 from hetserve_extender.observe.metrics import Metrics
@@ -34,7 +35,7 @@ from hetserve_shell.http import probes
 from hetserve_shell.http.limits import Check, Limits
 from hetserve_shell.http.listener import listen
 from hetserve_shell.http.server import HttpServer
-from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.client import ApiServer, pod_path
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.reviews import check_of
 from hetserve_shell.leader.elector import Elector
@@ -82,7 +83,9 @@ class Extender:
         self.slices = Reflector(api, names.RESOURCE_SLICES, slices, names.OF_DRA_DRIVER, optional=True)
         self.reflectors = (self.pods, self.nodes, self.slices)
         self.fitness = Fitness(self._look)
+        self.rollout = Rollout(pod or "", _monotonic)
         self.leader = self._leader(api, lease_api or api, pod) if settings.leader_election.enabled else None
+        self.siblings = self._siblings(api) if self.leader and pod else None
         self.label = LeaderLabel(api, settings.leader_election.namespace, pod) if self.leader and pod else None
         self.binder = self._binder(api)
         self.requeuer = self._requeuer(api)
@@ -136,6 +139,9 @@ class Extender:
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             parts = [*(reflector.run() for reflector in self.reflectors), self._keep_house(), self._lead()]
+            if self.siblings is not None:
+                self.rollout.on_change = partial(self._make_way, stop)
+                parts.append(self.siblings.run())
             if self.log is not None:
                 parts.append(self.log.run())
             if self.certificates is not None:
@@ -151,6 +157,12 @@ class Extender:
                 await self.leader.hand_over()
             for task in work:
                 task.cancel()
+
+    def _make_way(self, stop: asyncio.Event) -> None:
+        """Ends a leader in order where a new extender waits for its Lease."""
+        if not stop.is_set() and (words := self.rollout.defers()) and self._serves():
+            log.info("%s: making way for it", words)
+            stop.set()
 
     async def _lead(self) -> None:
         """Contends when all lists are known; before, every GPU looks idle."""
@@ -206,8 +218,15 @@ class Extender:
     def _leader(self, api: ApiServer, lease_api: ApiServer, pod: str | None) -> Leader:
         options = self.settings.leader_election
         candidate = options.candidate(pod, (names.ANNOTATION_BOOKS_COMPUTE,))
-        elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=self.fitness.unfit)
+        # A leader that makes way renews its Lease until it has ended in order.
+        unfit = lambda: self.fitness.unfit() or ("" if candidate.mine else self.rollout.defers())  # noqa: E731
+        hurries = self.rollout.hurries
+        elector = Elector(lease_api, options.namespace, options.lease_name, candidate, unfit=unfit, hurries=hurries)
         return Leader(elector, api, self.pods, self.revisions, self.placer)
+
+    def _siblings(self, api: ApiServer) -> Reflector:
+        path = pod_path(self.settings.leader_election.namespace, "").removesuffix("/")
+        return Reflector(api, path, self.rollout, UNFINISHED_PODS)
 
     def _binder(self, api: ApiServer) -> Binder:
         # Without an election too: binds need the pod's current version.

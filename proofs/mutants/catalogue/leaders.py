@@ -9,6 +9,7 @@ from mutants.mutant import Mutant
 
 LEADERSHIP: Final = "hetserve_extender.leader.leadership"
 FENCE: Final = "hetserve_extender.leader.fence"
+ROLLOUT: Final = "hetserve_extender.leader.rollout"
 BINDING: Final = "hetserve_extender.verbs.binding"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
@@ -102,5 +103,29 @@ LEADERS: Final = (
         Replace("$placer.changed(...)", '""'),
         FAULT,
         "test_a_pod_that_gets_another_model_on_its_way_shares_with_nobody_of_that_model",
+    ),
+    Mutant(
+        "an update: an extender that is not ready is given way",
+        ROLLOUT,
+        "Rollout",
+        Replace("one.ready and one.newer(own)", "one.newer(own)"),
+        "tests/unit/extender/test_rollout.py",
+        "test_only_a_ready_extender_of_a_newer_template_is_given_way",
+    ),
+    Mutant(
+        "an update: old extenders make way for one another",
+        ROLLOUT,
+        "Replica.newer",
+        Replace("self.created > other.created", "self.created != other.created"),
+        "tests/unit/extender/test_rollout.py",
+        "test_of_any_pods_that_are_ready_one_contends",
+    ),
+    Mutant(
+        "an update: the Lease is left for ever to one that never takes it",
+        ROLLOUT,
+        "Rollout",
+        Replace("now < self._ready_since[other.template] + DEFERENCE", "True"),
+        "tests/unit/extender/test_rollout.py",
+        "test_who_is_given_way_and_never_leads_ends_nothing",
     ),
 )

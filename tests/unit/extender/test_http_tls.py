@@ -289,10 +289,10 @@ async def test_other_authorities_let_their_clients_in_and_ask_all_anew(secured: 
 async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(secured: Secured) -> None:
     leaf = secured.authority.leaf(CLIENT)
     (read,) = read_certificates(leaf.pem)
-    secured.rotation.wall = lambda: read.not_after - 0.2
+    secured.rotation.wall = lambda: read.not_after - 1.0
     client = await secured.connect(leaf.client(secured.authority.certificate))
     await client.send(post("/wait", b"x"))
-    await asyncio.sleep(0.4)
+    await asyncio.sleep(1.1)
     secured.gate.set()
     status, body, headers = await client.answer()
     assert (status, body, headers["connection"]) == (200, b'"x"', "close")

@@ -1,0 +1,152 @@
+"""In a rolling update the old extenders make way as soon as a new one is ready, and for nobody that never leads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetserve_extender.extender import Extender
+from hetserve_extender.leader import rollout
+from hetserve_extender.leader.rollout import DEFERENCE, HURRY_FOR, Rollout
+from hetserve_shell.testing.apiserver import FakeApiServer
+from leadership_scene import LEASE, SYSTEM, cluster, leads, running, settings, until
+
+APPLICATION = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "extender"}
+
+
+def pod(name: str, template: str, minute: int, *, ready: bool = True, **metadata: Any) -> dict[str, Any]:
+    """A pod of the extender's Deployment, created in that minute of an hour."""
+    meta = {
+        "name": name,
+        "namespace": SYSTEM,
+        "labels": {**APPLICATION, "pod-template-hash": template},
+        "creationTimestamp": f"2026-11-23T10:{minute:02d}:00Z",
+    }
+    conditions = [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": str(ready)}]
+    return {"kind": "Pod", "metadata": meta | metadata, "status": {"conditions": conditions}}
+
+
+class Scene:
+    """One extender's view; `now` [s]."""
+
+    def __init__(self, *pods: dict[str, Any], own: str = "own") -> None:
+        self.now = 1000.0
+        self.changes = 0
+        self.rollout = Rollout(own, lambda: self.now, self.changed)
+        self.rollout.replace(list(pods))
+
+    def changed(self) -> None:
+        self.changes += 1
+
+
+OWN = pod("own", "old", 10)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (pod("other", "new", 11), ""),
+        (pod("other", "new", 11, ready=False), "not ready"),
+        (pod("other", "new", 9), "it came earlier, so ours is the wanted template"),
+        (pod("other", "new", 10), "nothing tells which is wanted"),
+        (pod("other", "old", 11), "of our own template"),
+        (pod("other", "new", 11, deletionTimestamp="2026-11-23T10:12:00Z"), "it ends"),
+        (pod("other", "new", 11, labels={**APPLICATION, "app.kubernetes.io/component": "operator"}), "no extender"),
+        (pod("other", "new", 11) | {"status": None}, "the kubelet has not spoken"),
+    ],
+)
+def test_only_a_ready_extender_of_a_newer_template_is_given_way(other: dict[str, Any], why: str) -> None:
+    words = Scene(OWN, other).rollout.defers()
+    assert words == ("" if why else "other is of a newer template, and ready")
+
+
+def test_who_is_given_way_and_never_leads_ends_nothing() -> None:
+    scene = Scene(OWN, pod("other", "new", 11))
+    scene.now += DEFERENCE - 0.1
+    assert scene.rollout.defers()
+    scene.now += 0.2
+    assert scene.rollout.defers() == ""
+    scene.rollout.apply("MODIFIED", pod("another", "new", 12))
+    assert scene.rollout.defers() == "", "another of that template is no better"
+    scene.rollout.apply("ADDED", pod("latest", "newest", 13))
+    assert scene.rollout.defers() == "latest is of a newer template, and ready"
+
+
+def test_a_pod_that_is_gone_is_given_way_no_longer() -> None:
+    other = pod("other", "new", 11)
+    scene = Scene(OWN, other)
+    scene.rollout.apply("DELETED", other)
+    assert scene.rollout.defers() == ""
+    scene.rollout.replace([])
+    assert scene.rollout.defers() == "", "nothing is known of ourselves either"
+    assert scene.changes == 3
+
+
+def test_a_new_one_looks_at_the_lease_more_often_for_as_long_as_a_rollout_takes() -> None:
+    old = pod("old", "before", 1, ready=False)
+    scene = Scene(OWN, old)
+    assert scene.rollout.hurries()
+    scene.now += HURRY_FOR
+    assert not scene.rollout.hurries(), "the rollout is paused"
+    scene.rollout.apply("DELETED", old)
+    scene.rollout.apply("ADDED", old)
+    assert scene.rollout.hurries()
+    scene.rollout.apply("DELETED", old)
+    assert not scene.rollout.hurries()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.booleans(), st.booleans()), min_size=1, max_size=6)
+)
+def test_of_any_pods_that_are_ready_one_contends(drawn: list[tuple[str, int, bool, bool]]) -> None:
+    """Else an update could end placing until the time of deference is over."""
+    ends = {"deletionTimestamp": "2026-11-23T11:00:00Z"}
+    pods = [
+        pod(f"pod-{number}", template, minute, ready=ready, **(ends if ending else {}))
+        for number, (template, minute, ready, ending) in enumerate(drawn)
+    ]
+    names = [f"pod-{number}" for number, (*_, ready, ending) in enumerate(drawn) if ready and not ending]
+    defer = [name for name in names if Scene(*pods, own=name).rollout.defers()]
+    assert not names or len(defer) < len(names)
+
+
+def holder(api: FakeApiServer) -> str:
+    return str(api.objects[LEASE]["spec"]["holderIdentity"])
+
+
+async def test_a_leader_ends_in_order_for_a_new_one_and_a_follower_leaves_it_the_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rollout, "DEFERENCE", 0.6)
+    api = cluster()
+    api.add(pod("leader", "old", 10))
+    api.add(pod("follower", "old", 11))
+    async with running(Extender(settings(), api, "leader")) as leader:
+        await until(lambda: leads(leader.extender))
+        async with running(Extender(settings(), api, "follower")) as follower:
+            await until(follower.extender.ready)
+            api.add(pod("new", "new", 12))
+            assert leader.task is not None
+            await leader.task
+            assert leader.stop.is_set()
+            assert holder(api) == "", "given up in order"
+            assert "new is of a newer template, and ready" in follower.extender.refusal()
+            await until(lambda: leads(follower.extender))
+            assert not follower.stop.is_set(), "it makes way once"
+
+
+async def test_a_new_one_takes_a_lease_that_is_given_up_before_others_look() -> None:
+    api = cluster()
+    api.objects[LEASE]["spec"]["holderIdentity"] = "old"
+    api.add(pod("old", "old", 10))
+    api.add(pod("new", "new", 11))
+    slow = settings().leader_election.model_copy(update={"lease_duration": 30.0, "renew_deadline": 20.0})
+    slow = slow.model_copy(update={"retry_period": 15.0})
+    async with running(Extender(settings().model_copy(update={"leader_election": slow}), api, "new")) as new:
+        await until(lambda: new.extender.ready() and new.extender.rollout.hurries())
+        api.objects[LEASE]["spec"]["holderIdentity"] = ""
+        api.touch(LEASE)
+        await until(lambda: leads(new.extender))
