@@ -13,9 +13,9 @@ from harness.arrivals import Arrivals, arriving, pod
 from harness.invariants import broken, capacities, shares
 from harness.kind import KindCluster, is_true
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
+from harness.one_type import service_on
 from harness.waiting import Unmet, always, wait_until
 from hetserve.api.names import QUEUE_GATE, SYSTEM_NAMESPACE
-from hetserve.testing import builders
 
 GOAL: Final = 10.0
 """Seconds without a binding while pods arrive."""
@@ -35,34 +35,9 @@ def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
     bare_kind.remove_nodes(NODES)
 
 
-def service(namespace: str) -> list[dict[str, Any]]:
-    """A service of one instance for 64 GiB, so that its pod keeps away from none of those that arrive."""
-    kind = builders.instance_type("life", {"spec.nodeSelector": WHERE, "spec.resources": {"cpu": "1", "memory": "1Gi"}})
-    profile = builders.model_profile(
-        "rm-life",
-        {
-            "metadata.namespace": namespace,
-            "spec.model": "rm",
-            "spec.instanceType": "life",
-            "spec.latency": {"linear": {"intercept": "100ms", "slope": "0ms"}},
-        },
-    )
-    wanted = builders.service(
-        "rm",
-        {
-            "metadata.namespace": namespace,
-            "spec.objective": "MinCost",
-            "spec.budget": builders.REMOVED,
-            "spec.load.expectedQPS": 4,
-            "spec.instanceTypes": {"names": ["life"]},
-        },
-    )
-    return [kind, profile, wanted]
-
-
 def serve(kind: KindCluster, namespace: str) -> set[str]:
-    """Applies the service and waits until it is Ready. Returns the UIDs of its pods."""
-    kind.kube.apply_all(service(namespace))
+    """Applies a service of one instance and waits until it is Ready. Returns the UIDs of its pods."""
+    kind.kube.apply_all(service_on("life", namespace, qps=4))
 
     def ready() -> bool | Unmet:
         found = kind.kube.get("inferenceservices", "rm", namespace)

@@ -8,43 +8,12 @@ from typing import Any
 import pytest
 
 from harness.kind import KindCluster, is_true
-from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
+from harness.nodes import Gpus, NodeGroup
+from harness.one_type import service_on
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import ANNOTATION_GPU, SYSTEM_NAMESPACE
-from hetserve.testing import builders
 
 FAKE = NodeGroup("fake-t4", "fake-t4", 2, cpu="16", memory="64Gi", gpus=Gpus("Tesla-T4", 15360, 2))
-
-
-def manifests(namespace: str) -> list[dict[str, Any]]:
-    """A service of two instances on simulated T4s, planned by the default planner, with what it needs."""
-    kind = builders.instance_type(
-        "fake-t4",
-        {
-            "spec.nodeSelector": {INSTANCE_TYPE_LABEL: "fake-t4"},
-            "spec.resources": {"cpu": "1", "memory": "1Gi"},
-        },
-    )
-    profile = builders.model_profile(
-        "rm-fake-t4",
-        {
-            "metadata.namespace": namespace,
-            "spec.model": "rm",
-            "spec.instanceType": "fake-t4",
-            "spec.latency": {"linear": {"intercept": "100ms", "slope": "0ms"}},
-        },
-    )
-    service = builders.service(
-        "rm",
-        {
-            "metadata.namespace": namespace,
-            "spec.objective": "MinCost",
-            "spec.budget": builders.REMOVED,
-            "spec.load.expectedQPS": 8,
-            "spec.instanceTypes": {"names": ["fake-t4"]},
-        },
-    )
-    return [kind, profile, service]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +36,7 @@ def test_a_service_is_planned_and_its_pods_are_bound_to_simulated_gpus(kind: Kin
     kind.add_nodes(FAKE)
     try:
         began = time.monotonic()
-        kind.kube.apply_all(manifests(tenant))
+        kind.kube.apply_all(service_on("fake-t4", tenant, qps=8))
 
         def bound() -> list[dict[str, Any]] | Unmet:
             pods = [pod for pod in kind.pods(tenant) if pod["spec"].get("nodeName")]

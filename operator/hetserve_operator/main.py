@@ -10,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -135,8 +136,8 @@ class Operator:
         self.ways = (Prometheus(settings.metrics.prometheus), Prometheus(settings.metrics.prometheus))
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
-        self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self.queue.renew)
-        self.book = PlanBook(self.clock, self.queue.add)
+        self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)
+        self.book = PlanBook(self.clock, partial(self.queue.add, urgent=True))
         self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
@@ -293,6 +294,10 @@ class Operator:
 
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)
+
+    def _add_changed(self, key: Key) -> None:
+        self.queue.renew(key)
+        self.queue.add(key, self.settings.debounce, urgent=True)
 
     def _add_later(self, key: Key) -> None:
         self.queue.add(key, CAPACITY_DELAY)

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 FIRST_RETRY: Final = 0.5
 LONGEST_RETRY: Final = 30.0
+IN_A_ROW: Final = 3
+"""Urgent keys that are given out one after the other while others wait."""
 
 
 class Key(NamedTuple):
@@ -26,33 +28,46 @@ class Key(NamedTuple):
 
 
 class DelayQueue:
-    """Keys with due times. A key in work is not given out again before the work ends."""
+    """Keys with due times. A key in work is not given out again before the work ends.
+
+    Of those that are due, urgent ones come first, but not more than `IN_A_ROW` while others wait.
+    """
 
     def __init__(self) -> None:
         self._due: dict[Key, float] = {}
-        self._heap: list[tuple[float, Key]] = []
+        self._urgent: set[Key] = set()
+        self._lanes: dict[bool, list[tuple[float, Key]]] = {True: [], False: []}
+        """Heaps of the urgent ones and of the others."""
+        self._in_a_row = 0
         self._working: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._not_before: dict[Key, float] = {}
 
-    def add(self, key: Key, due: float) -> None:
-        """Schedules a key at `due` or earlier; an earlier due time is kept.
+    def add(self, key: Key, due: float, *, urgent: bool = False) -> None:
+        """Schedules a key at `due` or earlier; an earlier due time is kept, and so is urgency.
 
         After a failure, this does not shorten the delay, since the event may stem from our own write; `renew` does.
         """
         due = max(due, self._not_before.get(key, due))
         known = self._due.get(key)
+        moves = urgent and key not in self._urgent
+        if moves:
+            self._urgent.add(key)
         if known is None or due < known:
-            self._due[key] = due
-            heapq.heappush(self._heap, (due, key))
+            self._due[key], moves = due, True
+        if moves:
+            heapq.heappush(self._lanes[key in self._urgent], (self._due[key], key))
 
     def pop(self, now: float) -> Key | None:
         """Takes the key that has been due longest and is not in work; it is in work from now on."""
-        first = self._first()
-        if first is None or first[0] > now:
+        heads = {lane: head for lane in self._lanes if (head := self._head(lane)) is not None and head[0] <= now}
+        if not heads:
             return None
-        key = first[1]
+        lane = True in heads and (False not in heads or self._in_a_row < IN_A_ROW)
+        self._in_a_row = self._in_a_row + 1 if lane and False in heads else 0
+        key = heads[lane][1]
         del self._due[key]
+        self._urgent.discard(key)
         self._working.add(key)
         return key
 
@@ -81,24 +96,25 @@ class DelayQueue:
 
     def next_due(self) -> float | None:
         """Earliest due time of a key that is not in work; None if there is none."""
-        first = self._first()
-        return None if first is None else first[0]
+        heads = [head for lane in self._lanes if (head := self._head(lane)) is not None]
+        return min(heads)[0] if heads else None
 
-    def _first(self) -> tuple[float, Key] | None:
-        """The entry that is due first, of keys that are not in work."""
+    def _head(self, lane: bool) -> tuple[float, Key] | None:
+        """The entry of a lane that is due first, of keys that are not in work."""
+        heap = self._lanes[lane]
         in_work: list[tuple[float, Key]] = []
-        while self._heap and (self._is_stale(self._heap[0]) or self._heap[0][1] in self._working):
-            entry = heapq.heappop(self._heap)
-            if not self._is_stale(entry):
+        while heap and (self._is_stale(heap[0], lane) or heap[0][1] in self._working):
+            entry = heapq.heappop(heap)
+            if not self._is_stale(entry, lane):
                 in_work.append(entry)
-        first = self._heap[0] if self._heap else None
+        first = heap[0] if heap else None
         for entry in in_work:
-            heapq.heappush(self._heap, entry)
+            heapq.heappush(heap, entry)
         return first
 
-    def _is_stale(self, entry: tuple[float, Key]) -> bool:
-        """Whether the key was taken or got another due time since."""
-        return self._due.get(entry[1]) != entry[0]
+    def _is_stale(self, entry: tuple[float, Key], lane: bool) -> bool:
+        """Whether the key was taken, got another due time or became urgent since."""
+        return self._due.get(entry[1]) != entry[0] or (entry[1] in self._urgent) != lane
 
     def __len__(self) -> int:
         return len(self._due)
@@ -112,8 +128,9 @@ class WorkQueue:
         self._clock = clock
         self._changed = asyncio.Event()
 
-    def add(self, key: Key, delay: float = 0.0) -> None:
-        self._queue.add(key, self._clock() + delay)
+    def add(self, key: Key, delay: float = 0.0, *, urgent: bool = False) -> None:
+        """urgent: somebody waits for this one, as for an edit or for a plan."""
+        self._queue.add(key, self._clock() + delay, urgent=urgent)
         self._changed.set()
 
     def renew(self, key: Key) -> None:

@@ -48,6 +48,9 @@ HOUSEKEEPING_EVERY: Final = 1.0
 DRAIN_WITHIN: Final = 5.0
 PROBES_DRAIN_WITHIN: Final = 3.0
 MEBIBYTE: Final = 1 << 20
+LINGER: Final = 2.0
+"""Seconds for the nodes to learn that calls go to another pod: until then ours must refuse them, for the address of a
+pod that is gone does not answer, and the scheduler waits for its whole timeout."""
 DEPOSED_WITHIN: Final = 0.5
 """Seconds to finish answers when another process leads."""
 NOT_SYNCED: Final = "hetserve extender has not listed pods, nodes and ResourceSlices yet"
@@ -133,6 +136,8 @@ class Extender:
             if not self.takes_turns:
                 await self._serve_verbs()
             await self._run(stop)
+            if self.label is not None and self.label.worn:
+                await asyncio.sleep(LINGER)
         finally:
             await self.probes.stop(PROBES_DRAIN_WITHIN)
 

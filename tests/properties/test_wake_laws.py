@@ -38,7 +38,7 @@ class Watched:
         self.sim.add(*rm2_scene(), *SERVICES, PROFILES[0])
         self.woken: set[Key] = set()
         wake = self.woken.add
-        feed = EventHandlers(self.sim.cache, self.sim.observer.interests, wake, wake, lambda _: None)
+        feed = EventHandlers(self.sim.cache, self.sim.observer.interests, wake, wake, wake)
         self.events = Watches(self.sim.api, feed).tell
 
     async def settle(self) -> None:

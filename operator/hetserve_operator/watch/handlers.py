@@ -39,8 +39,9 @@ IDLE: Final = 0.2
 class EventHandlers:
     """Puts watch events into the cache; queues the services that a change of the cache concerns.
 
-    add: queues a service for a change of its own. add_later: queues it for a change of the cluster; such changes are
-    gathered. renew: forgets the failures of a changed service.
+    add: queues a service for a change of what is its own. add_later: queues it for a change of the cluster; such
+    changes are gathered. add_changed: queues one that somebody has edited or deleted: it goes first, and its failures
+    are forgotten.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class EventHandlers:
         interests: Interests,
         add: Callable[[Key], None],
         add_later: Callable[[Key], None],
-        renew: Callable[[Key], None],
+        add_changed: Callable[[Key], None],
     ) -> None:
         self._cache = cache
         self._interests = interests
         self._add = add
         self._add_later = add_later
-        self._renew = renew
+        self._add_changed = add_changed
         cache.services.subscribe(self._service_changed)
         cache.nodes.subscribe(self._node_changed)
         cache.slices.subscribe(self._slice_changed)
@@ -72,9 +73,7 @@ class EventHandlers:
         """Queues the service; a deleted one too, so that its memory is dropped."""
         _take(self._cache.services, raw, deleted=deleted)
         key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
-        if deleted or not _is_observed(raw):
-            self._renew(key)
-        self._add(key)
+        (self._add_changed if deleted or not _is_observed(raw) else self._add)(key)
 
     def plan_input(self, kind: CustomResource, raw: RawObject, *, deleted: bool) -> None:
         """An object from which services are planned."""

@@ -22,12 +22,16 @@ _TIMEOUT: Final = 2.0
 
 @dataclass(slots=True)
 class LeaderLabel:
-    """Keeps the label on the pod `name` of `namespace` while it leads: only the way of calls depends on it."""
+    """Keeps the label on the pod `name` of `namespace` while it leads: only the way of calls depends on it.
+
+    `worn`: whether it was ever put on, so that calls may be on their way.
+    """
 
     api: ApiServer
     namespace: str
     name: str
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    worn: bool = False
 
     async def keep(self) -> None:
         """Never returns: the label is on our pod and on no other."""
@@ -53,6 +57,7 @@ class LeaderLabel:
             log.warning("label %s: %s", names.LABEL_LEADER, answer.message)
             return
         labelled = {str(raw["metadata"]["name"]) for raw in answer.json().get("items") or []}
+        self.worn = True
         if self.name not in labelled:
             await self._patch(self.name, "true")
         for other in sorted(labelled - {self.name}):

@@ -19,18 +19,19 @@ WAITS: Final = Interest(frozenset())
 def interest_of(decision: PlanDecision, world: World) -> Interest:
     """Interest of a service after a decision.
 
-    Room counts for nothing while the recorded plan is the ideal one, or carries the load that it follows, and its
-    instances are all on nodes: it fits then, whatever the rest of the cluster holds. A service that cannot be planned
-    reads all types, since its message names them.
+    Room counts for nothing while the recorded plan is the ideal one, or carries the load that it follows, or stays for
+    want of samples, and its instances are all on nodes: it fits then, whatever the rest of the cluster holds. A service
+    that cannot be planned reads all types, since its message names them.
     """
-    carries = decision.following is not None and decision.following.quiet is not None
-    content = (decision.ideal or carries) and _all_bound(decision, world)
+    following = decision.following
+    stays = following is not None and (following.quiet is not None or following.stays)
+    content = (decision.ideal or stays) and _all_bound(decision, world)
     room = frozenset() if content else frozenset(decision.offers)
-    growing = decision.following is not None and decision.following.growing
+    growing = following is not None and following.growing
     if decision.planned.status != "True":
         return Interest(room, growing=growing)
     held = {pod.instance_type for pod in world.pods} | set(map(type_of, world.deployments)) | decision.counts.keys()
-    quiet = None if decision.following is None else decision.following.quiet
+    quiet = None if following is None else following.quiet
     return Interest(room, frozenset(filter(None, held)), quiet, growing)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetserve.api.names import LABEL_LEADER
+from hetserve_extender import extender
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import rollout
 from hetserve_extender.leader.rollout import DEFERENCE, HURRY_FOR, Rollout
@@ -111,6 +114,30 @@ def test_of_any_pods_that_are_ready_one_contends(drawn: list[tuple[str, int, boo
     names = [f"pod-{number}" for number, (*_, ready, ending) in enumerate(drawn) if ready and not ending]
     defer = [name for name in names if Scene(*pods, own=name).rollout.defers()]
     assert not names or len(defer) < len(names)
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extender, "LINGER", 0.3)
+
+
+async def test_a_pod_that_has_led_refuses_calls_until_all_nodes_know_the_next() -> None:
+    """The address of a pod that is gone answers nobody: the scheduler would wait for all of its timeout."""
+    api = cluster()
+    api.add(pod("leader", "one", 10))
+    async with running(Extender(settings(), api, "leader")) as leader:
+        await until(lambda: LABEL_LEADER in labels(api, "leader"))
+        leader.stop.set()
+        await until(lambda: not holder(api) and LABEL_LEADER not in labels(api, "leader"))
+        assert leader.task is not None
+        assert not leader.task.done()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*leader.extender.addresses["verbs"])
+
+
+def labels(api: FakeApiServer, name: str) -> dict[str, str]:
+    found: dict[str, str] = api.pod(name, SYSTEM)["metadata"]["labels"]
+    return found
 
 
 def holder(api: FakeApiServer) -> str:

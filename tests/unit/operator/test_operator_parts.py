@@ -10,10 +10,10 @@ from hetserve.reconcile import Rendered
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
 from hetserve_operator.settings import OperatorSettings
-from hetserve_operator.workqueue import FIRST_RETRY, LONGEST_RETRY, DelayQueue, Key
+from hetserve_operator.workqueue import FIRST_RETRY, IN_A_ROW, LONGEST_RETRY, DelayQueue, Key
 from hetserve_shell.settings import SettingsError, load_settings
 
-A, B = Key("ns", "a"), Key("ns", "b")
+A, B, C = Key("ns", "a"), Key("ns", "b"), Key("ns", "c")
 
 
 def test_a_burst_of_changes_is_one_look_at_the_first_due_time() -> None:
@@ -35,6 +35,39 @@ def test_a_key_in_work_comes_again_after_and_never_beside_it() -> None:
     assert queue.next_due() is None
     queue.done(A)
     assert queue.pop(1.0) == A
+
+
+def test_what_somebody_waits_for_goes_before_what_has_been_due_longer() -> None:
+    queue = DelayQueue()
+    for number, key in enumerate((A, B)):
+        queue.add(key, float(number))
+    queue.add(C, 5.0, urgent=True)
+    assert queue.pop(4.0) == A
+    assert (queue.pop(5.0), queue.pop(5.0)) == (C, B)
+
+
+def test_a_key_that_waits_becomes_urgent_and_stays_so_until_it_is_given_out() -> None:
+    queue = DelayQueue()
+    for key in (A, B):
+        queue.add(key, 0.0)
+    queue.add(B, 3.0, urgent=True)
+    queue.add(B, 0.0)
+    assert (queue.pop(0.0), len(queue)) == (B, 1)
+    queue.done(B)
+    queue.add(B, 1.0)
+    assert (queue.pop(1.0), queue.pop(1.0), queue.pop(1.0)) == (A, B, None)
+
+
+def test_urgent_keys_hold_nobody_up_for_ever() -> None:
+    queue, given = DelayQueue(), []
+    for _ in range(12):
+        queue.add(A, 0.0, urgent=True)
+        queue.add(B, 0.0)
+        key = queue.pop(1.0)
+        assert key is not None
+        given.append(key)
+        queue.done(key)
+    assert given == [*[A] * IN_A_ROW, B] * 3
 
 
 def test_failures_back_off_and_events_do_not_shorten_the_delay() -> None:

@@ -33,7 +33,7 @@ class Scene:
         self.renewed: list[Key] = []
         self.interests = Interests()
         self.version = 0
-        self.feed = EventHandlers(Cache(), self.interests, self.soon.append, self.later.append, self.renewed.append)
+        self.feed = EventHandlers(Cache(), self.interests, self.soon.append, self.later.append, self.changed)
         self.type(instance_type())
         self.type(cpu_type())
         self.node(node("g", GPU_TYPE, gpus=2, pods=4))
@@ -41,6 +41,10 @@ class Scene:
         for name, interest in settled.items():
             self.interests.record(Key("default", name), interest)
         self.woken()
+
+    def changed(self, key: Key) -> None:
+        self.renewed.append(key)
+        self.soon.append(key)
 
     def service(self, name: str, **overrides: Any) -> None:
         self.feed.service(self._next(service(name, {"spec.model.name": "m", **overrides})), deleted=False)

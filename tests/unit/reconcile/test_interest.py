@@ -68,6 +68,13 @@ def test_no_room_counts_while_what_follows_a_load_carries_it() -> None:
     assert interest(FOLLOWS, pods(1, 1)).room == BOTH
 
 
+def test_no_room_counts_while_samples_are_missing() -> None:
+    """Else half a minute without Prometheus has each pod wake all services that scale, for minutes."""
+    waits = replace(FOLLOWS, following=Following(PLANNED, None, stays=True))
+    assert interest(waits).room == frozenset()
+    assert interest(waits, pods(1, 1)).room == BOTH
+
+
 def test_room_counts_while_a_load_needs_more() -> None:
     assert interest(replace(FOLLOWS, following=Following(PLANNED, None, growing=True))).room == BOTH
 

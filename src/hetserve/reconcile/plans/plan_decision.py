@@ -33,8 +33,9 @@ class Following:
 
     active, limited: the conditions ScalingActive and ScalingLimited. load: queries/s now, None: not known or not fresh.
     capacity: queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays.
-    growing: it waits for a plan of more instances. turns_in: seconds until it may be another one though nothing else
-    has changed. known: for status.capacity: what planners answered of the counts in force. pending: one has yet to.
+    stays: it stays for want of samples, and no room changes that. growing: it waits for a plan of more instances.
+    turns_in: seconds until it may be another one though nothing else has changed. known: for status.capacity: what
+    planners answered of the counts in force. pending: one has yet to.
     """
 
     active: Finding
@@ -42,6 +43,7 @@ class Following:
     load: QPS | None = None
     capacity: QPS | None = None
     quiet: Quiet | None = None
+    stays: bool = False
     growing: bool = False
     turns_in: Seconds | None = None
     known: Json | None = None

@@ -46,6 +46,7 @@ _LIMITS: Final = {
     ScalingReason.TYPE_SCARCE: Reason.TYPE_SCARCE,
 }
 _BY_BUDGET: Final = (ScalingReason.BEYOND_BUDGET, ScalingReason.BUDGET_CUT)
+_WITHOUT_SAMPLES: Final = (ScalingReason.METRICS_NOT_FRESH, ScalingReason.WINDOW_NOT_COVERED)
 _NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, ScalingReason.PAUSED)
 
 
@@ -84,7 +85,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
             feasible = case.stored[ConditionType.FEASIBLE] or feasible
             # It ends as soon as it is not true. Advice has no words of its own to keep.
             limited = following.limited if case.service.spec.mode == "Advise" else None
-            following = replace(following, quiet=None, limited=limited)
+            following = replace(following, quiet=None, stays=False, limited=limited)
         planned = _steady(planned, case, world, ConditionType.PLANNED)
         feasible = _steady(feasible, case, world, ConditionType.FEASIBLE)
     return replace(made, planned=planned, feasible=feasible, following=following)
@@ -324,6 +325,7 @@ def _following(
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
         quiet=decided.quiet,
+        stays=case.problem.objective == "MinCost" and decided.reason in _WITHOUT_SAMPLES,
         growing=decided.growing,
         pending=decided.pending,
         turns_in=None if decided.pending else turns_in(facts),
