@@ -49,7 +49,7 @@ def wait_for_running(kind: KindCluster, namespace: str, *names: str) -> None:
     def running() -> bool | Unmet:
         phases = {each["metadata"]["name"]: each["status"].get("phase") for each in kind.pods(namespace)}
         wanted = names or tuple(phases)
-        return bool(wanted) and all(phases.get(name) == "Running" for name in wanted) or Unmet(phases)
+        return (bool(wanted) and all(phases.get(name) == "Running" for name in wanted)) or Unmet(phases)
 
     wait_until(running, 60, f"the containers of {', '.join(names) or namespace} to run")
 

@@ -60,9 +60,7 @@ def dra_driver(kind: KindCluster, node: str, _namespace: str) -> Iterator[None]:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRA_DRIVER, "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]}
     meta = {"name": name}
-    kind.kube.create(
-        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec}
-    )
+    kind.kube.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec})
     try:
         yield
     finally:
