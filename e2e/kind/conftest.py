@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,17 +14,21 @@ from harness.nodes import Gpus
 from harness.waiting import wait_until
 from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
 
+_RUN: Final = secrets.token_hex(2)
+"""A namespace of an earlier run may be going still."""
 _numbers = itertools.count(1)
 GPUS: Final = Gpus("Labelled-T4", 15360, 2)
 """What a real node's labels say; the machine has none."""
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
         if item.path.parent.name == "kind":
             item.add_marker(pytest.mark.kind)
             item.add_marker(pytest.mark.timeout(600))
+    # The others share one installation, after those that install for themselves.
+    items.sort(key=lambda item: item.path.parent.name == "kind" and "bare_kind" not in item.fixturenames)
 
 
 @pytest.fixture(scope="session")
@@ -53,12 +58,12 @@ def kind(cluster: KindCluster) -> KindCluster:
 
 @pytest.fixture
 def tenant(cluster: KindCluster) -> Iterator[str]:
-    """A namespace of its own, gone after the test."""
-    name = f"tenant-{next(_numbers)}"
+    """A namespace of its own. After the test its pods are gone; that it goes itself takes seconds, and nobody waits."""
+    name = f"tenant-{_RUN}-{next(_numbers)}"
     cluster.kube.apply_all([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
     yield name
     cluster.kube.delete("namespaces", name)
-    wait_until(lambda: cluster.kube.find("namespaces", name) is None, 120, f"namespace {name} to be gone")
+    wait_until(lambda: not cluster.pods(name), 120, f"the pods of {name} to be gone")
 
 
 @pytest.fixture
