@@ -165,7 +165,7 @@ class Extender:
 
     def _make_way(self, stop: asyncio.Event) -> None:
         """Ends a leader in order where a new extender waits for its Lease."""
-        if not stop.is_set() and (words := self.rollout.defers()) and self._serves():
+        if not stop.is_set() and (words := self.rollout.makes_way()) and self._serves():
             log.info("%s: making way for it", words)
             stop.set()
 

@@ -65,12 +65,15 @@ class HttpServer:
         server, loop = self._server, asyncio.get_running_loop()
         if server is None:
             return
-        # asyncio forgets, and never closes, who is accepted but not served yet when its server closes.
-        for listener in server.sockets:
-            loop.remove_reader(listener.fileno())
-        for _ in range(ACCEPTING):
-            await asyncio.sleep(0)
-        server.close()
+        # asyncio forgets, and never closes, who is accepted but not served yet when its server closes; uvloop accepts
+        # until then, and serves afterwards.
+        try:
+            for listener in server.sockets:
+                loop.remove_reader(listener.fileno())
+            await _turns(ACCEPTING)
+        finally:
+            server.close()
+        await _turns(ACCEPTING)
 
     async def stop(self, within: float) -> None:
         """Stops listening, finishes requests, and after `within` seconds closes the rest."""
@@ -138,6 +141,11 @@ class HttpServer:
             connection.check_time(self.now)
         self.admission.log_dropped()
         self._ticker = loop.call_later(TICK, self._tick, loop)
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def _finish(connections: Iterable[Connection]) -> None:

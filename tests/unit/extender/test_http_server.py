@@ -169,19 +169,45 @@ async def test_a_server_that_was_stopped_can_be_started_again(served: Served) ->
     assert (await client.answer())[1] == b'"again"'
 
 
-@pytest.mark.parametrize("turns", range(6))
-async def test_who_is_accepted_while_the_server_stops_is_closed_not_forgotten(served: Served, turns: int) -> None:
-    """A turn of the loop accepts, later ones serve: a stop may come between any two of them."""
-    with socket.socket() as client:
-        client.connect(("127.0.0.1", served.port))
-        client.setblocking(False)
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await served.server.stop(1.0)
-        loop = asyncio.get_running_loop()
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("turns", range(-5, 9))
+async def test_who_is_accepted_while_the_server_stops_is_closed_not_forgotten(
+    served: Served, turns: int, kept: bool
+) -> None:
+    """A turn of the loop accepts, later ones serve: a stop may come between any two. turns: from the beginning of the
+    stop until a client connects.
+    """
+    loop = asyncio.get_running_loop()
+    if kept:
+        client = await served.connect()
+        await client.send(post("/echo", b"before"))
+        await client.answer()
+    with socket.socket() as late:
+        stopping = None if turns < 0 else asyncio.create_task(served.server.stop(30.0))
+        await _turns(max(turns, 0))
         try:
-            seen = await asyncio.wait_for(loop.sock_recv(client, 1), 5.0)
+            late.connect(("127.0.0.1", served.port))
+        except ConnectionRefusedError:
+            assert turns >= 0
+            return
+        late.setblocking(False)
+        await _turns(max(-turns, 0))
+        try:
+            seen = await asyncio.wait_for(_ends(loop, late, stopping, served), 5.0)
         except ConnectionResetError:  # it was not even accepted
             seen = b""
         assert seen == b""
         assert served.server.connections == 0
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def _ends(
+    loop: asyncio.AbstractEventLoop, client: socket.socket, stopping: asyncio.Task[None] | None, served: Served
+) -> bytes:
+    """What a client reads once the server has stopped."""
+    await (stopping or served.server.stop(30.0))
+    return await loop.sock_recv(client, 1)

@@ -17,7 +17,7 @@ from hetserve_extender.leader.rollout import DEFERENCE, HURRY_FOR, Rollout
 from hetserve_shell.testing.apiserver import FakeApiServer
 from leadership_scene import LEASE, SYSTEM, cluster, leads, running, settings, until
 
-APPLICATION = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "extender"}
+APPLICATION = {f"app.kubernetes.io/{key}": key for key in ("name", "instance", "component")}
 
 
 def pod(name: str, template: str, minute: int, *, ready: bool = True, **metadata: Any) -> dict[str, Any]:
@@ -46,6 +46,7 @@ class Scene:
 
 
 OWN = pod("own", "old", 10)
+LABELS = {**APPLICATION, "pod-template-hash": "new"}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,9 @@ OWN = pod("own", "old", 10)
         (pod("other", "new", 10), "nothing tells which is wanted"),
         (pod("other", "old", 11), "of our own template"),
         (pod("other", "new", 11, deletionTimestamp="2026-11-23T10:12:00Z"), "it ends"),
-        (pod("other", "new", 11, labels={**APPLICATION, "app.kubernetes.io/component": "operator"}), "no extender"),
+        (pod("other", "new", 11, labels={**LABELS, "app.kubernetes.io/component": "operator"}), "no extender"),
+        (pod("other", "new", 11, labels={**LABELS, "app.kubernetes.io/instance": "second"}), "of another release"),
+        (pod("other", "new", 11, labels={"pod-template-hash": "new"}), "of nobody knows what"),
         (pod("other", "new", 11) | {"status": None}, "the kubelet has not spoken"),
     ],
 )
@@ -78,6 +81,49 @@ def test_who_is_given_way_and_never_leads_ends_nothing() -> None:
     assert scene.rollout.defers() == "latest is of a newer template, and ready"
 
 
+def test_a_pod_that_an_old_replica_set_makes_again_is_no_newer_than_its_template() -> None:
+    """As after an eviction, or where a rollout that is paused is scaled."""
+    scene = Scene(pod("first", "old", 10), pod("own", "new", 11))
+    scene.rollout.apply("ADDED", pod("again", "old", 12))
+    scene.rollout.apply("DELETED", pod("first", "old", 10))
+    assert scene.rollout.defers() == ""
+    assert scene.rollout.hurries(), "it is as old as ever"
+
+
+def test_a_rollback_makes_an_earlier_template_newer_once_none_of_its_pods_was_left() -> None:
+    scene = Scene(pod("first", "one", 10), pod("own", "two", 11))
+    scene.rollout.apply("DELETED", pod("first", "one", 10))
+    scene.rollout.apply("ADDED", pod("back", "one", 12))
+    assert scene.rollout.defers() == "back is of a newer template, and ready"
+    assert not scene.rollout.hurries()
+
+
+def test_a_template_that_comes_again_is_given_way_again() -> None:
+    scene = Scene(OWN, other := pod("other", "new", 11))
+    scene.now += DEFERENCE + 1.0
+    scene.rollout.apply("DELETED", other)
+    scene.now += 7200.0
+    scene.rollout.apply("ADDED", pod("another", "new", 50))
+    assert scene.rollout.defers() == "another is of a newer template, and ready"
+
+
+def test_a_leader_ends_only_where_a_third_one_could_take_over() -> None:
+    scene = Scene(OWN, pod("other", "new", 11))
+    assert scene.rollout.makes_way() == "", "one replica: the Deployment ends us next"
+    scene.rollout.apply("ADDED", pod("follower", "old", 10, ready=False))
+    assert scene.rollout.makes_way() == "other is of a newer template, and ready"
+    scene.now += DEFERENCE
+    assert scene.rollout.makes_way() == ""
+
+
+def test_pods_without_our_labels_concern_nobody() -> None:
+    plain = [pod(name, "", minute, labels=labels) for name, minute, labels in (("own", 1, {}), ("web", 2, {"a": "b"}))]
+    scene = Scene(*plain)
+    scene.rollout.apply("ADDED", pod("other", "new", 11, labels={"pod-template-hash": "new"}))
+    scene.rollout.apply("ADDED", pod("another", "new", 12))
+    assert (scene.rollout.defers(), scene.rollout.hurries(), scene.changes) == ("", False, 1)
+
+
 def test_a_pod_that_is_gone_is_given_way_no_longer() -> None:
     other = pod("other", "new", 11)
     scene = Scene(OWN, other)
@@ -85,6 +131,7 @@ def test_a_pod_that_is_gone_is_given_way_no_longer() -> None:
     assert scene.rollout.defers() == ""
     scene.rollout.replace([])
     assert scene.rollout.defers() == "", "nothing is known of ourselves either"
+    scene.rollout.apply("DELETED", other)
     assert scene.changes == 3
 
 
@@ -118,7 +165,7 @@ def test_of_any_pods_that_are_ready_one_contends(drawn: list[tuple[str, int, boo
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extender, "LINGER", 0.3)
+    monkeypatch.setattr(extender, "LINGER", 0.1)
 
 
 async def test_a_pod_that_has_led_refuses_calls_until_all_nodes_know_the_next() -> None:
@@ -147,7 +194,7 @@ def holder(api: FakeApiServer) -> str:
 async def test_a_leader_ends_in_order_for_a_new_one_and_a_follower_leaves_it_the_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rollout, "DEFERENCE", 0.6)
+    monkeypatch.setattr(rollout, "DEFERENCE", 4.0)
     api = cluster()
     api.add(pod("leader", "old", 10))
     api.add(pod("follower", "old", 11))

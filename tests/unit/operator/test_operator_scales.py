@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from hetserve.demand.observed import Freshness
+from hetserve.demand.observed import Demand, Freshness
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
-from measured_demand import fresh, steady, unknown
+from measured_demand import Measured, fresh, steady, unknown
 
 Json = dict[str, Any]
 RATE = 10
@@ -141,6 +142,37 @@ async def test_nothing_shrinks_without_fresh_metrics(sim: SimulatedOperator, fre
     assert not is_true(sim, "MetricsAvailable")
     assert sim.condition("ScalingActive")["reason"] == "WaitingForMetrics"
     assert is_true(sim, "Ready")
+
+
+def cares_for_room(sim: SimulatedOperator) -> bool:
+    """Whether the operator looks at the service when room on a node is taken or becomes free."""
+    return Key("default", "rm2") in sim.observer.interests.in_room_of(["t4"])
+
+
+def gap(key: Key, moment: datetime) -> Demand:
+    """A load whose window of scaling down is not covered: Prometheus was away."""
+    whole = steady(30)(key, moment)
+    return replace(whole, samples=whole.samples[-20:])
+
+
+@pytest.mark.parametrize("demand", [unknown(Freshness.MISSING, "no sample"), gap])
+async def test_without_samples_a_service_that_fits_cares_for_no_room(sim: SimulatedOperator, demand: Measured) -> None:
+    await sim.converge()
+    sim.demand = demand
+    await sim.converge()
+    assert instances(sim) == 4
+    assert not cares_for_room(sim)
+
+
+async def test_without_samples_a_service_that_is_short_still_waits_for_room(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = steady(900)
+    await sim.converge()
+    assert cares_for_room(sim)
+    sim.demand = unknown(Freshness.MISSING, "no sample")
+    await sim.converge()
+    assert not is_true(sim, "Feasible")
+    assert cares_for_room(sim)
 
 
 async def test_a_true_zero_shrinks_to_the_least(sim: SimulatedOperator) -> None:

@@ -46,7 +46,6 @@ _LIMITS: Final = {
     ScalingReason.TYPE_SCARCE: Reason.TYPE_SCARCE,
 }
 _BY_BUDGET: Final = (ScalingReason.BEYOND_BUDGET, ScalingReason.BUDGET_CUT)
-_WITHOUT_SAMPLES: Final = (ScalingReason.METRICS_NOT_FRESH, ScalingReason.WINDOW_NOT_COVERED)
 _NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, ScalingReason.PAUSED)
 
 
@@ -325,11 +324,17 @@ def _following(
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
         quiet=decided.quiet,
-        stays=case.problem.objective == "MinCost" and decided.reason in _WITHOUT_SAMPLES,
+        stays=case.problem.objective == "MinCost" and _lacks_samples(decided),
         growing=decided.growing,
         pending=decided.pending,
         turns_in=None if decided.pending else turns_in(facts),
     )
+
+
+def _lacks_samples(decided: Decision) -> bool:
+    """Whether nothing changes before there are more samples. Without a highest load nothing shrinks or is replaced."""
+    uncovered = decided.reason is ScalingReason.WINDOW_NOT_COVERED and decided.measured.highest is None
+    return uncovered or decided.reason is ScalingReason.METRICS_NOT_FRESH
 
 
 def _left_out(case: Case, demand: Demand) -> tuple[str, ...]:
