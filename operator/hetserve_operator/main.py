@@ -136,7 +136,7 @@ class Operator:
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)
-        self.book = PlanBook(self.clock, self.queue.add)
+        self.book = PlanBook(self.clock, self.queue.add, self.settings.planner_processes)
         self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)

@@ -6,6 +6,7 @@ and the facts of the cluster change. So a plan for other facts of the declared p
 
 A service of which nothing runs yet waits PATIENCE for its tried plan, then gets an untried one, which takes a fraction
 of the time: a thousand new services do not wait for each other's simulations, and few pods are started to be moved.
+Where so many wait that its turn would come later anyway, it gets the untried one at once.
 A tried plan for a load that has moved meanwhile is no answer, and does not renew the patience.
 
 Tickets of services whose load exceeds what they hold go first: each second that they wait, queries miss the SLO. First
@@ -33,6 +34,8 @@ RETRY_AFTER: Final = 300.0
 """Seconds after which a planner that failed or was stopped is asked again about the same declared problem."""
 PATIENCE: Final = 10.0
 """Seconds after which a service without any plan gets an untried one."""
+USUAL: Final = 1.0
+"""Seconds that a process takes for a tried plan: about, and where other processes compute as well."""
 FAIR: Final = 4
 """Of so many tickets that a lane takes, one is the oldest."""
 _MOST_PLANS: Final = 6
@@ -158,11 +161,12 @@ class _Page:
 class PlanBook:
     """Plans and tickets of all services.
 
-    wake: called with a service whose ticket is settled. wanted, dropped: set by the pool. The book calls the first when
+    wake: called with a service whose ticket is settled. processes: that plan side by side. wanted, dropped: set by the pool. The book calls the first when
     a ticket waits, the second with a ticket that is dropped while it is planned.
     """
 
-    def __init__(self, clock: Callable[[], float], wake: Callable[[Key], None]) -> None:
+    def __init__(self, clock: Callable[[], float], wake: Callable[[Key], None], processes: int = 2) -> None:
+        self._patient = int(processes * PATIENCE / USUAL)
         self.wanted: Callable[[], None] = lambda: None
         self.dropped: Callable[[Ticket], None] = lambda _: None
         self._clock = clock
@@ -326,7 +330,7 @@ class PlanBook:
         elif (key, True) not in self._planned:
             until, declared = self._patient_until.get(key, (0.0, None))
             if declared != asked.declared:
-                until = self._clock() + PATIENCE
+                until = self._clock() + (PATIENCE if len(self._patience) < self._patient else 0.0)
             self._patient_until[key] = (until, asked.declared)
             self._patience[key] = (until, asked)
 

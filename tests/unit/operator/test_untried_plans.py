@@ -17,7 +17,7 @@ from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, Plan
 from hetserve.testing.builders import service
 from hetserve.testing.planning import line, option, problem
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.plans.book import PATIENCE, Lane, PlanBook, Ticket
+from hetserve_operator.plans.book import PATIENCE, USUAL, Lane, PlanBook, Ticket
 from hetserve_operator.workqueue import Key
 from judged_plans import MEMBER, Script, plan_of, registered
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE
@@ -27,6 +27,8 @@ A, B, C = Key("ns", "a"), Key("ns", "b"), Key("ns", "c")
 DECLARED = problem([option(GPU_TYPE, "0.5", line(20)), option(CPU_TYPE, "0.1", line(40))], planner=MEMBER.name)
 OTHER = replace(DECLARED, slo=replace(DECLARED.slo, latency=Seconds(DECLARED.slo.latency * 2)))
 TRIED, UNTRIED = plan_of(DECLARED, (2, 1), held=90.0), plan_of(DECLARED, (1, 5), tried=False)
+PATIENT = int(2 * PATIENCE / USUAL)
+"""New services that two processes plan in time."""
 QUICK_MIX, TRIED_MIX = (3, 6), (4, 2)
 
 
@@ -99,6 +101,16 @@ def test_untried_plans_go_before_all_that_waits(bench: Bench) -> None:
     bench.now += PATIENCE
     bench.ask(Key("ns", "later"), OTHER)
     assert [(t.key, t.work.quick) for t in (bench.take() for _ in range(2))] == [(A, True), (B, True)]
+
+
+def test_who_cannot_be_planned_in_time_gets_an_untried_plan_at_once(bench: Bench) -> None:
+    """Else hundreds of new services wait for nothing while processes plan the first few."""
+    names = [f"s{number:02d}" for number in range(PATIENT + 2)]
+    for number, name in enumerate(names):
+        bench.ask(Key("ns", name), replace(DECLARED, load=QPS(number + 1)))
+    found = [bench.take() for _ in range(3)]
+    assert [(one.key.name, one.work.quick) for one in found] == [(names[-2], True), (names[-1], True), ("s00", False)]
+    assert bench.book.patience_ends() == PATIENCE
 
 
 def test_a_service_that_runs_waits_for_the_tried_plan(bench: Bench) -> None:
