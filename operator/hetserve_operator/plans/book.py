@@ -161,8 +161,8 @@ class _Page:
 class PlanBook:
     """Plans and tickets of all services.
 
-    wake: called with a service whose ticket is settled. processes: that plan side by side. wanted, dropped: set by the pool. The book calls the first when
-    a ticket waits, the second with a ticket that is dropped while it is planned.
+    wake: called with a service whose ticket is settled. processes: that plan side by side. wanted, dropped: set by the
+    pool. The book calls the first when a ticket waits, the second with a ticket that is dropped while it is planned.
     """
 
     def __init__(self, clock: Callable[[], float], wake: Callable[[Key], None], processes: int = 2) -> None:
