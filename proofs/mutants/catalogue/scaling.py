@@ -149,7 +149,7 @@ SCALING: Final = (
         "scaling: room that comes free wakes every service that follows its load",
         "hetserve.reconcile.interest",
         "interest_of",
-        Replace("decision.ideal or carries", "decision.ideal"),
+        Replace("decision.ideal or stays", "decision.ideal"),
         "tests/unit/reconcile/test_interest.py",
         "test_no_room_counts_while_what_follows_a_load_carries_it",
     ),
