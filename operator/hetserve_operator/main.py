@@ -10,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -136,7 +137,8 @@ class Operator:
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)
-        self.book = PlanBook(self.clock, self.queue.add, self.settings.planner_processes)
+        # In a burst all plans are recorded before the first is followed, whatever else is due.
+        self.book = PlanBook(self.clock, partial(self.queue.add, urgent=True), self.settings.planner_processes)
         self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)

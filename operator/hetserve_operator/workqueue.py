@@ -129,7 +129,7 @@ class WorkQueue:
         self._changed = asyncio.Event()
 
     def add(self, key: Key, delay: float = 0.0, *, urgent: bool = False) -> None:
-        """urgent: somebody waits for this one, who has edited it."""
+        """urgent: somebody waits for this one, who has edited it, or its plan has come."""
         self._queue.add(key, self._clock() + delay, urgent=urgent)
         self._changed.set()
 
