@@ -137,8 +137,7 @@ class Operator:
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)
-        # In a burst all plans are recorded before the first is followed, whatever else is due.
-        self.book = PlanBook(self.clock, partial(self.queue.add, urgent=True), self.settings.planner_processes)
+        self.book = self._plan_book()
         self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
@@ -255,6 +254,11 @@ class Operator:
             lambda: self.extender.books_compute,
             demand=self.demand.demand,
         )
+
+    def _plan_book(self) -> PlanBook:
+        # In a burst all plans are recorded before the first is followed, whatever else is due.
+        wake = partial(self.queue.add, urgent=True)
+        return PlanBook(self.clock, wake, self.settings.planner_processes)
 
     def _planning_pool(self, start: Callable[[], Awaitable[Planning]]) -> PlanningPool:
         return PlanningPool(

@@ -101,6 +101,9 @@ class Extender:
         # Processes take turns on one port; a Service finds the leader among pods.
         self.takes_turns = self.leader is not None and pod is None
         self.port = SharedPort(settings.host, settings.port, self._serve_verbs)
+        self._listen_to_parts()
+
+    def _listen_to_parts(self) -> None:
         self.metrics.leader.set_function(self._serves)
         self.metrics.lease.set_function(lambda: self.leader is None or self.leader.elector.leads())
         self.placer.on_change = self._changed
