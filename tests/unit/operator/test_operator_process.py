@@ -139,6 +139,19 @@ def test_a_service_that_is_edited_is_looked_at_before_those_that_the_cluster_con
     virtually(story())
 
 
+def test_a_plan_that_has_come_is_looked_at_before_what_was_due_longer() -> None:
+    async def story() -> None:
+        operator = Operator(
+            OperatorSettings(leader_election=ALONE), cluster(), None, start_planning=PlanningInLoop.start
+        )
+        operator.queue.add(Key("default", "other"))
+        operator.book._wake(Key("default", "planned"))
+        await asyncio.sleep(1.0)
+        assert await operator.queue.get() == Key("default", "planned")
+
+    virtually(story())
+
+
 @pytest.mark.parametrize("task", ["worker", "resync"])
 def test_a_task_that_fails_begins_again_and_is_counted(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One worker: nobody else would take its place."""
