@@ -30,15 +30,18 @@ def rate_estimate(
     """Estimate for instances of the types in `prices` (micro-dollars/h of one).
 
     profiles: as the service's queries meet them. A type without one carries as much per dollar as the best that has
-    one: it is not known, and not nothing.
+    one: it is not known, and not nothing. Where all that have one are free, the dearest without carries as much as the
+    best of them.
     """
     limits = {name: largest_prefix(profile, mix, slo) for name, profile in profiles.items()}
     served = {name: limit for name, limit in limits.items() if limit is not None}
     top = max(served.values(), default=0)
     rows = [_row(profiles, served, mix, least) for least in sorted({0, *served.values()} - {top})] if served else []
+    unknown = {name: price for name, price in prices.items() if name not in profiles}
     for row in rows:
-        best = max(rate / prices[name] for name, rate in row.items() if prices.get(name))
-        row.update({name: price * best for name, price in prices.items() if name not in profiles})
+        paid = [rate / prices[name] for name, rate in row.items() if prices.get(name)]
+        best = max(paid) if paid else max(row.values()) / max([1, *unknown.values()])
+        row.update({name: price * best for name, price in unknown.items()})
     return _Estimate(tuple(rows) or (dict(prices),))
 
 

@@ -77,3 +77,14 @@ def test_a_type_without_a_profile_carries_as_much_for_its_money_as_the_best() ->
     estimate = rate_estimate(PROFILES, PRICES, BatchMix.single(), SLO)
     assert estimate({"lost": 1}) == pytest.approx(max(estimate({"cpu": 1}), estimate({"gpu": 1}) * 149 / 526))
     assert rate_estimate({}, PRICES, MIX, SLO)({"lost": 2, "gpu": 1}) == 2 * 149 + 526
+
+
+def test_where_all_that_is_known_is_free_the_dearest_unknown_carries_as_much() -> None:
+    """A price of zero is a price: machines that were bought."""
+    known = {name: PROFILES[name] for name in PROFILES}
+    prices = {**dict.fromkeys(known, 0), "lost": 100, "cheap": 50}
+    estimate = rate_estimate(known, prices, BatchMix.single(), SLO)
+    best = max(estimate({name: 1}) for name in known)
+    assert estimate({"lost": 1}) == pytest.approx(best)
+    assert estimate({"cheap": 1}) == pytest.approx(best / 2)
+    assert rate_estimate(known, dict.fromkeys(prices, 0), BatchMix.single(), SLO)({"lost": 1}) == 0
