@@ -124,8 +124,15 @@ def interrupted(state: Path, *command: str) -> tuple[int, str]:
     """Exit code and output of a play that gets Ctrl-C once it shows the load."""
     env = {**os.environ, "HETSERVE_DEMO_DIR": str(state), "PYTHONPATH": str(ROOT / "e2e"), "PYTHONUNBUFFERED": "1"}
     arguments = [sys.executable, "-m", "harness.demo", *command]
+    # Where the tests run in the background, a shell has all below them ignore Ctrl-C.
     with subprocess.Popen(
-        arguments, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        arguments,
+        env=env,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (one thread)
     ) as playing:
         assert playing.stdout is not None
         for line in playing.stdout:
