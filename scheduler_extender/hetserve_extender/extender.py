@@ -32,9 +32,11 @@ from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http import probes
+from hetserve_shell.http.connection import Connection
 from hetserve_shell.http.limits import Check, Limits
 from hetserve_shell.http.listener import listen
 from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.tls import over
 from hetserve_shell.kube.client import ApiServer, pod_path
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.reviews import check_of
@@ -262,7 +264,8 @@ class Extender:
         shares = allotted({"verbs": verbs.connections, "probes": probing.connections})
         handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, self.requeuer)
         limits = replace(verbs, connections=shares["verbs"])
-        server = HttpServer(handlers.routes(), limits, "verbs", mutual=self.certificates)
+        hear = over(self.certificates) if self.certificates is not None else Connection
+        server = HttpServer(handlers.routes(), limits, "verbs", hear=hear)
         routes = placement_routes(self.placer, self.log)
         limits = replace(probing, connections=shares["probes"])
         return server, probes.probe_server(self.metrics.text, self.not_ready, routes, limits, check)

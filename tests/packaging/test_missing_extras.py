@@ -17,8 +17,20 @@ SAMPLE = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 SCRIPTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
 PLANNING = {"highspy", "llvmlite", "numba", "pulp", "scipy"}
 OF_EXTRAS = PLANNING | {
-    *("aiohttp", "httptools", "kopf", "kubernetes", "matplotlib", "orjson", "prometheus_client", "sklearn"),
-    *("threadpoolctl", "urllib3", "uvloop"),
+    *(
+        "aiohttp",
+        "h2",
+        "hpack",
+        "httptools",
+        "hyperframe",
+        "kopf",
+        "kubernetes",
+        "matplotlib",
+        "orjson",
+        "prometheus_client",
+        "sklearn",
+    ),
+    *("prometheus_client", "sklearn", "threadpoolctl", "urllib3", "uvloop"),
 }
 
 

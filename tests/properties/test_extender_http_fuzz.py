@@ -5,12 +5,11 @@ The real protocol over sockets of this machine, with the real verbs behind it. N
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import uvloop
@@ -30,6 +29,7 @@ from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.testing.apiserver import FakeApiServer
+from http_clients import said
 
 LIMITS = Limits(head=2048, body=20_000, bodies=30_000, connections=16, waiting=5.0, lingering=0.05)
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r]+\r\n((?:[^\r\n]+\r\n)*)\r\n")
@@ -90,23 +90,6 @@ async def serving() -> AsyncIterator[tuple[HttpServer, int, Placer]]:
         await server.stop(1.0)
 
 
-async def exchange(port: int, parts: list[bytes]) -> bytes:
-    """Send parts one by one, close our side, and read until the server has closed its own."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    with suppress(ConnectionError):
-        for part in parts:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0)
-        writer.write_eof()
-    answer = b""
-    with suppress(ConnectionError):
-        async with asyncio.timeout(10.0):
-            answer = await reader.read()
-    writer.transport.abort()
-    return answer
-
-
 def answers(data: bytes) -> list[tuple[int, bytes]]:
     """Statuses and bodies; fails where the bytes are anything but whole answers."""
     found = []
@@ -124,9 +107,9 @@ def answers(data: bytes) -> list[tuple[int, bytes]]:
 async def attacked(parts: list[bytes]) -> list[tuple[int, bytes]]:
     """What a server answers to these parts; afterwards it must hold nothing of them and serve a good request."""
     async with serving() as (server, port, placer):
-        found = answers(await exchange(port, parts))
+        found = answers(await said(port, parts))
         assert server.budget.used == 0, "memory of a request that is over is never given back"
-        ((status, body),) = answers(await exchange(port, [GOOD]))
+        ((status, body),) = answers(await said(port, [GOOD]))
         assert status == 200, "one client's nonsense costs the next its answer"
         assert json.loads(body)["NodeNames"] == ["n0"]
         assert placer.problems() == ()

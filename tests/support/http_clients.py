@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hetserve_shell.http.limits import Limits
@@ -60,6 +61,23 @@ class Client:
     async def closed(self) -> bytes:
         """What comes until the server closes."""
         return await asyncio.wait_for(self.reader.read(), 5.0)
+
+
+async def said(port: int, parts: Sequence[bytes]) -> bytes:
+    """What a server says to parts that are sent one by one, until it closes; then our side is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with suppress(ConnectionError):
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.write_eof()
+    answer = b""
+    with suppress(ConnectionError):
+        async with asyncio.timeout(10.0):
+            answer = await reader.read()
+    writer.transport.abort()
+    return answer
 
 
 def post(path: str, body: bytes, *headers: str) -> bytes:

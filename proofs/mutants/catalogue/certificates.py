@@ -12,6 +12,8 @@ IDENTITY: Final = "hetserve_shell.tls.identity"
 ROTATION: Final = "hetserve_shell.tls.rotation"
 DOCTOR: Final = "hetserve.cli.health.certificates"
 SERVER: Final = "tests/unit/extender/test_http_tls.py"
+STREAMS: Final = "hetserve_shell.http.http2"
+OVER_STREAMS: Final = "tests/unit/extender/test_http_streams.py"
 FILES: Final = "tests/unit/shell_kit/test_certificates.py"
 
 CERTIFICATES: Final = (
@@ -86,5 +88,37 @@ CERTIFICATES: Final = (
         Replace("$certificate.not_after < $now + SOON", "False"),
         "tests/unit/cli/test_doctor_on_certificates.py",
         "test_each_fault_is_one_problem_with_why_and_what_to_do",
+    ),
+    Mutant(
+        "over HTTP/2: who gives requests up at once starts any number of binds",
+        STREAMS,
+        "Http2Connection._full",
+        Replace("self._running >= self._server.limits.streams", "False"),
+        OVER_STREAMS,
+        "test_giving_requests_up_starts_no_more_work_than_streams_would",
+    ),
+    Mutant(
+        "over HTTP/2: a last answer ends nothing",
+        STREAMS,
+        "Http2Connection._answer",
+        DropStatement("self._end_with_these()"),
+        OVER_STREAMS,
+        "test_an_answer_that_is_the_last_says_so_and_what_comes_later_can_be_asked_for_elsewhere",
+    ),
+    Mutant(
+        "over HTTP/2: an answer that nobody takes is kept for ever",
+        STREAMS,
+        "Http2Connection.check_time",
+        Replace("$exchange.rest is not None and $now >= $exchange.since + $limits.unread", "False"),
+        OVER_STREAMS,
+        "test_an_answer_that_the_client_does_not_take_is_given_up_and_holds_up_no_other",
+    ),
+    Mutant(
+        "over HTTP/2: memory of requests that are given up is never given back",
+        STREAMS,
+        "Http2Connection._forget",
+        DropStatement("self._release($exchange)"),
+        OVER_STREAMS,
+        "test_requests_that_are_given_up_are_forgotten",
     ),
 )

@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine
-from http import HTTPStatus
 from typing import Any, Protocol, cast
 
+from hetserve_shell.http.admission import Bounded
 from hetserve_shell.http.limits import (
     CONTINUE,
     BodyBudget,
@@ -28,8 +28,24 @@ from hetserve_shell.http.limits import (
     reply_head,
 )
 from hetserve_shell.http.reader import Request, RequestReader
+from hetserve_shell.http.routing import as_http_error, too_slow
 
 log = logging.getLogger(__name__)
+
+
+class Member(Bounded, Protocol):
+    """A connection as its server sees it."""
+
+    transport: asyncio.Transport
+
+    def part(self) -> None:
+        """Asks for no more requests than are on their way."""
+
+    def finish(self) -> None:
+        """Finishes the requests that have begun, then closes."""
+
+    def check_time(self, now: float) -> None:
+        """Ends what takes too long. now: of the server's clock [s]."""
 
 
 class Server(Protocol):
@@ -42,10 +58,10 @@ class Server(Protocol):
     now: float
     date: bytes
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Member) -> None:
         """Admits a connection; may close another."""
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Member) -> None:
         """Removes a connection."""
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
@@ -91,6 +107,11 @@ class Connection(asyncio.Protocol):
         """See `Bounded.worth`."""
         return self._busy, self._served, self.idle_since
 
+    @property
+    def parting(self) -> bool:
+        """Whether it ends with the requests that have begun."""
+        return self._finishing
+
     def part(self) -> None:
         self._finishing = True
 
@@ -112,9 +133,8 @@ class Connection(asyncio.Protocol):
             return  # handlers have time limits of their own
         elif self._reader.receiving:
             if now >= self._reader.since + limits.waiting:
-                text = f"the request was not complete within {limits.waiting:g} s"
                 self._reader.drop()
-                self._enqueue(HttpError(HTTPStatus.REQUEST_TIMEOUT, text))
+                self._enqueue(too_slow(limits))
         elif now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.transport.close()
 
@@ -186,7 +206,7 @@ class Connection(asyncio.Protocol):
         try:
             result = request.handler(request.body)
         except Exception as error:
-            self._refuse(_as_http_error(error))
+            self._refuse(as_http_error(error))
             return
         if isinstance(result, bytes):
             self._answer(result, request.keep)
@@ -198,7 +218,7 @@ class Connection(asyncio.Protocol):
             result = work if isinstance(work, Reply) else await work
         except Exception as error:
             self._task = None
-            self._refuse(_as_http_error(error))
+            self._refuse(as_http_error(error))
             return
         if isinstance(result, Reply):
             await self._send(result, request)
@@ -299,10 +319,3 @@ class Connection(asyncio.Protocol):
         if not self._paused and self._open:
             self._paused = True
             self.transport.pause_reading()
-
-
-def _as_http_error(error: Exception) -> HttpError:
-    if isinstance(error, HttpError):
-        return error
-    log.error("a handler failed", exc_info=error)
-    return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")

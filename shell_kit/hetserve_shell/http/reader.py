@@ -14,7 +14,8 @@ from typing import Final
 
 import httptools
 
-from hetserve_shell.http.limits import BodyBudget, Guarded, Handler, HttpError, Limits, Routes
+from hetserve_shell.http.limits import BodyBudget, Handler, HttpError, Limits, Routes
+from hetserve_shell.http.routing import expects_continue, find_route, handler_of, too_large, too_many
 
 log = logging.getLogger(__name__)
 
@@ -118,9 +119,9 @@ class RequestReader:
         self._size += len(part)
         self._budget.used += len(part)
         if self._size > self._limits.body:
-            self._stop(_too_large(self._limits))
+            self._stop(too_large(self._limits))
         elif self._budget.used > self._budget.limit:
-            self._stop(HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once"))
+            self._stop(too_many())
 
     def on_message_complete(self) -> None:
         if self.dead or self._handler is None:
@@ -168,21 +169,15 @@ class RequestReader:
         if self._parser.should_upgrade():
             raise _bad("this server speaks HTTP/1.1 alone and offers no upgrade")
         length = self._length()
-        path = self._url.partition(b"?")[0]
-        handler = self._routes.get(path)
-        if handler is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {_paths(self._routes)}")
-        method = self._parser.get_method()
-        self._head_only = method == b"HEAD"
-        if method != self._method and not (self._head_only and self._method == b"GET"):
-            allow = "GET, HEAD" if self._method == b"GET" else self._method.decode()
-            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"the only methods served are: {allow}", allow)
+        path, method = self._url.partition(b"?")[0], self._parser.get_method()
+        route, self._head_only = find_route(self._routes, self._method, method, path)
         if length is None and method == b"POST":
             raise HttpError(HTTPStatus.LENGTH_REQUIRED, "neither Content-Length nor Transfer-Encoding is given")
         if length is not None and length > self._limits.body:
-            raise _too_large(self._limits)
-        self._expect()
-        return handler.asked(path, self._values(b"authorization")) if isinstance(handler, Guarded) else handler
+            raise too_large(self._limits)
+        if expects_continue(self._values(b"expect")):
+            self._proceed()
+        return handler_of(route, path, self._values(b"authorization"))
 
     def _length(self) -> int | None:
         """Bytes announced; 0 for a chunked body, None for none. Raises HttpError if ambiguous."""
@@ -198,13 +193,6 @@ class RequestReader:
             return 0
         return int(lengths[0]) if lengths else None
 
-    def _expect(self) -> None:
-        expected = self._values(b"expect")
-        if any(value.lower() != b"100-continue" for value in expected):
-            raise HttpError(HTTPStatus.EXPECTATION_FAILED, "the only expectation served is 100-continue")
-        if expected:
-            self._proceed()
-
     def _values(self, name: bytes) -> list[bytes]:
         return [value for key, value in self._headers if key == name]
 
@@ -213,14 +201,6 @@ def _bad(text: str) -> HttpError:
     return HttpError(HTTPStatus.BAD_REQUEST, text)
 
 
-def _too_large(limits: Limits) -> HttpError:
-    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is larger than {limits.body} bytes")
-
-
 def _head_too_large(limits: Limits) -> HttpError:
     text = f"request line and headers, or what surrounds a chunk, are larger than {limits.head} bytes"
     return HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
-
-
-def _paths(routes: Routes) -> str:
-    return ", ".join(path.decode() for path in routes)

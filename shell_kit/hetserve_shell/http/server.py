@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from email.utils import formatdate
 from typing import Any, Final
 
 from hetserve_shell.http.admission import Admission
-from hetserve_shell.http.connection import Connection
+from hetserve_shell.http.connection import Connection, Member, Server
 from hetserve_shell.http.limits import BodyBudget, Limits, Routes
-from hetserve_shell.http.tls import Mutual, TlsTransport
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,8 @@ PARTING: Final = 0.05
 class HttpServer:
     """Serves routes of one method on a listening socket; can be started and stopped repeatedly.
 
-    method: GET routes answer HEAD too. name: in the log. mutual: lets clients in by TLS; None: plain HTTP.
+    method: GET routes answer HEAD too. name: in the log. hear: makes the protocol of a socket; plain HTTP/1.1 where
+    nothing else is said.
     now: time of the last tick [s]; date: its Date header.
     """
 
@@ -37,16 +37,16 @@ class HttpServer:
         limits: Limits | None = None,
         name: str = "server",
         method: bytes = b"POST",
-        mutual: Mutual | None = None,
+        hear: Callable[[Server], asyncio.Protocol] = Connection,
     ) -> None:
         self.routes = routes
         self.method = method
-        self.mutual = mutual
+        self._hear = hear
         self.limits = limits or Limits()
         self.budget = BodyBudget(self.limits.bodies)
         self.now = 0.0
         self.date = b""
-        self.admission: Admission[Connection] = Admission(self.limits.connections, name)
+        self.admission: Admission[Member] = Admission(self.limits.connections, name)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -109,11 +109,11 @@ class HttpServer:
 
     # Called by connections
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Member) -> None:
         self.admission.admit(connection)
         self._empty.clear()
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Member) -> None:
         self.admission.release(connection)
         if not self.admission:
             self._empty.set()
@@ -127,8 +127,7 @@ class HttpServer:
     # Inside
 
     def _protocol(self) -> asyncio.Protocol:
-        connection = Connection(self)
-        return connection if self.mutual is None else TlsTransport(connection, self.mutual)
+        return self._hear(self)
 
     async def _wait_until_empty(self) -> None:
         while self.admission:
@@ -148,6 +147,6 @@ async def _turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-def _finish(connections: Iterable[Connection]) -> None:
+def _finish(connections: Iterable[Member]) -> None:
     for connection in connections:
         connection.finish()

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from hetserve.base.units import Seconds
-from hetserve_shell.http.connection import Connection
+from hetserve_shell.http.connection import Connection, Server
+from hetserve_shell.http.http2 import PROTOCOL, Http2Connection
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +51,18 @@ class Mutual(Protocol):
         """Takes note of a client that was not let in."""
 
 
-class TlsTransport(asyncio.Transport, asyncio.Protocol):
-    """Protocol of the socket, and transport of the plain text."""
+def over(mutual: Mutual) -> Callable[[Server], asyncio.Protocol]:
+    """How a server hears its clients over mutual TLS."""
+    return lambda server: TlsTransport(server, mutual)
 
-    def __init__(self, inner: Connection, mutual: Mutual) -> None:
+
+class TlsTransport(asyncio.Transport, asyncio.Protocol):
+    """Protocol of the socket, and transport of the plain text: of HTTP/2 where the client speaks it, else HTTP/1.1."""
+
+    def __init__(self, server: Server, mutual: Mutual) -> None:
         super().__init__()
-        self._inner = inner
+        self._server = server
+        self._inner: Connection | Http2Connection = Connection(server)
         self._mutual = mutual
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = mutual.context.wrap_bio(self._received, self._to_send, server_side=True)
@@ -158,9 +166,19 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self.abort()
             return False
         self._open = True
+        if self._tls.selected_alpn_protocol() == PROTOCOL:
+            self._speak_http2()
         # When its certificate ends, so does what it was let in for.
         self._until = asyncio.get_running_loop().call_later(stays, self._inner.finish)
         return True
+
+    def _speak_http2(self) -> None:
+        before = self._inner
+        before.connection_lost(None)
+        self._inner = Http2Connection(self._server)
+        self._inner.connection_made(self)
+        if before.parting:  # it was let in by what held before
+            self._inner.finish()
 
     def _read(self) -> bytes:
         """The plain text that has come whole. Raises SSLError."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from hetserve.base.certificates import Certificate, day, read_certificates
 from hetserve.base.units import Seconds
+from hetserve_shell.http.http2 import PROTOCOL
 
 MOST: Final = 1 << 20
 """Bytes of a file: as much as a Secret holds."""
@@ -66,6 +67,7 @@ def _context(files: TlsFiles, trusted: str) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED
     # A resumed session would not show its certificate again: each connection shows one that holds now.
     context.num_tickets = 0
+    context.set_alpn_protocols([PROTOCOL, "http/1.1"])
     try:
         # Without a password the library would ask for one on the terminal.
         context.load_cert_chain(files.certificate, files.key, password=lambda: "")

@@ -6,23 +6,16 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
-from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from authorities import CLIENT, PAST, SERVER, Authority, Leaf, put
+from authorities import CLIENT, PAST, SERVER, Authority, put
 from hetserve.base.certificates import read_certificates
-from hetserve_shell.http import tls
-from hetserve_shell.http.limits import HttpError, Routes
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
-from hetserve_shell.tls.identity import TlsFiles
-from hetserve_shell.tls.rotation import Rotation
 from http_clients import LIMITS, Client, post, until
+from secured_server import Secured, secured_server, server
 
 
 @pytest.fixture(scope="module")
@@ -35,87 +28,10 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("pki"), "other")
 
 
-@cache
-def server(authority: Authority, number: int = 0) -> Leaf:
-    """The number-th certificate of our server."""
-    return authority.server(days=7 + number)
-
-
-@cache
-def client(authority: Authority, name: str = CLIENT) -> ssl.SSLContext:
-    return authority.leaf(name).client(authority.certificate)
-
-
-@dataclass
-class Secured:
-    """A server with an echo, one that waits and one that answers with much."""
-
-    server: HttpServer
-    rotation: Rotation
-    folder: Path
-    authority: Authority
-    port: int = 0
-    why: list[str] = field(default_factory=list)
-    seen: list[bytes] = field(default_factory=list)
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
-    clients: list[Client] = field(default_factory=list)
-
-    async def connect(self, context: ssl.SSLContext | None = None) -> Client:
-        using = context or self.context()
-        streams = await asyncio.open_connection("127.0.0.1", self.port, ssl=using, server_hostname=SERVER)
-        self.clients.append(made := Client(*streams))
-        return made
-
-    def context(self, name: str = CLIENT) -> ssl.SSLContext:
-        return client(self.authority, name)
-
-    async def refused(self, context: ssl.SSLContext) -> str:
-        """Why a client of this context is refused, as the server says; it is not answered."""
-        before, seen = len(self.why), len(self.seen)
-        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-            await self._call(context)
-        await until(lambda: len(self.why) > before)
-        assert len(self.seen) == seen, "nothing that it sent was handled"
-        return self.why[-1]
-
-    async def _call(self, context: ssl.SSLContext) -> None:
-        client = await self.connect(context)
-        await client.send(post("/echo", b"in"))
-        await client.answer()
-
-
 @pytest_asyncio.fixture
 async def secured(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Secured]:
-    monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)
-    monkeypatch.setattr(tls, "PARTING", 0.2)
-    folder = put(tmp_path / "tls", server(authority), authority)
-    rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))), frozenset({CLIENT}))
-    made: Secured
-
-    def echo(body: bytes) -> bytes:
-        made.seen.append(body)
-        if body == b"bad":
-            raise HttpError(HTTPStatus.BAD_REQUEST, "bad")
-        return b'"' + body + b'"'
-
-    async def wait(body: bytes) -> bytes:
-        await made.gate.wait()
-        return echo(body)
-
-    routes: Routes = {b"/echo": echo, b"/wait": wait, b"/much": lambda _body: bytes(8_000_000)}
-    made = Secured(HttpServer(routes, LIMITS, mutual=rotation), rotation, folder, authority)
-    monkeypatch.setattr(Rotation, "refused", lambda _self, _peer, why: made.why.append(why))
-    rotation.on_trust = made.server.part
-    listener = listen("127.0.0.1", 0)
-    made.port = listener.getsockname()[1]
-    await made.server.start(listener)
-    yield made
-    made.gate.set()
-    for client in made.clients:
-        client.writer.transport.abort()
-    await made.server.stop(1.0)
-    await until(lambda: not made.server.connections)
-    assert made.server.budget.used == 0
+    async with secured_server(tmp_path / "tls", authority, monkeypatch, LIMITS) as made:
+        yield made
 
 
 async def test_a_connection_serves_one_request_after_another(secured: Secured) -> None:

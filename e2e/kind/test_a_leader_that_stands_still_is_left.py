@@ -1,0 +1,77 @@
+"""Promise: the extender that leads stands still, as on a lost node: the scheduler calls the next one within seconds.
+
+It holds one connection to it, which nobody closes: its looks at that connection (decision 0064) have to find out.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+from harness.arrivals import arriving
+from harness.kind import KindCluster
+from harness.kube import Manifest
+from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
+from harness.waiting import Unmet, wait_until
+from hetserve.api.names import SYSTEM_NAMESPACE
+
+GOAL: Final = 15.0
+"""Seconds without a binding while pods arrive: 5 for a call that nobody answers, 7 for the looks, 3 for the Lease."""
+NODES: Final = NodeGroup("still", "still", 2, cpu="64", memory="256Gi", gpus=Gpus("Tesla-T4", 15360, 8), pods=250)
+WHERE: Final = {INSTANCE_TYPE_LABEL: "still"}
+
+
+@pytest.fixture
+def nodes(kind: KindCluster) -> Iterator[KindCluster]:
+    kind.add_nodes(NODES)
+    yield kind
+    kind.remove_nodes(NODES)
+
+
+def leader(kind: KindCluster, besides: str = "") -> Manifest:
+    """The pod of the extender that leads, once one other than `besides` does."""
+
+    def leads() -> Manifest | Unmet:
+        lease = kind.kube.find("leases", "hetserve-extender", SYSTEM_NAMESPACE) or {"spec": {}}
+        held = str(lease["spec"].get("holderIdentity") or "")
+        pods = [each for each in kind.pods(SYSTEM_NAMESPACE, "extender") if held.startswith(each["metadata"]["name"])]
+        return next((each for each in pods if each["metadata"]["name"] != besides), None) or Unmet(held)
+
+    return wait_until(leads, 60, "an extender that leads")
+
+
+@contextmanager
+def still(pod: Manifest) -> Iterator[None]:
+    """The processes of a pod stand still during the block; the kernel goes on answering for their sockets."""
+    _signal(pod, "STOP")
+    try:
+        yield
+    finally:
+        _signal(pod, "CONT")
+
+
+def _signal(pod: Manifest, name: str) -> None:
+    uid = pod["metadata"]["uid"]
+    found = rf"grep -lE 'pod({uid}|{uid.replace('-', '_')})' /proc/[0-9]*/cgroup 2>/dev/null | cut -d/ -f3"
+    script = f'ids=$({found}); [ -n "$ids" ] || exit 0; kill -{name} $ids'
+    subprocess.run(["docker", "exec", pod["spec"]["nodeName"], "sh", "-c", script], check=True)
+
+
+def test_a_leader_that_stands_still_is_left_while_pods_arrive(nodes: KindCluster, tenant: str) -> None:
+    first = leader(nodes)
+    with arriving(nodes.kubeconfig, tenant, per_second=5.0, mib=256, node_labels=WHERE) as arrivals:
+        arrivals.wait_for(10)
+        began = time.monotonic()
+        with still(first):
+            second = leader(nodes, besides=first["metadata"]["name"])
+            arrivals.wait_for(25)
+            gap = arrivals.gap(began)
+        print(f"without a binding at most: {gap:.1f} s; {second['metadata']['name']} leads")
+        arrivals.wait_for(10)
+        arrivals.check()
+    assert gap < GOAL
