@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 FIRST_RETRY: Final = 0.5
 LONGEST_RETRY: Final = 30.0
-IN_A_ROW: Final = 3
+IN_A_ROW: Final = 7
 """Urgent keys that are given out one after the other while others wait."""
 
 

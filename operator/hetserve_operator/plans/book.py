@@ -6,7 +6,9 @@ and the facts of the cluster change. So a plan for other facts of the declared p
 
 A service of which nothing runs yet waits PATIENCE for its tried plan, then gets an untried one, which takes a fraction
 of the time: a thousand new services do not wait for each other's simulations, and few pods are started to be moved.
-Where so many wait that its turn would come later anyway, it gets the untried one at once.
+Where so many wait that its turn would come later anyway, it gets the untried one at once. While such a crowd comes,
+tried plans wait, but for those that services which run need: each takes a process for seconds, and the machine with it.
+So that the first of a crowd do not take all processes, the tried plan of a new service begins a moment later.
 A tried plan for a load that has moved meanwhile is no answer, and does not renew the patience.
 
 Tickets of services whose load exceeds what they hold go first: each second that they wait, queries miss the SLO. First
@@ -19,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
+from math import inf
 from typing import Final, TypeVar
 
 from hetserve.api.conditions import Reason
@@ -36,6 +39,12 @@ PATIENCE: Final = 10.0
 """Seconds after which a service without any plan gets an untried one."""
 USUAL: Final = 1.0
 """Seconds that a process takes for a tried plan: about, and where other processes compute as well."""
+CROWDED: Final = 5.0
+"""Seconds for which tried plans wait after a service has come that got no patience: the next may be near."""
+SETTLE: Final = 0.5
+"""Seconds after which the tried plan of a new service may begin."""
+CROWD_AT_MOST: Final = 60.0
+"""Seconds for which a crowd holds tried plans up, however many come."""
 FAIR: Final = 4
 """Of so many tickets that a lane takes, one is the oldest."""
 _MOST_PLANS: Final = 6
@@ -75,7 +84,7 @@ def _rank(question: PlanQuestion) -> _Rank:
 class Ticket:
     """A question that a service waits for. untried: for an untried plan, beside the ticket for the tried one.
 
-    number: rises with each ticket that begins to wait.
+    number: rises with each ticket that begins to wait. begins: when it may be taken.
     """
 
     key: Key
@@ -83,6 +92,7 @@ class Ticket:
     lane: Lane = Lane.QUICK
     untried: bool = False
     number: int = 0
+    begins: float = 0.0
 
     @property
     def work(self) -> Work:
@@ -161,12 +171,17 @@ class _Page:
 class PlanBook:
     """Plans and tickets of all services.
 
-    wake: called with a service whose ticket is settled. processes: that plan side by side. wanted, dropped: set by the
-    pool. The book calls the first when a ticket waits, the second with a ticket that is dropped while it is planned.
+    wake: called with a service whose ticket is settled. processes: that plan side by side. settle: see SETTLE. wanted,
+    dropped: set by the pool. The book calls the first when a ticket waits, the second with a ticket that is dropped
+    while it is planned.
     """
 
-    def __init__(self, clock: Callable[[], float], wake: Callable[[Key], None], processes: int = 2) -> None:
+    def __init__(
+        self, clock: Callable[[], float], wake: Callable[[Key], None], processes: int = 2, *, settle: float = SETTLE
+    ) -> None:
         self._patient = int(processes * PATIENCE / USUAL)
+        self._settle = settle
+        self._crowded_until = self._crowd_began = -inf
         self.wanted: Callable[[], None] = lambda: None
         self.dropped: Callable[[Ticket], None] = lambda _: None
         self._clock = clock
@@ -237,10 +252,15 @@ class PlanBook:
             self.settle(ticket, answer, Lane.SLOW if isinstance(answer, PlannerTimedOut) else lane)
         return None
 
-    def patience_ends(self) -> float | None:
-        """Seconds until the next service gets an untried plan; None: no service waits for its first one."""
-        until = min((until for until, _ in self._patience.values()), default=None)
-        return None if until is None else until - self._clock()
+    def changes_within(self, lane: Lane) -> float | None:
+        """Seconds until a ticket can be taken that nobody can take now; None: none waits for a time."""
+        now, waiting = self._clock(), [one for rank in _RANKS for one in self._waiting[lane, rank].values()]
+        ends = [one.begins for one in waiting if one.begins > now]
+        if lane is Lane.QUICK:
+            ends += [until for until, _ in self._patience.values()]
+        if self._is_crowded and waiting:
+            ends.append(self._crowded_until)
+        return min(ends) - now if ends else None
 
     def is_planned(self, ticket: Ticket) -> bool:
         """Whether a ticket that was taken has not been dropped."""
@@ -301,8 +321,12 @@ class PlanBook:
             if until <= self._clock():
                 del self._patience[key]
                 return Ticket(key, question, untried=True)
-        waiting = [tickets.values() for rank in _RANKS if (tickets := self._waiting[lane, rank])]
-        first = [min(tickets, key=lambda one: one.number) for tickets in waiting]
+        now = self._clock()
+        waiting = [
+            [one for one in self._waiting[lane, rank].values() if one.begins <= now and self._may_begin(one)]
+            for rank in _RANKS
+        ]
+        first = [min(tickets, key=lambda one: one.number) for tickets in waiting if tickets]
         if not first:
             return None
         self._taken[lane] += 1
@@ -330,9 +354,29 @@ class PlanBook:
         elif (key, True) not in self._planned:
             until, declared = self._patient_until.get(key, (0.0, None))
             if declared != asked.declared:
-                until = self._clock() + (PATIENCE if len(self._patience) < self._patient else 0.0)
+                until = self._first_plan_by()
             self._patient_until[key] = (until, asked.declared)
             self._patience[key] = (until, asked)
+            self.wanted()
+
+    def _first_plan_by(self) -> float:
+        """Until when a service waits for its tried plan."""
+        now = self._clock()
+        if len(self._patience) < self._patient and not self._is_crowded:
+            return now + PATIENCE
+        if not self._is_crowded:
+            self._crowd_began = now
+        self._crowded_until = min(now + CROWDED, self._crowd_began + CROWD_AT_MOST)
+        return now
+
+    def _may_begin(self, ticket: Ticket) -> bool:
+        """Whether a tried plan may take a process now: while a crowd comes, only where something runs and needs it."""
+        rank = _rank(ticket.question)
+        return not self._is_crowded or rank is _Rank.SHORT or (rank is _Rank.NEEDED and not ticket.question.untried)
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._clock() < self._crowded_until
 
     def _no_patience(self, key: Key) -> None:
         self._patience.pop(key, None)
@@ -351,8 +395,10 @@ class PlanBook:
         before = next((tickets[key] for tickets in self._waiting.values() if key in tickets), None)
         self._have_no_ticket(key, besides=place)
         self._numbered += before is None
-        number = self._numbered if before is None else before.number
-        self._waiting[place][key] = Ticket(key, question, place[0], number=number)
+        if before is None:
+            begins = self._clock() + self._settle if question.untried else 0.0
+            before = Ticket(key, question, number=self._numbered, begins=begins)
+        self._waiting[place][key] = replace(before, question=question, lane=place[0])
         self.wanted()
 
     def _have_no_ticket(self, key: Key, besides: tuple[Lane, _Rank] | None = None) -> None:

@@ -115,7 +115,7 @@ class PlanningPool:
                 return ticket
             self._changed[lane].clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._book.patience_ends() if lane is Lane.QUICK else None):
+                async with asyncio.timeout(self._book.changes_within(lane)):
                     await self._changed[lane].wait()
 
     async def _plan(self, process: Planning, ticket: Ticket) -> bool:

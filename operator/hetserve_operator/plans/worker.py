@@ -6,12 +6,14 @@ module is the whole program of the process, so it imports nothing of the operato
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
 import struct
 import sys
 import traceback
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any, Final
@@ -24,6 +26,7 @@ from hetserve.profiles import LinearProfile
 from hetserve.registry.planners import OBJECTIVES, Objective
 
 LENGTH: Final = struct.Struct("!I")
+NICENESS: Final = 10
 READY: Final = "ready"
 """The first answer of a process: its planners are imported, and their code is compiled."""
 
@@ -36,6 +39,7 @@ def frame(value: object) -> bytes:
 
 def main() -> None:
     """Answers requests until standard input ends."""
+    _give_way()
     # A service manager sends it to all processes, but plans are wanted until the operator has ended its work.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
@@ -47,6 +51,14 @@ def main() -> None:
     _send(answers, READY)
     while True:
         _send(answers, done(requests.get()))
+
+
+def _give_way() -> None:
+    """Lets the operator go first: a plan takes seconds, and its looks and requests wait for a processor meanwhile."""
+    os.nice(NICENESS)
+    # Where the kernel shares processors between sessions, niceness counts within ours alone, and we have our own.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
 
 
 def _tiny(objective: Objective) -> Problem:

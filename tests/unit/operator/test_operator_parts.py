@@ -60,7 +60,7 @@ def test_a_key_that_waits_becomes_urgent_and_stays_so_until_it_is_given_out() ->
 
 def test_urgent_keys_hold_nobody_up_for_ever() -> None:
     queue, given = DelayQueue(), []
-    for _ in range(12):
+    for _ in range(3 * (IN_A_ROW + 1)):
         queue.add(A, 0.0, urgent=True)
         queue.add(B, 0.0)
         key = queue.pop(1.0)

@@ -24,7 +24,7 @@ from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import PlanningProcess, ProcessDiedError
-from hetserve_operator.plans.worker import frame
+from hetserve_operator.plans.worker import NICENESS, frame
 from hetserve_operator.workqueue import Key
 
 KEY = Key("ns", "svc")
@@ -113,6 +113,14 @@ async def test_a_process_tells_its_processor_time() -> None:
     assert 0.0 < used < 5.0
     await process.end()
     assert process.processor_time() == 0.0
+
+
+async def test_a_process_that_plans_lets_the_operator_go_first() -> None:
+    process = await PlanningProcess.start()
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + NICENESS
+    finally:
+        await process.end()
 
 
 async def test_a_process_that_is_killed_says_so() -> None:

@@ -17,7 +17,7 @@ from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, Plan
 from hetserve.testing.builders import service
 from hetserve.testing.planning import line, option, problem
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.plans.book import PATIENCE, USUAL, Lane, PlanBook, Ticket
+from hetserve_operator.plans.book import CROWDED, PATIENCE, SETTLE, USUAL, Lane, PlanBook, Ticket
 from hetserve_operator.workqueue import Key
 from judged_plans import MEMBER, Script, plan_of, registered
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE
@@ -41,10 +41,10 @@ def judged() -> Iterator[None]:
 class Bench:
     """A plan book under a clock of the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, settle: float = 0.0) -> None:
         self.now = 0.0
         self.woken: list[Key] = []
-        self.book = PlanBook(lambda: self.now, self.woken.append)
+        self.book = PlanBook(lambda: self.now, self.woken.append, settle=settle)
 
     def ask(self, key: Key, declared: Problem = DECLARED, cap: int | None = None, *, new: bool = True) -> PlannerAnswer:
         """A look at a service of which nothing runs, or that only checks for a better plan."""
@@ -73,7 +73,7 @@ def test_a_new_service_gets_an_untried_plan_when_its_patience_ends_and_still_wai
 ) -> None:
     bench.ask(A)
     tried = bench.take()
-    assert bench.book.patience_ends() == PATIENCE
+    assert bench.book.changes_within(Lane.QUICK) == PATIENCE
     bench.now += PATIENCE - 0.1
     assert bench.book.take(Lane.QUICK) is None
     bench.now += 0.2
@@ -83,16 +83,16 @@ def test_a_new_service_gets_an_untried_plan_when_its_patience_ends_and_still_wai
     assert bench.book.is_planned(tried)
     bench.book.settle(tried, TRIED, Lane.QUICK)
     assert bench.ask(A) == TRIED
-    assert (bench.book.take(Lane.QUICK), bench.book.patience_ends()) == (None, None)
+    assert (bench.book.take(Lane.QUICK), bench.book.changes_within(Lane.QUICK)) == (None, None)
 
 
 def test_a_plan_that_comes_in_time_asks_for_no_untried_one(bench: Bench) -> None:
     bench.ask(A)
     bench.settle(TRIED)
-    assert bench.book.patience_ends() is None, "it is asked for if the service is looked at late"
+    assert bench.book.changes_within(Lane.QUICK) is None, "it is asked for if the service is looked at late"
     bench.ask(A)
     bench.now += 2 * PATIENCE
-    assert (bench.book.take(Lane.QUICK), bench.book.patience_ends()) == (None, None)
+    assert (bench.book.take(Lane.QUICK), bench.book.changes_within(Lane.QUICK)) == (None, None)
 
 
 def test_untried_plans_go_before_all_that_waits(bench: Bench) -> None:
@@ -108,9 +108,77 @@ def test_who_cannot_be_planned_in_time_gets_an_untried_plan_at_once(bench: Bench
     names = [f"s{number:02d}" for number in range(PATIENT + 2)]
     for number, name in enumerate(names):
         bench.ask(Key("ns", name), replace(DECLARED, load=QPS(number + 1)))
-    found = [bench.take() for _ in range(3)]
-    assert [(one.key.name, one.work.quick) for one in found] == [(names[-2], True), (names[-1], True), ("s00", False)]
-    assert bench.book.patience_ends() == PATIENCE
+    found = [bench.take() for _ in range(2)]
+    assert [(one.key.name, one.work.quick) for one in found] == [(names[-2], True), (names[-1], True)]
+
+
+def crowd(bench: Bench) -> None:
+    """New services, of which the last two get no patience; these have their untried plans."""
+    for number in range(PATIENT + 2):
+        bench.ask(Key("ns", f"s{number:02d}"), replace(DECLARED, load=QPS(number + 1)))
+    for _ in range(2):
+        assert bench.settle(UNTRIED).work.quick
+
+
+def test_while_a_crowd_comes_tried_plans_wait_but_for_those_of_services_that_are_short(bench: Bench) -> None:
+    crowd(bench)
+    assert bench.book.take(Lane.QUICK) is None, "a tried plan takes a process for seconds"
+    assert bench.book.take(Lane.SLOW) is None
+    question = PlanQuestion(OTHER, OTHER, needed=True, untried=False, short=True)
+    bench.book.look(A, lambda planner: planner(question))
+    assert bench.take().key == A
+    assert bench.book.changes_within(Lane.QUICK) == CROWDED
+    bench.now += CROWDED
+    assert bench.take().key.name == "s00"
+
+
+def test_who_comes_behind_a_crowd_has_no_patience_and_keeps_it_going(bench: Bench) -> None:
+    crowd(bench)
+    bench.now += CROWDED / 2
+    bench.ask(B, OTHER)
+    assert (bench.take().key, bench.book.changes_within(Lane.QUICK)) == (B, CROWDED)
+    bench.now += CROWDED / 2
+    assert bench.book.take(Lane.QUICK) is None
+
+
+def test_a_crowd_holds_up_no_service_that_runs_and_waits_for_its_plan(bench: Bench) -> None:
+    crowd(bench)
+    question = PlanQuestion(OTHER, OTHER, needed=True, untried=False)
+    bench.book.look(A, lambda planner: planner(question))
+    assert bench.take().key == A
+
+
+def test_a_crowd_that_never_ends_lets_tried_plans_through_at_times(bench: Bench) -> None:
+    crowd(bench)
+    taken = 0
+    for number in range(30):
+        bench.now += CROWDED * 0.9
+        bench.ask(Key("ns", f"late{number}"), replace(OTHER, load=QPS(number + 1)))
+        while ticket := bench.book.take(Lane.QUICK):
+            taken += not ticket.work.quick
+            bench.book.settle(ticket, UNTRIED if ticket.work.quick else TRIED, Lane.QUICK)
+    assert taken > 0
+
+
+def test_the_first_of_a_crowd_take_no_process() -> None:
+    bench = Bench(settle=SETTLE)
+    bench.ask(A)
+    assert (bench.book.take(Lane.QUICK), bench.book.changes_within(Lane.QUICK)) == (None, SETTLE)
+    crowd(bench)
+    assert bench.settle(UNTRIED).work.quick, "of three, since there is one service more"
+    bench.now += SETTLE
+    assert bench.book.take(Lane.QUICK) is None
+
+
+def test_a_new_service_alone_waits_a_moment_once_and_a_running_one_does_not() -> None:
+    bench = Bench(settle=SETTLE)
+    bench.ask(A)
+    bench.ask(B, new=False)
+    assert bench.take().key == B
+    bench.now += SETTLE / 2
+    bench.ask(A, cap=3)
+    bench.now += SETTLE / 2
+    assert bench.take().key == A
 
 
 def test_a_service_that_runs_waits_for_the_tried_plan(bench: Bench) -> None:
@@ -132,9 +200,9 @@ def test_changes_of_the_cluster_do_not_renew_the_patience_and_an_edit_does(bench
     bench.ask(A, cap=9)
     bench.now += 6.0
     bench.ask(A, cap=8)
-    assert bench.book.patience_ends() == PATIENCE - 6.0
+    assert bench.book.changes_within(Lane.QUICK) == PATIENCE - 6.0
     bench.ask(A, OTHER)
-    assert bench.book.patience_ends() == PATIENCE
+    assert bench.book.changes_within(Lane.QUICK) == PATIENCE
 
 
 def test_the_untried_plan_is_for_the_facts_of_the_last_look_and_asked_for_once(bench: Bench) -> None:
@@ -176,9 +244,9 @@ def test_tried_plans_for_loads_that_have_moved_do_not_renew_the_patience(bench: 
         assert measured(41.0 + turn) == PlanPending()
         bench.now += PATIENCE / 4
         bench.book.settle(ticket, TRIED, Lane.QUICK)
-        assert bench.book.patience_ends() is None, "the answer may be what is asked for at the next look"
+        assert bench.book.changes_within(Lane.QUICK) is None, "the answer may be what is asked for at the next look"
     assert measured(43.0) == PlanPending()
-    assert bench.book.patience_ends() == PATIENCE / 4
+    assert bench.book.changes_within(Lane.QUICK) == PATIENCE / 4
     bench.now += PATIENCE / 4
     assert bench.settle(UNTRIED).work.quick
     assert measured(44.0) == UNTRIED
@@ -219,7 +287,7 @@ def test_what_an_untried_plan_cannot_say_is_left_to_the_tried_one(bench: Bench, 
     bench.now += PATIENCE
     bench.settle(answer)
     assert bench.ask(A) == PlanPending()
-    assert bench.book.patience_ends() is None
+    assert bench.book.changes_within(Lane.QUICK) is None
     bench.book.settle(tried, TRIED, Lane.QUICK)
     assert bench.ask(A) == TRIED
 
