@@ -13,6 +13,7 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.reconcile import Rendered, WriteStatus
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve_operator.leader.fence import ServiceFence
+from hetserve_operator.revisions import Seen
 
 RETRY_REFUSED: Final = 30.0
 FREE_REPAIRS: Final = 5
@@ -54,7 +55,7 @@ class RepairBackoff:
 class Memory:
     """Memory of one service; times are monotonic seconds. Reading drops expired entries.
 
-    recorded: the status with the plan that the last look recorded, for the next look.
+    recorded: the status with the plan that the last look recorded, for the next look. seen: how new its lists were.
     """
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Memory:
     _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
     recorded: WriteStatus | None = None
+    seen: Seen = field(default_factory=Seen)
     fence: ServiceFence = field(default_factory=ServiceFence)
 
     def weighed(self, demand: Demand | None, now: float) -> Demand | None:

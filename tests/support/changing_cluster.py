@@ -106,7 +106,10 @@ class Watches:
         """Feeds what has changed since the last call."""
         objects = self._server.objects
         for path in self._seen.keys() - objects.keys():
-            self._event(path, self._seen.pop(path), deleted=True)
+            gone = self._seen.pop(path)
+            # As the API server does: the event of a deletion has the revision of the deletion.
+            gone["metadata"]["resourceVersion"] = str(self._server.revision)
+            self._event(path, gone, deleted=True)
         for path, raw in objects.items():
             if self._seen.get(path, {}).get("metadata") != raw["metadata"]:
                 self._seen[path] = copy.deepcopy(raw)

@@ -88,6 +88,7 @@ class SimulatedOperator:
 
     async def look(self, key: Key) -> bool:
         """Reconciles a service with a fresh cache; False if it failed and must be repeated."""
+        self.api.cache.catch_up()
         try:
             await self.observer.relist()
             while await self.controller.reconcile(key) == AFTER_RECORD:

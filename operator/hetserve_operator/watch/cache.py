@@ -29,6 +29,7 @@ from hetserve.reconcile.cluster.observed import (
     slice_fact,
 )
 from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
+from hetserve_operator.revisions import Heard
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store
@@ -51,6 +52,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.capacity = Capacity()
+        self.heard = Heard()
         self.nodes: Store[NodeFact] = Store(node_fact)
         self.nodes.subscribe(_follow(self.capacity.put_node, self.capacity.drop_node))
         self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)

@@ -22,6 +22,7 @@ from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, Servi
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.build import may_be_of
 from hetserve.reconcile.interest import may_use
+from hetserve_operator.revisions import DEPLOYMENTS, PODS
 from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache, place_of
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
@@ -81,12 +82,14 @@ class EventHandlers:
 
     def deployment(self, raw: RawObject, *, deleted: bool) -> None:
         del deleted
+        self._cache.heard.hear(DEPLOYMENTS, raw)
         self._add_named(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE])
 
     def node(self, raw: RawObject, *, deleted: bool) -> None:
         _take(self._cache.nodes, raw, deleted=deleted)
 
     def pod(self, raw: RawObject, *, deleted: bool) -> None:
+        self._cache.heard.hear(PODS, raw)
         _take(self._cache.pods, raw, deleted=deleted)
 
     def resource_slice(self, raw: RawObject, *, deleted: bool) -> None:

@@ -1,6 +1,8 @@
 """The only reader of the API: lists for the cache, and a snapshot of one service before each step.
 
-A service, its Deployments, ReplicaSets and pods are read live, since a stale view would repeat or undo our own writes.
+A service, its Deployments, ReplicaSets and pods are read before each step, since a stale view would repeat or undo our
+own writes: lists of Deployments and pods are not older than what we have written, read and heard of (`revisions`).
+ReplicaSets may be: one that a list lacks is read by name.
 Nodes, other pods, types and profiles come from the cache; the next event corrects a plan made from a stale view.
 A watch tells everything but a deletion in one of its gaps; comparing counts finds that one.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,6 +28,7 @@ from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.ownership import belongs, deployments_to_find, replica_sets_to_find, sort_pods
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
+from hetserve_operator.revisions import DEPLOYMENTS, PODS, Seen
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
@@ -40,8 +44,21 @@ _WITHOUT: Final = {
     names.RESOURCE_SLICES: "GPUs that ResourceSlices offer are planned on, and refused when pods ask for them",
 }
 """What may be missing, by path, and what follows."""
+ANY: Final = "0"
+"""A list as the API server has it at hand."""
+NOT_REACHED: Final = (410, 504)
+"""What the API server answers where it has not reached a revision within some seconds, or knows it no more."""
 RECOUNT_PAUSE: Final = 1.0
 """Seconds after which a difference is checked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Objects as of a revision. anew: the list was the latest, whatever was known before."""
+
+    objects: list[RawObject]
+    revision: str
+    anew: bool = False
 
 
 class Observer:
@@ -74,7 +91,7 @@ class Observer:
         """Fills the cache from a list of each kind."""
         for path, store in self._cache.listed():
             try:
-                await store.fill(Pages(self._api, path))
+                await self._fill(path, store)
             except ApiStatusError as error:
                 self._go_without(path, error)
 
@@ -94,7 +111,14 @@ class Observer:
         for path, store in stores:
             if surplus[path] and surplus[path] * await self._surplus(path, store) > 0:
                 log.info("%s: the watch has lost events, so all are listed again", path)
-                await store.fill(Pages(self._api, path))
+                await self._fill(path, store)
+
+    async def _fill(self, path: str, store: Store[Any]) -> None:
+        """Who is woken by what a list of all shows must see it in a list of its own."""
+        pages = Pages(self._api, path)
+        await store.fill(pages)
+        if store is self._cache.pods:
+            self._cache.heard.reach(PODS, pages.revision)
 
     async def _surplus(self, path: str, store: Store[Any]) -> int:
         """Objects in a store beyond those of the API server; 1 if the server does not say how many it has."""
@@ -107,7 +131,7 @@ class Observer:
 
     async def _list_unwatched(self, path: str, store: Store[Any]) -> None:
         try:
-            await store.fill(Pages(self._api, path))
+            await self._fill(path, store)
         except ApiStatusError as error:
             self._go_without(path, error)
 
@@ -133,10 +157,17 @@ class Observer:
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
-        service, labelled, facts = await asyncio.gather(
-            self._service(key), self._of_service(deployments_path, key), self._labelled_pods(key)
+        service, labelled, listed_pods, sets = await asyncio.gather(
+            self._service(key),
+            self._listed(DEPLOYMENTS, deployments_path, key, memory.seen),
+            self._listed(PODS, pods_path, key, memory.seen),
+            self._of_service(replica_sets_path, key, at_least=ANY).all(),
         )
-        deployments, replica_sets = await self._owners(key, labelled, facts)
+        # Only now: a list that goes on after another request has failed must not tell of it later.
+        memory.seen.take(DEPLOYMENTS, labelled.revision, anew=labelled.anew)
+        memory.seen.take(PODS, listed_pods.revision, anew=listed_pods.anew)
+        facts = [fact for fact in map(pod_fact, sorted(listed_pods.objects, key=_name)) if fact is not None]
+        deployments, replica_sets = await self._owners(key, labelled.objects, facts, sets)
         pods, foreign_pods = sort_pods(key.name, deployments, replica_sets, facts)
         types, broken_types = self._cache.types()
         outline = None if service is None else service_outline(service)
@@ -180,18 +211,14 @@ class Observer:
     async def _service(self, key: Key) -> RawObject | None:
         return await self._find(service_path(*key))
 
-    async def _labelled_pods(self, key: Key) -> list[PodFact]:
-        raws = await self._of_service(pods_path, key)
-        return [fact for fact in map(pod_fact, sorted(raws, key=_name)) if fact is not None]
-
     async def _owners(
-        self, key: Key, labelled: list[RawObject], pods: Sequence[PodFact]
+        self, key: Key, labelled: list[RawObject], pods: Sequence[PodFact], sets: list[RawObject]
     ) -> tuple[list[RawObject], list[RawObject]]:
-        """Deployments and ReplicaSets that pods belong to. Read after the pods, so that a missing one is gone.
+        """Deployments and ReplicaSets that pods belong to.
 
-        labelled: Deployments with the service's label. Others are read by name, as anybody can remove a label.
+        labelled, sets: Deployments and ReplicaSets with the service's label. Others are read by name after the pods, so
+        that a missing one is gone: anybody can remove a label, and the lists may be older than the pods.
         """
-        sets = await self._of_service(replica_sets_path, key)
         sets += await self._by_name(replica_sets_path, key, replica_sets_to_find(key.name, pods), sets)
         above = deployments_to_find(key.name, pods, sets)
         return [*labelled, *await self._by_name(deployments_path, key, above, labelled)], sets
@@ -212,8 +239,25 @@ class Observer:
                 return None
             raise
 
-    async def _of_service(self, path: Callable[[str], str], key: Key) -> list[RawObject]:
-        return await Pages(self._api, path(key.namespace), labels=f"{names.LABEL_SERVICE}={key.name}").all()
+    async def _listed(self, kind: str, path: Callable[[str], str], key: Key, seen: Seen) -> Listed:
+        """Objects of a service, not older than what we have written, read and heard of."""
+        heard, reached = self._cache.heard, seen.reached(kind)
+        if reached is not None:
+            pages = self._of_service(path, key, at_least=str(max(reached, heard.latest(kind))))
+            try:
+                return Listed(await pages.all(), pages.revision)
+            except ApiStatusError as error:
+                if error.status not in NOT_REACHED:
+                    raise
+        told = heard.latest(kind)
+        pages = self._of_service(path, key)
+        found = await pages.all()
+        heard.check(kind, told, pages.revision)
+        return Listed(found, pages.revision, anew=True)
+
+    def _of_service(self, path: Callable[[str], str], key: Key, *, at_least: str | None = None) -> Pages:
+        labels = f"{names.LABEL_SERVICE}={key.name}"
+        return Pages(self._api, path(key.namespace), labels=labels, at_least=at_least)
 
 
 def _name(raw: Mapping[str, Any]) -> str:

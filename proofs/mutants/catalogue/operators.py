@@ -10,6 +10,7 @@ from mutants.mutant import Mutant
 LAWS: Final = "tests/properties/test_operator_fence_laws.py"
 FENCE: Final = "tests/unit/operator/test_operator_fence.py"
 PROCESS: Final = "tests/unit/operator/test_operator_process.py"
+KNOWN: Final = "tests/unit/operator/test_operator_reads_as_new_as_it_knows.py"
 CONTROLLER: Final = "hetserve_operator.work.controller"
 
 OPERATORS: Final = (
@@ -68,5 +69,37 @@ OPERATORS: Final = (
         DropStatement("process.stop_on_signals(self.stop)"),
         PROCESS,
         "test_once_kopf_watches_a_signal_ends_it_by_the_flag_that_it_was_given",
+    ),
+    Mutant(
+        "a list may be older than our own writes",
+        "hetserve_operator.revisions",
+        "Seen.wrote",
+        DropStatement("self.note($kind, $revision)"),
+        KNOWN,
+        "test_what_we_have_written_is_seen_though_the_cache_is_behind",
+    ),
+    Mutant(
+        "a list may be older than the event that woke",
+        "hetserve_operator.revisions",
+        "Heard.reach",
+        Replace("max($known, $told)", "0"),
+        KNOWN,
+        "test_who_is_woken_by_a_watch_sees_why",
+    ),
+    Mutant(
+        "the first look reads from a cache of any age",
+        "hetserve_operator.watch.observe",
+        "Observer._listed",
+        Replace("$seen.reached($kind)", "0"),
+        KNOWN,
+        "test_the_first_look_wants_the_latest_and_later_ones_what_they_know",
+    ),
+    Mutant(
+        "the first of a crowd take all processes for tried plans",
+        "hetserve_operator.plans.book",
+        "PlanBook._enqueue",
+        Replace("self._clock() + self._settle", "0.0"),
+        "tests/unit/operator/test_untried_plans.py",
+        "test_the_first_of_a_crowd_take_no_process",
     ),
 )

@@ -18,6 +18,7 @@ PAGE_BYTES: Final = 512 << 10
 """Aim for the size of a page: a few milliseconds of work."""
 LISTED_TURN: Final = 50
 """Objects yielded between two turns of the loop."""
+NEWER: Final = "NotOlderThan"
 _TIMEOUT: Final = 60.0
 
 
@@ -25,7 +26,8 @@ _TIMEOUT: Final = 60.0
 class Pages:
     """Lists the collection at `path`; learns the length of a page.
 
-    selector: of fields. labels: of labels.
+    selector: of fields. labels: of labels. at_least: a resourceVersion that the list must have reached, so that it can
+    be answered from a cache; None: it must be the latest.
     """
 
     api: ApiServer
@@ -34,6 +36,7 @@ class Pages:
     limit: int = FIRST_PAGE
     revision: str = ""
     labels: str | None = None
+    at_least: str | None = None
 
     async def objects(self) -> AsyncGenerator[list[RawObject], None]:
         """All objects, at most LISTED_TURN at a time.
@@ -42,15 +45,16 @@ class Pages:
         """
         query = {"fieldSelector": self.selector} if self.selector else {}
         query |= {"labelSelector": self.labels} if self.labels else {}
+        reached = {} if self.at_least is None else {"resourceVersion": self.at_least, "resourceVersionMatch": NEWER}
         while True:
-            items, metadata = await self._page(query | {"limit": str(self.limit)})
+            items, metadata = await self._page(query | reached | {"limit": str(self.limit)})
             for start in range(0, len(items), LISTED_TURN):
                 await asyncio.sleep(0)
                 yield items[start : start + LISTED_TURN]
             if not (more := metadata.get("continue")):
                 self.revision = str(metadata.get("resourceVersion") or "")
                 return
-            query["continue"] = more
+            query["continue"], reached = more, {}
 
     async def all(self) -> list[RawObject]:
         """All objects as of `revision`. Raises as `objects` does."""

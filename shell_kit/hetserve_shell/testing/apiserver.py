@@ -19,6 +19,7 @@ from hetserve_shell.kube.client import APPLY_PATCH, JSON_PATCH, NOT_SENT, Answer
 from hetserve_shell.kube.connection import JSON, ApiUnreachableError
 from hetserve_shell.testing.deployments import applied, as_fields, copied, defaulted, schema_refusal
 from hetserve_shell.testing.patches import json_patched, merged
+from hetserve_shell.testing.watch_cache import WatchCache
 
 Json = dict[str, Any]
 Fault = Literal["lost before", "lost after"] | int
@@ -51,6 +52,8 @@ class FakeApiServer:
     watchers: list[tuple[str, asyncio.Queue[bytes | Exception | None]]] = field(default_factory=list)
     """Path and lines of each open watch; an exception breaks it, None ends it."""
     statuses: Mapping[str, Json] = field(default_factory=dict)
+    cache: WatchCache = field(default_factory=WatchCache)
+    """What lists are answered from that need not be the latest."""
     _uids: int = 0
 
     # What tests do as somebody with every right
@@ -152,6 +155,7 @@ class FakeApiServer:
                 hook(method, path, query)
             if query.get("dryRun") != "All":
                 self.writes.append((method, path))
+                self.cache.fall_behind(self.revision, self.objects)
             answer = self._write(method, path, query, copied(body), content_type)
             for hook in self.after:
                 hook(method, path, query)
@@ -167,10 +171,11 @@ class FakeApiServer:
         if not _is_collection(path):
             raise ApiStatusError(404, "NotFound", f"{path} not found")
         labels, fields = query.get("labelSelector"), query.get("fieldSelector", "")
-        found = [raw for raw in self.listing(path) if _selected(raw, labels) and _has_fields(raw, fields)]
+        revision, listed = self.cache.answers(query, self.revision, lambda: self.listing(path), path)
+        found = [raw for raw in listed if _selected(raw, labels) and _has_fields(raw, fields)]
         first = int(query.get("continue", 0))
         end = first + int(query.get("limit", len(found) or 1))
-        metadata: Json = {"resourceVersion": str(self.revision)}
+        metadata: Json = {"resourceVersion": str(revision)}
         if end < len(found):
             metadata["continue"] = str(end)
             if not labels and not fields:

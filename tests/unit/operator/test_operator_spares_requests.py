@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from hetserve.api.names import LABEL_SERVICE
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
+from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
@@ -58,7 +61,10 @@ async def test_a_dry_run_costs_no_further_read() -> None:
     assert counted.writes == []
 
 
-def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed() -> None:
+def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that have come: these come at once."""
+    monkeypatch.setitem(PlanBook.__init__.__kwdefaults__, "settle", 0.0)  # type: ignore[arg-type]
+
     async def story() -> None:
         server = FakeApiServer(statuses=STATUSES)
         for raw in [*rm2_scene(), *(_another(n) for n in range(SERVICES - 1))]:

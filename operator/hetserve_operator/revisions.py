@@ -1,0 +1,80 @@
+"""How new a list must be that the API server answers from its cache.
+
+A list that must be the latest waits there until the cache has caught up with everything that is written anywhere in the
+cluster: 0.1 s, where objects of its kind change rarely and others often. A list that is not older than what we have
+written, read and heard of shows the same to us, at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+DEPLOYMENTS: Final = "deployments"
+PODS: Final = "pods"
+
+
+def revision_of(text: object) -> int:
+    """A resourceVersion as a number; 0 if it is none."""
+    return int(str(text)) if str(text).isdigit() else 0
+
+
+@dataclass(slots=True)
+class Heard:
+    """The latest revision of each kind that a watch has told of, of any service: who is woken must see why."""
+
+    _latest: dict[str, int] = field(default_factory=dict)
+
+    def hear(self, kind: str, raw: Mapping[str, Any]) -> None:
+        """Takes note of an event's object."""
+        self.reach(kind, raw["metadata"].get("resourceVersion"))
+
+    def reach(self, kind: str, revision: object) -> None:
+        """Takes note of a list of all objects."""
+        self._latest[kind] = max(self.latest(kind), revision_of(revision))
+
+    def latest(self, kind: str) -> int:
+        return self._latest.get(kind, 0)
+
+    def check(self, kind: str, told: int, revision: object) -> None:
+        """Takes note of a list that was the latest. told: the revision known when it was asked for; if the list has not
+        come that far, a backup was restored, and later revisions mean nothing.
+        """
+        if revision_of(revision) < told:
+            self._latest[kind] = revision_of(revision)
+
+
+@dataclass(slots=True)
+class Seen:
+    """The revision of each kind that a service's last list showed, or its last write made; without one the next list
+    must be the latest.
+    """
+
+    _reached: dict[str, int] = field(default_factory=dict)
+
+    def reached(self, kind: str) -> int | None:
+        return self._reached.get(kind)
+
+    def note(self, kind: str, revision: object) -> None:
+        """Takes note of a list, or of an object that was written. A revision that is no number says nothing."""
+        number = revision_of(revision)
+        if not number:
+            self.forget(kind)
+            return
+        self._reached[kind] = max(self._reached.get(kind, 0), number)
+
+    def take(self, kind: str, revision: object, *, anew: bool) -> None:
+        """Takes note of a list. anew: it counts whatever was known, as where a backup was restored."""
+        if anew:
+            self.forget(kind)
+        self.note(kind, revision)
+
+    def wrote(self, kind: str, answer: Mapping[str, Any]) -> None:
+        """Takes note of what a write has made, if a list was seen before it: what it did not show is not known."""
+        if kind in self._reached:
+            self.note(kind, answer["metadata"].get("resourceVersion"))
+
+    def forget(self, kind: str) -> None:
+        """Something was deleted, or it is not known what a write has done."""
+        self._reached.pop(kind, None)
