@@ -197,7 +197,7 @@ def test_the_table_has_a_column_for_each_operator_and_says_which_goals_are_misse
 def scaled_round(**phases: Any) -> dict[str, Any]:
     one = round_of()
     one["rest"] |= {"looksPerMinute": 40.0, "lookSeconds": 0.02, "decisions": 0}
-    asked = {"queries": 26, "perMinute": 20.8, "mebibytesPerMinute": 16.0, "pollSeconds": 0.6}
+    asked = {"polls": 5, "queries": 26, "perMinute": 20.8, "mebibytesPerMinute": 16.0, "pollSeconds": 0.6}
     return one | {
         "settled": {"planned": 300.0, "answers": 3000},
         "stalls": {"median": 0.002, "p99": 0.01, "longest": 0.08},
@@ -213,12 +213,19 @@ def scaled_round(**phases: Any) -> dict[str, Any]:
 def test_the_table_of_services_that_follow_their_loads_says_what_grows_with_them() -> None:
     page = describe("scaled", data_of(now=scaled_round()))
     rows = {line.split(" | ")[0].strip("| "): line for line in page.splitlines() if line.startswith("|")}
-    assert rows["Prometheus: the same beside a tenth of the services, 1 is as many"].endswith("| < 1.01 | 1, held |")
+    tenth = "Prometheus: requests of a poll, to those with a tenth of the services, 1 is as many"
+    assert rows[tenth].endswith("| < 1.01 | 1, held |")
     assert rows["Prometheus: requests of five polls, three windows"].endswith("| 66 |")
     assert rows["load: until a Deployment grows, worst"].endswith("| not within the limit |")
     assert rows["cut: until it is obeyed, worst"].endswith("| < 120 s | 121 s, **missed** |")
-    fewer = scaled_round(tenth={"queries": 20, "perMinute": 16.0, "mebibytesPerMinute": 1.6, "pollSeconds": 0.1})
-    assert "| 1.3, **missed** |" in describe("scaled", data_of(now=fewer))
+
+
+@pytest.mark.parametrize(("queries", "said"), [(25, "1, held"), (27, "1, held"), (20, "1.25, **missed**")])
+def test_requests_grow_with_the_services_only_if_those_of_a_poll_do(queries: int, said: str) -> None:
+    """The request that is made each minute is made once or twice in five polls."""
+    tenth = {"polls": 5, "queries": queries, "perMinute": 16.0, "mebibytesPerMinute": 1.6, "pollSeconds": 0.1}
+    page = describe("scaled", data_of(now=scaled_round(tenth=tenth)))
+    assert next(line for line in page.splitlines() if "with a tenth" in line).endswith(f"| {said} |")
 
 
 def test_a_size_is_measured_alone_by_the_command_beside_it() -> None:
