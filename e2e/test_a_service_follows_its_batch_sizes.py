@@ -18,6 +18,8 @@ LOAD = 20.0
 SMALL, LARGE = 1000 / 50, 1000 / 75
 """Queries/s of an instance: of one item each, and of 51."""
 PROFILE = {"spec.latency": {"linear": {"intercept": "49.5ms", "slope": "0.5ms"}}}
+SLO = {"latency": "1500ms", "percentile": "99"}
+"""So loose that none is late before the sizes are known: a missed SLO would bring the instances, too."""
 MEASURED = 150
 """Seconds: sizes are asked for once a minute, and the first answer may be of too few queries."""
 
@@ -30,7 +32,7 @@ def test_larger_queries_than_are_declared_bring_more_instances_at_the_same_load(
         follower = Follower(sandbox, prometheus, twin)
         kind = follower.type("gpu", nodes=12, price="0.5")
         sandbox.profile("m", kind, overrides=PROFILE)
-        follower.begin(load={"expectedQPS": LOAD})
+        follower.begin(load={"expectedQPS": LOAD}, slo=SLO)
         sandbox.ready("svc")
         assert follower.instances() == least(LOAD, SMALL)
         assert "mix" not in follower.status()["plan"]
