@@ -155,4 +155,5 @@ def test_an_installation_of_another_name_in_another_namespace_is_found(own_clust
     assert said["namespace"] == "gpu-system"
     found = {one["check"]: one for one in said["findings"]}
     assert "nobody has ever led" in found["our-gpus-extender"]["what"]
+    assert "nobody has ever led" in found["our-gpus-scheduler"]["what"]
     assert found["rights"]["level"] == "Ok", "of the accounts our-gpus-operator, -extender and -scheduler"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -13,6 +13,8 @@ from harness.commands import hetserve
 from harness.components import ROOT, write_account
 from harness.nodes import BOTH
 from harness.waiting import Unmet, wait_until
+
+COMPONENTS: Final = ("operator", "extender", "scheduler")
 
 
 def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) -> dict[str, list[str]]:
@@ -29,12 +31,13 @@ def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) ->
 
 
 def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Cluster) -> None:
-    own_cluster.install_hetserve()
+    own_cluster.install_hetserve({"scheduler": {"leaderElection": {"enabled": True}}})
     own_cluster.add_nodes(*BOTH)
-    wait_until(lambda: _leads(own_cluster, "extender") and _leads(own_cluster, "operator"), 20, "both to lead")
+    wait_until(lambda: all(_leads(own_cluster, one) for one in COMPONENTS), 30, f"{COMPONENTS} to lead")
     assert findings(own_cluster, code=0) == {}, "the rights of the chart, its settings and CRDs are what is looked for"
 
     own_cluster.kill_component("extender")
+    own_cluster.kill_component("scheduler")
     crd = yaml.safe_load((ROOT / "crds" / "modelprofiles.yaml").read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["computeShare"]
@@ -46,11 +49,12 @@ def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Clust
 
     def silent() -> bool | Unmet:
         found = findings(own_cluster)
-        return "hetserve-extender" in found or Unmet(found)
+        return {"hetserve-extender", "hetserve-scheduler"} <= found.keys() or Unmet(found)
 
-    wait_until(silent, 20, "the Lease to lapse")
+    wait_until(silent, 20, "the Leases to lapse")
     found = findings(own_cluster)
     assert found["hetserve-extender"][0].startswith("nobody leads: ")
+    assert found["hetserve-scheduler"][0].startswith("nobody leads: ")
     assert found["crds"] == [
         "CRD modelprofiles.hetserve.io is of another version: it differs at .spec.computeShare,"
         " .spec.x-kubernetes-validations"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hetserve import __version__
 from hetserve.api import names
 from hetserve.api.kinds import KINDS
 from hetserve.base.units import Seconds
@@ -19,14 +20,23 @@ from hetserve.cli.health.facts import (
 )
 
 LEASE = LeaseFact("one", Seconds(0.4), Seconds(3.0))
-EXTENDER = ComponentFact("hetserve-extender", True, elects=True, lease=LEASE, deployment=DeploymentFact(2, 2))
-OPERATOR = replace(EXTENDER, name="hetserve-operator")
+EXTENDER = ComponentFact(
+    name="hetserve-extender",
+    component="extender",
+    settings=True,
+    elects=True,
+    lease=LEASE,
+    deployment=DeploymentFact(2, 2),
+    version=__version__,
+)
+OPERATOR = replace(EXTENDER, name="hetserve-operator", component="operator")
+SECOND = replace(EXTENDER, name="hetserve-scheduler", component="scheduler")
 SCHEDULER = SchedulerFact("http://hetserve-extender.s.svc:8888", False, ("hetserve-scheduler",), 1)
 WELL = Facts(
     namespace="s",
     version=(1, 35, "v1.35.0"),
     crds={resource.plural: CrdFact(True) for resource in KINDS},
-    components=(OPERATOR, EXTENDER),
+    components=(OPERATOR, EXTENDER, SECOND),
     scheduler=SCHEDULER,
     failed=FailedPods(0),
     nodes=NodesFact(3, 4),

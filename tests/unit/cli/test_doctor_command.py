@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from hetserve import __version__
 from hetserve.api import names
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS, MODEL_PROFILE
@@ -26,6 +27,7 @@ from hetserve.cli.health.facts import (
     NodesFact,
     SchedulerFact,
     Unread,
+    WaitFact,
 )
 from hetserve.cli.health.finding import Finding, Level
 from hetserve.cli.health.gather import gather, version_of
@@ -34,9 +36,10 @@ from hetserve.cli.health.schema import differences
 from hetserve.testing.cluster import gpu_node
 from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import settings_object
-from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, WELL
+from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, SECOND, WELL
 
 Json = dict[str, Any]
+PULLS = WaitFact("x-1", "extender", "r/x:1", "ImagePullBackOff", "no r/x:1")
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
@@ -46,13 +49,18 @@ def amiss(**changed: Any) -> list[Finding]:
 
 
 def extender(**changed: Any) -> tuple[ComponentFact, ...]:
-    return (OPERATOR, replace(EXTENDER, **changed))
+    return (OPERATOR, replace(EXTENDER, **changed), SECOND)
+
+
+def second(**changed: Any) -> tuple[ComponentFact, ...]:
+    return (OPERATOR, EXTENDER, replace(SECOND, **changed))
 
 
 def test_a_whole_installation_is_sound_and_every_check_says_so() -> None:
     found = findings(WELL)
     assert sound(found)
-    checks = {"version", "crds", "hetserve-operator", "hetserve-extender", "scheduler", "gpus", "rights", "policy"}
+    components = {"hetserve-operator", "hetserve-extender", "hetserve-scheduler"}
+    checks = {"version", "versions", "crds", "scheduler", "gpus", "rights", "policy"} | components
     assert {one.check for one in found if one.level is Level.OK} == checks
 
 
@@ -82,6 +90,31 @@ CASES: dict[str, tuple[Json, str, str]] = {
         {"components": extender(lease=replace(LEASE, silent=Seconds(60.0)))},
         "hetserve-extender",
         "one has not renewed its Lease for 60 s",
+    ),
+    "a scheduler of which no replica is ready": (
+        {"components": second(deployment=DeploymentFact(2, 0), lease=None)},
+        "hetserve-scheduler",
+        "none of the 2 replicas is ready",
+    ),
+    "a scheduler that never led": (
+        {"components": second(lease=None)},
+        "hetserve-scheduler",
+        "nobody has ever led: there is no Lease",
+    ),
+    "a silent scheduler": (
+        {"components": second(lease=LeaseFact("one", Seconds(7.5), Seconds(5.0)))},
+        "hetserve-scheduler",
+        "one has not renewed its Lease for 8 s",
+    ),
+    "no image": (
+        {"components": extender(deployment=DeploymentFact(2, 0, waits=(PULLS,)))},
+        "hetserve-extender",
+        "none of the 2 replicas is ready: container extender of pod x-1: ImagePullBackOff (image r/x:1): no r/x:1",
+    ),
+    "pods that may not be read": (
+        {"components": extender(deployment=DeploymentFact(2, 0, waits=Unread("pods is forbidden")))},
+        "hetserve-extender",
+        "none of the 2 replicas is ready; what they wait for is not known: pods is forbidden",
     ),
     "no configuration": ({"scheduler": None}, "scheduler", "is not there or not readable"),
     "another profile": ({"scheduler": replace(SCHEDULER, names=("x",))}, "scheduler", "no profile hetserve-scheduler"),
@@ -114,6 +147,60 @@ def test_what_is_worth_knowing_alone_is_no_problem() -> None:
     assert "1 of 2 replicas are ready" in notes
     assert "no ValidatingAdmissionPolicy of hetserve is installed" in notes
     assert "you may not list nodes" in notes
+
+
+REMEDIES = {
+    "no image": (PULLS, "put the image where its node may pull it, or name another by the chart (extender.image"),
+    "no Secret": (replace(PULLS, reason="CreateContainerConfigError"), "bring what the message names; kubectl -n s"),
+    "it ends": (replace(PULLS, reason="CrashLoopBackOff", ended=True), "kubectl -n s logs x-1 -c extender --previous"),
+    "no node": (WaitFact("x-1", "", "", "Unschedulable", "0/3 nodes"), "kubectl -n s describe pod x-1"),
+}
+
+
+@pytest.mark.parametrize(("wait", "do"), REMEDIES.values(), ids=REMEDIES)
+def test_what_to_do_follows_from_what_a_pod_waits_for(wait: WaitFact, do: str) -> None:
+    (found,) = amiss(components=extender(deployment=DeploymentFact(2, 0, waits=(wait,))))
+    assert found.do.startswith(do)
+
+
+def test_an_update_that_does_not_come_through_is_told_with_what_its_pods_wait_for() -> None:
+    facts = replace(WELL, components=extender(deployment=DeploymentFact(2, 2, behind=1, waits=(PULLS,))))
+    (note,) = (one for one in findings(facts) if one.check == "hetserve-extender")
+    assert (note.level, note.why) == (Level.NOTE, "what runs is of before")
+    assert note.what.startswith("1 of 2 replicas are not of its last update: container extender of pod x-1: Image")
+
+
+def test_another_version_is_a_note_that_names_both_and_what_to_do() -> None:
+    old = tuple(replace(one, version="0.0.9") for one in (OPERATOR, SECOND))
+    found = findings(replace(WELL, components=(old[0], EXTENDER, old[1])))
+    (note,) = (one for one in found if one.check == "versions")
+    installed = "hetserve 0.0.9 is installed (hetserve-operator, hetserve-scheduler)"
+    assert (note.level, note.what) == (Level.NOTE, f"{installed}, and this command line is hetserve {__version__}")
+    assert f"helm upgrade to hetserve {__version__}" in note.do
+    assert "the command line of hetserve 0.0.9" in note.do
+    assert sound(found)
+
+
+def test_a_version_that_nothing_says_is_not_taken_for_ours() -> None:
+    told = [one for one in findings(replace(WELL, components=extender(version=""))) if one.check == "versions"]
+    assert [(one.level, one.what.partition(",")[0]) for one in told] == [
+        (Level.NOTE, "nothing says which version of hetserve hetserve-extender is")
+    ]
+
+
+def test_a_configuration_that_is_wrong_is_named_as_the_installation_names_it() -> None:
+    (found,) = amiss(scheduler=None, components=second(name="our-gpus-scheduler"))
+    assert found.do.startswith("helm upgrade writes ConfigMap our-gpus-scheduler of namespace s;")
+
+
+def test_a_scheduler_without_a_configuration_is_told_once() -> None:
+    (found,) = amiss(scheduler=None, components=second(settings=False, lease=None, deployment=None))
+    assert found.check == "scheduler"
+
+
+def test_why_a_component_is_missed_does_not_depend_on_what_an_installation_is_called() -> None:
+    (found,) = amiss(components=extender(name="my-operator-extender", lease=None))
+    assert found.why == "without a leader no pod is placed"
 
 
 def test_nodes_that_somebody_else_gives_are_noted_once_per_reason_with_the_remedy() -> None:
@@ -190,11 +277,12 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
         for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):
             api.texts[f"/apis/authorization.k8s.io/v1/{kind}"] = json.dumps({"status": {"allowed": False}})
         facts = gather(ClusterClient.connect(str(api.kubeconfig(tmp_path)), None), "hetserve-system")
-    operator, absent = facts.components
+    operator, absent, second = facts.components
     assert isinstance(operator.lease, LeaseFact)
     assert (operator.settings, operator.lease.holder, operator.lease.duration) == (True, "one", 5.0)
     assert operator.lease.silent > 1e6, "by the API server's clock"
     assert (absent.settings, absent.lease, absent.deployment) == (False, None, None)
+    assert (second.settings, second.elects, second.open) == (True, True, False)
     assert facts.scheduler == SchedulerFact("http://127.0.0.1:1", True, ("x",), None)
     assert isinstance(facts.nodes, NodesFact)
     assert (facts.nodes.nodes, facts.nodes.gpus, facts.nodes.unlabelled) == (3, 2, ("n1",))
@@ -203,7 +291,10 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
     assert facts.crds == {resource.plural: None for resource in KINDS}
     assert facts.own == ("list nodes", "list pods", "watch inferenceservices.hetserve.io")
     assert not isinstance(facts.missing_rights, Unread)
-    assert (operator.name, operator.open, absent.open) == (f"{prefix}-operator", False, False)
+    assert [one.name for one in facts.components] == [
+        f"{prefix}-{one}" for one in ("operator", "extender", "scheduler")
+    ]
+    assert (operator.open, absent.open) == (False, False)
     assert f"account hetserve-system/{prefix}-extender may not create pods/binding" in facts.missing_rights
     asked = f"account hetserve-system/{prefix}-operator may not create tokenreviews.authentication.k8s.io"
     assert asked in facts.missing_rights

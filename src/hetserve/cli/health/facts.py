@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from hetserve.base.certificates import Certificate
 from hetserve.base.units import Seconds
+
+OPERATOR: Final = "operator"
+EXTENDER: Final = "extender"
+SCHEDULER: Final = "scheduler"
+"""The components, as the chart labels them; the last is the second scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +40,46 @@ class LeaseFact:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitFact:
+    """Why a pod is not ready. container: empty: the pod itself waits. image: of the container; message: a line.
+
+    ended: whether the container has run, and so has left a log.
+    """
+
+    pod: str
+    container: str
+    image: str
+    reason: str
+    message: str
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentFact:
+    """Replicas: how many are wanted, are ready, and are not yet of its latest template; what its pods wait for."""
+
     wanted: int
     ready: int
+    behind: int = 0
+    waits: tuple[WaitFact, ...] | Unread = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentFact:
-    """An operator or extender. None: there is no such object; `elects`: whether its settings ask for a Lease.
+    """The operator, the extender or the second scheduler. None: there is no such object.
 
-    open: whether its settings show metrics, ledger and log to everybody.
+    name: of its objects. component: as the chart labels it. elects: whether its settings ask for a Lease, which is
+    then read. version: of hetserve; empty: nothing says it. open: whether its settings show metrics, ledger and log to
+    everybody.
     """
 
     name: str
+    component: str
     settings: bool | Unread
     elects: bool
     lease: LeaseFact | Unread | None
     deployment: DeploymentFact | Unread | None
+    version: str = ""
     open: bool = False
 
 
@@ -124,8 +153,8 @@ class Facts:
     """An installation at one time.
 
     namespace: of the installation. version: (major, minor) and the API server's words. crds: by plural name; None:
-    absent. own, components: rights that are missing. policies: our ValidatingAdmissionPolicies that are bound.
-    tls: None: the scheduler's extender is not known.
+    absent. own, missing_rights: of the caller, of the components. policies: our ValidatingAdmissionPolicies that are
+    bound. tls: None: the scheduler's extender is not known.
     """
 
     namespace: str

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from hetserve.cli.health.facts import Unread
+
+_SHOWN: Final = 3
 
 
 class Level(StrEnum):
@@ -35,3 +38,9 @@ def unread(check: str, fact: Unread) -> Finding:
         "what is not read is not known to be well",
         "ask again as somebody with this right",
     )
+
+
+def some(texts: tuple[str, ...]) -> str:
+    """The first texts, and how many more there are."""
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

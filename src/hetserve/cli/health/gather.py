@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Any, Final, TypeVar
-from urllib.parse import quote, urlsplit
-
-import yaml
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from hetserve.api import names
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS
-from hetserve.base.units import Seconds, parse_duration
-from hetserve.base.yaml_loader import contents
-from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, RawObject
 from hetserve.cli.cluster.installation import name_of, settings_map
 from hetserve.cli.cluster.snapshot import NODES, PODS, live_slices
 from hetserve.cli.health.facts import (
-    ComponentFact,
+    EXTENDER,
+    SCHEDULER,
     CrdFact,
-    DeploymentFact,
     Facts,
     FailedPods,
-    LeaseFact,
     NodesFact,
     SchedulerFact,
     TlsFact,
-    Unread,
 )
 from hetserve.cli.health.rights import missing_of_caller, missing_of_components
 from hetserve.cli.health.schema import differences
 from hetserve.cli.health.secrets import tls_fact
+from hetserve.cli.health.workloads import components, read, settings_in
 
-COMPONENTS: Final = ("operator", "extender")
-SCHEDULER: Final = "scheduler"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-_DEFAULT_LEASE: Final = "3s"
 _PLUGIN_GPU: Final = "nvidia.com/gpu"
 _SERVICE_HOST: Final = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\..*)?")
-_FORBIDDEN: Final = 403
-_Fact = TypeVar("_Fact")
 
 
 def gather(cluster: ClusterClient, namespace: str) -> Facts:
@@ -52,32 +41,22 @@ def gather(cluster: ClusterClient, namespace: str) -> Facts:
     What the caller may not read is Unread. Raises ClusterError if the API server cannot be reached or does not know the
     caller.
     """
-    components = tuple(_component(cluster, namespace, component) for component in COMPONENTS)
-    asking = not all(one.open for one in components)
+    found = components(cluster, namespace)
+    prefix = found[0].name.removesuffix(f"-{found[0].component}")
+    asking = not all(one.open for one in found if one.component != SCHEDULER)
     return Facts(
         namespace=namespace,
         version=version_of(cluster.get("/version")),
-        crds=_read(lambda: {resource.plural: _crd(cluster, resource) for resource in KINDS}),
-        components=components,
-        scheduler=_read(lambda: _scheduler(cluster, namespace)),
-        failed=_read(lambda: _failed(cluster)),
-        nodes=_read(lambda: _nodes(cluster)),
+        crds=read(lambda: {resource.plural: _crd(cluster, resource) for resource in KINDS}),
+        components=found,
+        scheduler=read(lambda: _scheduler(cluster, namespace)),
+        failed=read(lambda: _failed(cluster)),
+        nodes=read(lambda: _nodes(cluster)),
         own=tuple(missing_of_caller(cluster)),
-        missing_rights=_read(
-            lambda: tuple(missing_of_components(cluster, namespace, _prefix(components), asking=asking))
-        ),
-        policies=_read(lambda: _policies(cluster)),
-        tls=_read(lambda: _tls(cluster, namespace)),
+        missing_rights=read(lambda: tuple(missing_of_components(cluster, namespace, prefix, asking=asking))),
+        policies=read(lambda: _policies(cluster)),
+        tls=read(lambda: _tls(cluster, namespace)),
     )
-
-
-def _read(fact: Callable[[], _Fact]) -> _Fact | Unread:
-    try:
-        return fact()
-    except ClusterError as error:
-        if error.status != _FORBIDDEN:
-            raise
-        return Unread(error.message)
 
 
 def version_of(raw: Mapping[str, Any]) -> tuple[int, int, str]:
@@ -96,64 +75,8 @@ def _crd(cluster: ClusterClient, resource: Any) -> CrdFact | None:
     return CrdFact(established, differences(found, render_crd(resource)))
 
 
-def _prefix(components: tuple[ComponentFact, ...]) -> str:
-    """What the names of the installation's objects begin with."""
-    return components[0].name.removesuffix(f"-{COMPONENTS[0]}")
-
-
-def _settings(found: RawObject | None, key: str = "settings.yaml") -> RawObject | None:
-    """The mapping in a ConfigMap's key; None: no ConfigMap, or no mapping in it."""
-    if found is None:
-        return None
-    try:
-        documents = contents((found.get("data") or {}).get(key) or "")
-    except yaml.YAMLError:
-        return None
-    return documents[0] if len(documents) == 1 and isinstance(documents[0], dict) else None
-
-
-def _component(cluster: ClusterClient, namespace: str, component: str) -> ComponentFact:
-    found = _read(lambda: settings_map(cluster, namespace, component))
-    name = name_of(None if isinstance(found, Unread) else found, component)
-    settings = found if isinstance(found, Unread) else _settings(found)
-    election = (settings.get("leaderElection") or {}) if isinstance(settings, dict) else {}
-    return ComponentFact(
-        name,
-        settings if isinstance(settings, Unread) else settings is not None,
-        elects=bool(election.get("enabled", True)),
-        lease=_read(lambda: _lease(cluster, namespace, str(election.get("leaseName") or name))),
-        deployment=_read(lambda: _deployment(cluster, namespace, name)),
-        open=isinstance(settings, dict) and settings.get("probeAuthorization", "none") == "none",
-    )
-
-
-def _lease(cluster: ClusterClient, namespace: str, name: str) -> LeaseFact | None:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases/{quote(name, safe='')}"
-    found = cluster.find(path)
-    if found is None:
-        return None
-    spec = found.get("spec") or {}
-    renewed = spec.get("renewTime")
-    silent = Seconds(cluster.time() - datetime.fromisoformat(renewed).timestamp()) if renewed else Seconds(0.0)
-    duration = spec.get("leaseDurationSeconds")
-    return LeaseFact(
-        str(spec.get("holderIdentity") or ""),
-        Seconds(max(silent, 0.0)),
-        parse_duration(_DEFAULT_LEASE) if duration is None else Seconds(float(duration)),
-    )
-
-
-def _deployment(cluster: ClusterClient, namespace: str, name: str) -> DeploymentFact | None:
-    found = cluster.find(f"/apis/apps/v1/namespaces/{quote(namespace, safe='')}/deployments/{name}")
-    if found is None:
-        return None
-    replicas = (found.get("spec") or {}).get("replicas")
-    ready = (found.get("status") or {}).get("readyReplicas")
-    return DeploymentFact(1 if replicas is None else int(replicas), int(ready or 0))
-
-
 def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
-    config = _settings(settings_map(cluster, namespace, SCHEDULER), "scheduler.yaml")
+    config = settings_in(settings_map(cluster, namespace, SCHEDULER), SCHEDULER)
     if config is None:
         return None
     profiles = tuple(str(one.get("schedulerName")) for one in config.get("profiles") or ())
@@ -161,18 +84,18 @@ def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
     if ours is None:
         return SchedulerFact(None, ignorable=False, names=profiles, endpoints=None)
     url = str(ours.get("urlPrefix"))
-    endpoints = _read(lambda: _endpoints(cluster, url))
+    endpoints = read(lambda: _endpoints(cluster, url))
     return SchedulerFact(url, ignorable=bool(ours.get("ignorable")), names=profiles, endpoints=endpoints)
 
 
 def _tls(cluster: ClusterClient, namespace: str) -> TlsFact | None:
-    config = _settings(settings_map(cluster, namespace, SCHEDULER), "scheduler.yaml") or {}
+    config = settings_in(settings_map(cluster, namespace, SCHEDULER), SCHEDULER) or {}
     ours = next((one for one in config.get("extenders") or () if _manages(one)), None)
-    found = settings_map(cluster, namespace, "extender")
-    extender = _settings(found)
+    found = settings_map(cluster, namespace, EXTENDER)
+    extender = settings_in(found, EXTENDER)
     if ours is None or extender is None:
         return None
-    return tls_fact(cluster, namespace, name_of(found, "extender").removesuffix("-extender"), extender, ours)
+    return tls_fact(cluster, namespace, name_of(found, EXTENDER).removesuffix(f"-{EXTENDER}"), extender, ours)
 
 
 def _manages(extender: Mapping[str, Any]) -> bool:

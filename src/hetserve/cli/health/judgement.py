@@ -7,13 +7,12 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.cli.health.certificates import certificates
-from hetserve.cli.health.facts import ComponentFact, CrdFact, Facts, LeaseFact, SchedulerFact, Unread
-from hetserve.cli.health.finding import Finding, Level, unread
+from hetserve.cli.health.components import components
+from hetserve.cli.health.facts import SCHEDULER, CrdFact, Facts, SchedulerFact, Unread
+from hetserve.cli.health.finding import Finding, Level, some, unread
+from hetserve.cli.health.versions import versions
 
 LEAST_VERSION: Final = (1, 35)
-_LATE: Final = 2.0
-"""Seconds of silence beyond a Lease's duration: the API server tells its time in whole seconds."""
-_SHOWN: Final = 3
 _CRDS_DO: Final = (
     "apply the CRDs of this version (helm upgrade, or kubectl apply -f crds/), or use the hetserve of theirs"
 )
@@ -22,9 +21,7 @@ _CRDS_DO: Final = (
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """Every check's findings, in one order; a check that finds nothing wrong says so."""
     found: list[Finding] = [_version(facts), *_crds(facts)]
-    for component in facts.components:
-        found += _component(component, facts.namespace)
-    found += _scheduler(facts)
+    found += [*versions(facts.components), *components(facts), *_scheduler(facts)]
     found += [*certificates(facts), *_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
     return tuple(found)
 
@@ -69,61 +66,7 @@ def _crd(plural: str, crd: CrdFact | None) -> str | None:
     if not crd.established:
         return f"CRD {name} is not established: the API server does not serve it"
     if crd.differs:
-        return f"CRD {name} is of another version: it differs at {_some(crd.differs)}"
-    return None
-
-
-def _component(fact: ComponentFact, namespace: str) -> Iterator[Finding]:
-    why = (
-        "without a leader services stay as they are" if "operator" in fact.name else "without a leader no pod is placed"
-    )
-    see = f"kubectl -n {namespace} describe deployment {fact.name}"
-    for one in (fact.settings, fact.deployment, fact.lease):
-        if isinstance(one, Unread):
-            yield unread(fact.name, one)
-            return
-    if fact.settings is False:
-        do = "helm install hetserve, or name its namespace by --system-namespace"
-        yield Finding(
-            fact.name, Level.PROBLEM, f"namespace {namespace} holds no ConfigMap {fact.name}: not installed", why, do
-        )
-        return
-    what = _not_running(fact)
-    if what is not None:
-        yield Finding(fact.name, Level.PROBLEM, what, why, see)
-        return
-    deployment, lease = fact.deployment, fact.lease
-    if isinstance(deployment, Unread) or isinstance(lease, Unread):
-        return
-    if deployment is not None and deployment.ready < deployment.wanted:
-        what = f"{deployment.ready} of {deployment.wanted} replicas are ready"
-        yield Finding(fact.name, Level.NOTE, what, "fewer stand by where the leader fails", see)
-    elif deployment is None and not fact.elects:
-        what = "no Deployment and no election: whether it runs cannot be told from the API"
-        yield Finding(fact.name, Level.NOTE, what, why, "look at its process's /readyz")
-    else:
-        led = "runs without an election" if lease is None else f"{lease.holder} leads"
-        yield Finding(fact.name, Level.OK, led + ("" if deployment else "; it runs outside this Deployment"))
-
-
-def _not_running(fact: ComponentFact) -> str | None:
-    deployment, lease = fact.deployment, fact.lease
-    if isinstance(deployment, Unread) or isinstance(lease, Unread):
-        return None
-    if deployment is not None and deployment.wanted == 0:
-        return f"Deployment {fact.name} is scaled to 0"
-    if deployment is not None and deployment.ready == 0:
-        return f"none of the {deployment.wanted} replicas is ready"
-    return _not_led(lease) if fact.elects else None
-
-
-def _not_led(lease: LeaseFact | None) -> str | None:
-    if lease is None:
-        return "nobody has ever led: there is no Lease"
-    if not lease.holder:
-        return "nobody leads: the last leader has given its Lease up"
-    if lease.silent > lease.duration + _LATE:
-        return f"nobody leads: {lease.holder} has not renewed its Lease for {lease.silent:.0f} s"
+        return f"CRD {name} is of another version: it differs at {some(crd.differs)}"
     return None
 
 
@@ -132,7 +75,7 @@ def _scheduler(facts: Facts) -> Iterator[Finding]:
     if isinstance(fact, Unread):
         yield unread("scheduler", fact)
     else:
-        yield _configured(fact, facts.namespace)
+        yield _configured(fact, facts)
     if isinstance(facts.failed, Unread):
         yield unread("scheduling", facts.failed)
     elif facts.failed.count:
@@ -142,17 +85,18 @@ def _scheduler(facts: Facts) -> Iterator[Finding]:
         yield Finding("scheduling", Level.PROBLEM, what, "the scheduler meets errors, so these pods wait", do)
 
 
-def _configured(fact: SchedulerFact | None, namespace: str) -> Finding:
+def _configured(fact: SchedulerFact | None, facts: Facts) -> Finding:
     check, why = "scheduler", "pods of hetserve-scheduler wait for an extender that is never asked"
     wrong = _misconfigured(fact)
     if fact is None or wrong is not None:
-        do = f"helm upgrade writes ConfigMap hetserve-scheduler of namespace {namespace}; then restart the scheduler"
+        name = next(one.name for one in facts.components if one.component == SCHEDULER)
+        do = f"helm upgrade writes ConfigMap {name} of namespace {facts.namespace}; then restart the scheduler"
         return Finding(check, Level.PROBLEM, wrong or "", why, do)
     if isinstance(fact.endpoints, Unread):
         return unread(check, fact.endpoints)
     if fact.endpoints == 0:
         what = f"nobody answers at {fact.url}: its Service has no ready address"
-        see = f"kubectl -n {namespace} get pods -l app.kubernetes.io/component=extender --show-labels"
+        see = f"kubectl -n {facts.namespace} get pods -l app.kubernetes.io/component=extender --show-labels"
         return Finding(check, Level.PROBLEM, what, why, f"{see}: the leader has the label {names.LABEL_LEADER}")
     ready = "" if fact.endpoints is None else f", {fact.endpoints} ready address{'es' if fact.endpoints > 1 else ''}"
     return Finding(check, Level.OK, f"it asks the extender at {fact.url}{ready}")
@@ -179,10 +123,10 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
         yield Finding("gpus", Level.PROBLEM, text, "the node's GPUs are given to nobody", "correct the text named")
     for words, nodes in fact.refused.items():
         said, _, remedy = words.partition("; ")
-        what = f"GPUs of {_some(nodes)} are not hetserve's: {said}"
+        what = f"GPUs of {some(nodes)} are not hetserve's: {said}"
         yield Finding("gpus", Level.NOTE, what, "hetserve places nothing on these nodes", remedy)
     if fact.unlabelled:
-        what = f"GPUs of a device plugin, but no inventory: {_some(fact.unlabelled)}"
+        what = f"GPUs of a device plugin, but no inventory: {some(fact.unlabelled)}"
         do = f"install NVIDIA's GPU Feature Discovery, or annotate the nodes with {names.ANNOTATION_NODE_GPUS}"
         yield Finding("gpus", Level.PROBLEM, what, "hetserve places nothing on these nodes", do)
     if not fact.gpus:
@@ -195,7 +139,7 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
 
 def _rights(facts: Facts) -> Iterator[Finding]:
     if facts.own:
-        what = f"you may not {_some(facts.own)}"
+        what = f"you may not {some(facts.own)}"
         yield Finding(
             "rights", Level.NOTE, what, "some commands will be refused", "ask for these rights, or use another context"
         )
@@ -235,8 +179,3 @@ def _policy(facts: Facts) -> Finding:
         f"whoever may write a pod can edit its {names.ANNOTATION_GPU}, and with it the next extender's ledger",
         "install the chart with admission.enabled=true, or let only those who are trusted write pods",
     )
-
-
-def _some(texts: tuple[str, ...]) -> str:
-    more = len(texts) - _SHOWN
-    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,166 @@
+"""Reads the components of an installation: settings, Lease, Deployment, and what its pods wait for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import yaml
+
+from hetserve.base.units import Seconds, parse_duration
+from hetserve.base.yaml_loader import contents
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, pod_path
+from hetserve.cli.cluster.installation import USUAL, labels_of, name_of, settings_map
+from hetserve.cli.health.facts import (
+    EXTENDER,
+    OPERATOR,
+    SCHEDULER,
+    ComponentFact,
+    DeploymentFact,
+    LeaseFact,
+    Unread,
+    WaitFact,
+)
+from hetserve.cli.health.waits import waits
+
+COMPONENTS: Final = (OPERATOR, EXTENDER, SCHEDULER)
+_KEYS: Final = {SCHEDULER: "scheduler.yaml"}
+_KEY: Final = "settings.yaml"
+_LABEL_VERSION: Final = "app.kubernetes.io/version"
+_VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+.*)")
+_DEFAULT_LEASE: Final = "3s"
+_FORBIDDEN: Final = 403
+_Fact = TypeVar("_Fact")
+_Found = RawObject | Unread | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Election:
+    """on: whether there is one. name, namespace: of its Lease."""
+
+    on: bool
+    name: str
+    namespace: str
+
+
+def read(fact: Callable[[], _Fact]) -> _Fact | Unread:
+    """The fact, or why the caller may not read it. Raises ClusterError for everything else."""
+    try:
+        return fact()
+    except ClusterError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return Unread(error.message)
+
+
+def components(cluster: ClusterClient, namespace: str) -> tuple[ComponentFact, ...]:
+    """Operator, extender and second scheduler, in this order. Raises ClusterError."""
+    maps = [(one, read(partial(settings_map, cluster, namespace, one))) for one in COMPONENTS]
+    prefix = _prefix(maps)
+    return tuple(_component(cluster, namespace, one, found, prefix) for one, found in maps)
+
+
+def settings_in(found: RawObject | None, component: str) -> RawObject | None:
+    """The mapping in the ConfigMap of a component; None: no ConfigMap, or no mapping in it."""
+    if found is None:
+        return None
+    try:
+        documents = contents((found.get("data") or {}).get(_KEYS.get(component, _KEY)) or "")
+    except yaml.YAMLError:
+        return None
+    return documents[0] if len(documents) == 1 and isinstance(documents[0], dict) else None
+
+
+def _prefix(maps: list[tuple[str, _Found]]) -> str:
+    """What the names of the installation's objects begin with, by the first ConfigMap that is there."""
+    named = (name_of(found, one).removesuffix(f"-{one}") for one, found in maps if isinstance(found, dict))
+    return next(named, USUAL)
+
+
+def _component(cluster: ClusterClient, namespace: str, component: str, found: _Found, prefix: str) -> ComponentFact:
+    name = name_of(found, component) if isinstance(found, dict) else f"{prefix}-{component}"
+    settings = found if isinstance(found, Unread) else settings_in(found, component)
+    given = settings if isinstance(settings, dict) else None
+    election = _election(component, given, name, namespace)
+    raw = read(lambda: cluster.find(f"{_apps(namespace)}/deployments/{quote(name, safe='')}"))
+    return ComponentFact(
+        name,
+        component,
+        settings if isinstance(settings, Unread) else settings is not None,
+        elects=election.on,
+        lease=read(lambda: _lease(cluster, election)) if election.on else None,
+        deployment=_deployment(cluster, namespace, component, raw) if isinstance(raw, dict) else raw,
+        version=_version(component, raw) or _version(component, found),
+        # The second scheduler is the stock binary: it always asks who reads its metrics.
+        open=component != SCHEDULER and given is not None and given.get("probeAuthorization", "none") == "none",
+    )
+
+
+def _election(component: str, settings: Mapping[str, Any] | None, name: str, namespace: str) -> _Election:
+    """As the component reads its settings: what they leave away is its default."""
+    given = (settings or {}).get("leaderElection") or {}
+    if component == SCHEDULER and settings is not None:
+        lease = str(given.get("resourceName") or "kube-scheduler")
+        where = str(given.get("resourceNamespace") or "kube-system")
+        return _Election(bool(given.get("leaderElect", True)), lease, where)
+    where = str(given.get("namespace") or namespace)
+    return _Election(bool(given.get("enabled", True)), str(given.get("leaseName") or name), where)
+
+
+def _lease(cluster: ClusterClient, election: _Election) -> LeaseFact | None:
+    where, name = quote(election.namespace, safe=""), quote(election.name, safe="")
+    found = cluster.find(f"/apis/coordination.k8s.io/v1/namespaces/{where}/leases/{name}")
+    if found is None:
+        return None
+    spec = found.get("spec") or {}
+    renewed = spec.get("renewTime")
+    silent = Seconds(cluster.time() - datetime.fromisoformat(renewed).timestamp()) if renewed else Seconds(0.0)
+    duration = spec.get("leaseDurationSeconds")
+    return LeaseFact(
+        str(spec.get("holderIdentity") or ""),
+        Seconds(max(silent, 0.0)),
+        parse_duration(_DEFAULT_LEASE) if duration is None else Seconds(float(duration)),
+    )
+
+
+def _deployment(cluster: ClusterClient, namespace: str, component: str, raw: RawObject) -> DeploymentFact:
+    replicas = (raw.get("spec") or {}).get("replicas")
+    status = raw.get("status") or {}
+    wanted, ready = 1 if replicas is None else int(replicas), int(status.get("readyReplicas") or 0)
+    behind = max(wanted - int(status.get("updatedReplicas") or 0), 0)
+    # Of a component that is whole nobody asks for the pods: who reads Deployments alone is told that it is.
+    whole = ready >= wanted and not behind
+    return DeploymentFact(wanted, ready, behind, () if whole else read(lambda: _waits(cluster, namespace, component)))
+
+
+def _waits(cluster: ClusterClient, namespace: str, component: str) -> tuple[WaitFact, ...]:
+    path = pod_path(namespace, "").rstrip("/")
+    return waits(cluster.list(path, UNFINISHED_PODS, labels_of(component)).items)
+
+
+def _version(component: str, found: _Found) -> str:
+    """Of hetserve: that of the image where its tag is one, else that of the chart; empty: neither is told."""
+    if not isinstance(found, dict):
+        return ""
+    labelled = str((found["metadata"].get("labels") or {}).get(_LABEL_VERSION) or "")
+    template = (found.get("spec") or {}).get("template") or {}
+    containers = (template.get("spec") or {}).get("containers") or ()
+    images = (str(one.get("image") or "") for one in containers if one.get("name") == component)
+    # The second scheduler's image is of Kubernetes' version.
+    tag = "" if component == SCHEDULER else _tag(next(images, ""))
+    told = _VERSION.fullmatch(tag)
+    return told.group(1) if told else labelled
+
+
+def _tag(image: str) -> str:
+    """Of an image's name, which may have a registry's port and a digest."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
+def _apps(namespace: str) -> str:
+    return f"/apis/apps/v1/namespaces/{quote(namespace, safe='')}"
