@@ -15,7 +15,9 @@ def test_every_command_of_the_pages_is_in_one_class_and_nothing_else_is() -> Non
 
 
 def test_a_new_command_a_row_without_a_page_and_a_row_in_two_classes_are_named() -> None:
-    new, gone, twice = amiss({"hetserve new": ["a.md", "b.md"], "make x": ["a.md"]}, {"t": ["make x", "old"], "u": ["make x"]})
+    new, gone, twice = amiss(
+        {"hetserve new": ["a.md", "b.md"], "make x": ["a.md"]}, {"t": ["make x", "old"], "u": ["make x"]}
+    )
     assert new.startswith("a.md, b.md shows `hetserve new`, and no test runs it: add it to the first class of ")
     assert gone.startswith("no page shows `old`: take it out of ")
     assert twice == "`make x` is in 2 classes: keep one"

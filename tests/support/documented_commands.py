@@ -117,8 +117,7 @@ ON_A_CLUSTER: Final[Mapping[Stage, tuple[str, ...]]] = {
     ),
     Stage.RELEASING: (
         "hetserve queue release my-pod",
-        "kubectl patch pod my-pod --type=json"
-        ' -p \'[{"op": "remove", "path": "/spec/schedulingGates/0"}]\'',
+        'kubectl patch pod my-pod --type=json -p \'[{"op": "remove", "path": "/spec/schedulingGates/0"}]\'',
         "hetserve queue release --all",
     ),
     Stage.SERVING: (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from documented import FENCED, ROOT
+from hetserve.api.names import API_VERSION
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.record import decided_on_record
 from hetserve.scaling.record.ring import appended, ring_manifest
@@ -30,5 +31,5 @@ def decisions_of_resnet50(uid: str) -> dict[str, Any]:
     """The ConfigMap of what the load decided for service team/resnet50. uid: the service's."""
     _, made = decided_on_record("resnet50", "team", facts(steady(60.0), {"t4": 2}), Answers())
     assert made is not None
-    owner = {"kind": "InferenceService", "name": "resnet50", "uid": uid}
+    owner = {"apiVersion": API_VERSION, "kind": "InferenceService", "name": "resnet50", "uid": uid}
     return ring_manifest(appended((), made), "resnet50", "team", owner)
