@@ -6,6 +6,7 @@ kubeconfig of an administrator; namespace `team` is the current one.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -26,7 +27,7 @@ from harness.cluster import Cluster
 from harness.components import HOST, ROOT
 from harness.kube import Manifest, read_manifests
 from harness.nodes import BOTH, NodeGroup
-from harness.waiting import Unmet, wait_until
+from harness.waiting import wait_until
 from hetserve.api.names import (
     LABEL_LEADER,
     LABEL_SERVICE,
@@ -171,7 +172,7 @@ def it_installs_the_chart(reader: Reader) -> None:
 def values_of_the_page() -> str:
     """The first values that docs/how-to-run-the-chart.md shows, with a digest."""
     page = (ROOT / "docs" / "how-to-run-the-chart.md").read_text(encoding="utf-8")
-    block = next(block for language, block in FENCED.findall(page) if language == "yaml")
+    block: str = next(block for language, block in FENCED.findall(page) if language == "yaml")
     assert "<64 hex digits>" in block
     return block.replace("<64 hex digits>", "0" * 64)
 
@@ -219,6 +220,7 @@ def it_looks_at_what_is_placed(reader: Reader) -> None:
     assert "decided   " in told["why "]
     assert f"service {TEAM}/{SERVICE}" in told["explain"]
     assert "result    identical" in told["replay -"]
+    assert json.loads((reader.desk / "dump.json").read_text())["log"], "it came over a forwarded port"
 
 
 def pod_of_the_leader(cluster: Cluster) -> Manifest:
