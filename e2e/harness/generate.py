@@ -1,8 +1,8 @@
 """Writes the generated files, or (--check) proves that the committed ones are current.
 
 crds/ and the chart's CRD templates come from the API models, manifests/install/ from the chart, docs/conditions.md from
-the list of conditions, docs/reference/ from the CRDs, the command line and the chart's schema; tables in other pages of
-docs/ and some lines of the chart come from the registries.
+the list of conditions, docs/reference/ from the CRDs, the command line, the metrics and the chart's schema; tables in
+other pages of docs/ and some lines of the chart come from the registries.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import yaml
 from harness.chart import render_chart
 from harness.components import CHART, ROOT
 from harness.files import write_whole
+from harness.metrics_reference import metrics_page
 from harness.reference_docs import cli_page, index_page, kind_page
 from harness.registry_tables import with_choices, with_plan_inputs, with_tables
 from harness.values_reference import render_values
@@ -65,6 +66,7 @@ def reference() -> Iterator[tuple[Path, str]]:
     folder = ROOT / "docs" / "reference"
     yield folder / "index.md", index_page()
     yield folder / "cli.md", cli_page()
+    yield folder / "metrics.md", metrics_page()
     for kind in KINDS:
         yield folder / f"{kind.plural}.md", kind_page(kind)
 

@@ -41,13 +41,13 @@ def kind_page(kind: CustomResource) -> str:
         node = schema["properties"][part]
         rows = list(_fields(node, part))
         if rows:
-            parts.append(f"## {part}\n\n" + _table(("Field", "Type", "Default", "Limits", "What it is"), rows))
+            parts.append(f"## {part}\n\n" + table(("Field", "Type", "Default", "Limits", "What it is"), rows))
     rules = [(where, rule["message"]) for where, rule in _rules(schema, "")]
     if rules:
         intro = (
             "The API server checks them, and `hetserve plan` alike; the answer to what they refuse has these words.\n"
         )
-        parts.append(f"## Rules\n\n{intro}\n" + _table(("Of", "Words"), rules))
+        parts.append(f"## Rules\n\n{intro}\n" + table(("Of", "Words"), rules))
     return "\n".join(parts)
 
 
@@ -120,7 +120,7 @@ def cli_page() -> str:
     parts = [
         f"{NOTE}# The command line\n",
         "`hetserve COMMAND --help` prints the same.\n",
-        "## Exit codes\n\n" + _table(("Code", "Meaning"), codes),
+        "## Exit codes\n\n" + table(("Code", "Meaning"), codes),
     ]
     parts += [f"## {name}\n\n```text\n{text}\n```\n" for name, text in helps()]
     return "\n".join(parts)
@@ -145,7 +145,8 @@ def _wide(command: click.Command) -> dict[str, Any]:
     return {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
 
 
-def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
     lines = [f"| {' | '.join(heading)} |", "|" + "---|" * len(heading)]
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -172,6 +173,6 @@ def index_page() -> str:
         "- [The command line](cli.md): every command, option and exit code.\n"
         "- [Values of the chart](values.md): type, default and meaning of each.\n"
         "- [Conditions](../conditions.md): each condition and reason of a service, and what to do.\n"
-        "- [Metrics](../metrics.md): each metric, its labels and what it means.\n\n"
+        "- [Metrics](metrics.md): each metric with its type, its labels and what it is.\n\n"
         "```{toctree}\n:hidden:\n:glob:\n*\n```\n"
     )

@@ -1,7 +1,6 @@
 """Commands and manifests that the pages show: commands and options exist, manifests are those of the tree.
 
-Those of docs/getting-started.md are run by e2e/test_the_first_hour_works.py, those that need no cluster by
-test_documented_commands_run.py.
+What runs each of them, documented_commands.py says.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def test_every_command_that_a_page_shows_exists_with_its_options(page: Path) -> 
 def test_commands_are_found_and_what_does_not_exist_is_seen() -> None:
     assert len([line for page in PAGES for line in shown(page.read_text(encoding="utf-8"))]) > 15
     text = "```console\n$ hetserve plan x.yaml --budgets 1  # why\n```\n\n    cat x | hetserve why --all | less\n"
-    assert list(shown(text)) == ["hetserve plan x.yaml --budgets 1 ", "hetserve why --all"]
+    assert list(shown(text)) == ["hetserve plan x.yaml --budgets 1", "hetserve why --all"]
     assert unknown("hetserve plan x.yaml --budgets 1") == ["--budgets"]
     assert unknown("hetserve plans x.yaml") == ["plans"]
     assert unknown("hetserve queue release --all") == []

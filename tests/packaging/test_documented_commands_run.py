@@ -1,7 +1,7 @@
 """Commands of the pages that need no cluster are run as they stand there, each once.
 
 Files that a page takes for granted (`services.yaml`, `dump.json`) are made here; those that a page shows are taken from
-it.
+it. Which these are, documented_commands.py says.
 """
 
 from __future__ import annotations
@@ -16,24 +16,18 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from documented import FENCED, PAGES, ROOT, shown
+from documented import ROOT, shown
+from documented_commands import OFFLINE
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
-from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.record.record import decided_on_record
-from hetserve.scaling.record.ring import appended, ring_manifest
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve.testing.data import reference_data
-from hetserve.testing.scaling import facts, steady
 from hetserve.testing.scenes import node
+from readers_desk import DAY, runs_of_sharing
 
 Json = dict[str, Any]
-BY_ANOTHER_TEST: Final = {"getting-started.md"}
-"""Run whole by e2e/test_the_first_hour_works.py."""
-WITH_A_CLUSTER: Final = ("doctor", "explain", "gpus", "placement dump", "queue", "wait", "why")
-"""Commands that ask an API server, unless they are given a file by --from."""
 NO_PLAN: Final = 3
 QUICKER: Final = {
     "compare": ("--queries", "1000", "--seeds", "1"),
@@ -43,24 +37,9 @@ QUICKER: Final = {
 """Later options win: the same commands with less effort, as the pages' own figures are held by other tests."""
 
 
-def needs_a_cluster(command: str) -> bool:
-    return command.removeprefix("hetserve ").startswith(WITH_A_CLUSTER) and "--from" not in command
-
-
-def offline() -> list[tuple[str, str]]:
-    """(page, command) of each that is run here, the first page that shows it."""
-    found: dict[str, str] = {}
-    for page in PAGES:
-        if page.name not in BY_ANOTHER_TEST:
-            for command in shown(page.read_text(encoding="utf-8")):
-                if not needs_a_cluster(command):
-                    found.setdefault(command.strip(), page.name)
-    return [(page, command) for command, page in found.items()]
-
-
-def from_page(page: str, *, language: str) -> list[str]:
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return [block for found, block in FENCED.findall(text) if found == language]
+def offline() -> list[str]:
+    """What hetserve is asked, each once, whatever shell or program is around it."""
+    return list(dict.fromkeys(command for row in OFFLINE for command in shown(f"```sh\n{row}\n```\n")))
 
 
 def placement_dump() -> Json:
@@ -76,14 +55,6 @@ def placement_dump() -> Json:
     return {"kind": "List", "dump": "PlacementDump", "items": items, "log": json.loads(json.dumps(plain(log)))}
 
 
-def decision_record() -> str:
-    """A ConfigMap of records, as kubectl prints it."""
-    _, made = decided_on_record("resnet50", "team", facts(steady(60.0), {"t4": 2}), Answers())
-    assert made is not None
-    owner = {"kind": "InferenceService", "name": "resnet50", "uid": "u"}
-    return json.dumps(ring_manifest(appended((), made), "resnet50", "team", owner))
-
-
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the tree's manifests and what a reader has by then."""
@@ -95,18 +66,17 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kinds = [one["metadata"]["name"] for one in kept if one["kind"] == "InstanceType"]
     nodes = [node(f"{kind}-{at}", kind, gpus=2, pods=8) for kind in kinds for at in range(4)]
     (folder / "nodes.yaml").write_text(yaml.safe_dump({"kind": "List", "items": nodes}))
-    (folder / "day.csv").write_text("time_s,qps\n0,40\n60,40\n120,40\n180,40\n")
-    heading, *rows = "".join(from_page("how-to-measure-sharing.md", language="csv")).splitlines()
-    (folder / "runs.csv").write_text("\n".join([heading, *rows * 20]) + "\n")
+    (folder / "day.csv").write_text(DAY)
+    (folder / "runs.csv").write_text(runs_of_sharing())
     samples = [(batch, 5 + 0.25 * batch + 0.1 * (at % 3)) for batch in (1, 20, 100, 500) for at in range(12)]
     (folder / "samples.csv").write_text("batch,latency_ms\n" + "".join(f"{b},{ms:.3f}\n" for b, ms in samples))
     (folder / "dump.json").write_text(json.dumps(placement_dump()))
     return folder
 
 
-@pytest.mark.parametrize(("page", "command"), offline(), ids=lambda text: text.removeprefix("hetserve "))
+@pytest.mark.parametrize("command", offline(), ids=lambda text: text.removeprefix("hetserve "))
 def test_a_command_of_a_page_does_what_it_is_shown_for(
-    page: str, command: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(desk)
     words = shlex.split(command)[1:]
@@ -118,16 +88,12 @@ def test_a_command_of_a_page_does_what_it_is_shown_for(
         words[words.index("DIR")] = str(reference_data("kairos/latency.csv").parent)
     pairs = list(pairwise(words))
     files = [Path(file) for option, file in pairs if option in ("--plot", "-o") and "." in file]
-    stdin = decision_record() if words[-1] == "-" else None
-    result = CliRunner().invoke(app, [*words, *QUICKER.get(words[0], ())], input=stdin)
-    assert result.exit_code in (0, NO_PLAN), f"{page}: {result.output}{result.stderr}{result.exception!r}"
+    result = CliRunner().invoke(app, [*words, *QUICKER.get(words[0], ())])
+    assert result.exit_code in (0, NO_PLAN), f"{result.output}{result.stderr}{result.exception!r}"
     assert result.output or files
     assert [path for path in files if not path.is_file()] == []
 
 
-def test_every_page_with_commands_is_looked_at_and_what_is_left_out_needs_a_cluster() -> None:
-    run = {command for _, command in offline()}
-    assert len(run) > 20
-    assert not any(needs_a_cluster(command) for command in run)
-    assert needs_a_cluster("hetserve gpus --watch")
-    assert not needs_a_cluster("hetserve why waiting --from dump.json")
+def test_every_row_of_the_table_asks_hetserve_something() -> None:
+    assert len(offline()) > 20
+    assert [row for row in OFFLINE if "hetserve" not in row or not list(shown(f"```sh\n{row}\n```\n"))] == []

@@ -2,27 +2,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.metrics_reference import described, metrics_page
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.fairness import FairnessWindow, jain
 from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve.testing.data import REPOSITORY
-from hetserve_extender.observe.certificate_metrics import CertificateFigures
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.observe.queue_metrics import QueueFigures
-from hetserve_operator.metrics import OperatorMetrics
-from hetserve_twin.engine import LoadTwin
-from hetserve_twin.exposition import TwinCollector
 
 Described = dict[str, tuple[str, frozenset[str]]]
 """Type and labels by name."""
@@ -54,47 +48,18 @@ def documented() -> Described:
     return {name: (kind, frozenset(filter(None, labels.replace(" ", "").split(",")))) for name, kind, labels in rows}
 
 
-def of_families(families: Iterable[Any]) -> Described:
-    """Of metric families as a collector makes them."""
-    return {
-        f"{family.name}_total" if family.type == "counter" else family.name: (
-            family.type,
-            frozenset(getattr(family, "_labelnames", ())),
-        )
-        for family in families
-    }
-
-
-def declared(registry: CollectorRegistry) -> Described:
-    """What a registry's counters, gauges and histograms are called, also while they have no sample."""
-    found: Described = {}
-    for collector in registry._collector_to_names:
-        if isinstance(collector, (QueueFigures, CertificateFigures)):
-            found |= of_families(collector.collect())
-            continue
-        (family,) = collector.describe()  # type: ignore[attr-defined]
-        labels = frozenset(collector._labelnames)  # type: ignore[attr-defined]
-        found[f"{family.name}_total" if family.type == "counter" else family.name] = (family.type, labels)
-    return found
-
-
-async def served_of_the_ledger(placer: Placer) -> Described:
-    metrics = Metrics(placer)
-    own = declared(metrics.registry)
-    families = text_string_to_metric_families((await metrics.text()).decode())
-    return {
-        family.name: (family.type, frozenset(key for sample in family.samples for key in sample.labels))
-        for family in families
-        if family.name not in own and f"{family.name}_total" not in own and not family.name.endswith("_created")
-    }
-
-
-async def test_every_metric_is_documented_and_every_documented_metric_is_served() -> None:
-    placer = placer_with(gpu_pod("a", node="n0", gpu="0"))
-    code = declared(Metrics(placer).registry) | declared(OperatorMetrics().registry)
-    code |= await served_of_the_ledger(placer)
-    code |= of_families(TwinCollector(LoadTwin({}), list, float).describe())
+def test_every_metric_is_documented_and_every_documented_metric_is_served() -> None:
+    code = {one.name: (one.type, frozenset(one.labels)) for found in described().values() for one in found}
     assert code == documented()
+
+
+def test_the_reference_has_each_metric_once_with_the_words_of_its_component() -> None:
+    page = metrics_page()
+    metrics = [one for found in described().values() for one in found]
+    assert len(metrics) > 50
+    assert [one for one in metrics if len(one.words) < 10] == []
+    assert [one.name for one in metrics if page.count(f"\n| `{one.name}` | {one.type} | ") != 1] == []
+    assert "| `hetserve_plans_total` | counter | planner, feasible | Plans computed. |" in page.split("## Operator")[1]
 
 
 def test_queries_and_dashboard_ask_for_metrics_that_there_are() -> None:
