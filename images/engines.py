@@ -46,6 +46,10 @@ class Engine:
         done = subprocess.run([self.name, "inspect", "--type=image", tag], capture_output=True, check=False)
         return done.returncode == 0
 
+    def pull(self, tag: str) -> None:
+        """Brings an image from its registry into the engine's store. Raises EngineError."""
+        _run([self.name, "pull", "--quiet", tag])
+
     def save(self, tag: str, archive: Path) -> None:
         """Writes an image as an archive that `docker load` and `kind load image-archive` read."""
         archive.unlink(missing_ok=True)

@@ -98,6 +98,14 @@ def _image(engine: Engine, tag: str) -> Image:
         return read(archive)
 
 
+def base_image(engine: Engine, tag: str) -> Image:
+    """The image that others stand on, pulled where the engine lacks it. Raises EngineError."""
+    # BuildKit builds upon a base without putting it into the engine's store.
+    if not engine.has(tag):
+        engine.pull(tag)
+    return _image(engine, tag)
+
+
 def base_of(containerfile: str) -> str:
     """The public base that the Containerfile names. Raises ValueError if it names none."""
     for line in containerfile.splitlines():
@@ -111,7 +119,7 @@ def main() -> int:
     try:
         engine = choose(os.environ.get("ENGINE") or None)
         own_base = base_of((ROOT / "Containerfile").read_text(encoding="utf-8"))
-        base = _image(engine, arguments_of(engine, os.environ.get("BASE") or None).get("BASE", own_base))
+        base = base_image(engine, arguments_of(engine, os.environ.get("BASE") or None).get("BASE", own_base))
         images = {component: _image(engine, tag_of(component)) for component in OF_COMPONENTS}
     except EngineError as error:
         sys.stderr.write(f"Error: {error}; the images are built by `make images`\n")

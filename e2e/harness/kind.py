@@ -1,10 +1,16 @@
-"""A kind cluster of real containers with the shipped images: `python -m harness.kind up`, `short` or `down`.
+"""A kind cluster of real containers with the shipped images: `python -m harness.kind up`.
 
-`short` leaves out the operator and the previous release, whose images take longest.
+up       the cluster, with KWOK, the images, and those of the previous release
+cluster  only the cluster, its nodes Ready
+short    into the cluster that is there, the extender's image alone: what takes longest is left out
+down     deletes the cluster
 
-KINDLAB_CACHE    folder of all that the lab builds; default: ~/.cache/kindlab
-KINDLAB_CLUSTER  name of the cluster; default: kindlab
-KINDLAB_WORKERS  nodes beside the control plane's; default: 2, so that one can be drained
+Exit codes: 3, no cluster is there or comes up, which says nothing of hetserve; 1, another failure; 2, no such command.
+
+KINDLAB_CACHE       folder of all that the lab builds; default: ~/.cache/kindlab
+KINDLAB_CLUSTER     name of the cluster; default: kindlab
+KINDLAB_WORKERS     nodes beside the control plane's; default: 2, so that one can be drained
+KINDLAB_NODE_IMAGE  a public node image, such as kindest/node:v1.35.8, in place of the lab's own
 """
 
 from __future__ import annotations
@@ -14,7 +20,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -29,18 +36,27 @@ from harness.kube import Kube, Manifest
 from harness.nodes import NodeGroup
 from harness.pins import HELM
 from harness.tools import provide
-from harness.waiting import Unmet, wait_until
+from harness.waiting import Unmet, WaitTimeoutError, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 LAB: Final = ROOT / "e2e" / "kind" / "lab" / "kindlab.sh"
 NAME: Final = os.environ.get("KINDLAB_CLUSTER", "kindlab")
 HELM_TIMEOUT: Final = "300s"
+ROLLOUT_SECONDS: Final = 120.0
+"""In which extender and scheduler of the short form are there."""
+NODES_SECONDS: Final = 60.0
+NO_CLUSTER: Final = 3
+"""Exit code."""
 RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 IN_PODS: Final = ("operator", "extender")
 """Components whose images run in the cluster; the third is of the command line."""
 REAL: Final = "hetserve.io/real-node"
 """Label of the nodes that run containers, but for the control plane's."""
 _SIMULATED: Final = ("kwok.x-k8s.io/node", "fake")
+
+
+class NoClusterError(Exception):
+    """No cluster is there: what is ours was not reached."""
 
 
 def cache() -> Path:
@@ -65,10 +81,10 @@ class KindCluster:
 
     @classmethod
     def attached(cls) -> KindCluster:
-        """The cluster that `make e2e-kind` brings up. Raises LookupError if there is none."""
+        """The cluster that `make e2e-kind` brings up. Raises NoClusterError if there is none."""
         kubeconfig = cache() / f"kubeconfig-{NAME}"
         if not kubeconfig.exists():
-            raise LookupError(f"no kind cluster {NAME}: make e2e-kind brings one up")
+            raise NoClusterError(f"no kind cluster {NAME}: make e2e-kind brings one up")
         return cls(kubeconfig)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -99,9 +115,12 @@ class KindCluster:
         """`helm install`, and waits for extender and scheduler alone: the short form has no image of the operator."""
         self._namespace()
         self._release("install", None, waits=False)
+        deadline = time.monotonic() + ROLLOUT_SECONDS
         for component in ("extender", "scheduler"):
+            # One time for both: who waits for the second says so before the time of all scenarios ends.
+            left = f"{max(1.0, deadline - time.monotonic()):.0f}s"
             deployment = f"deployment/hetserve-{component}"
-            self.kubectl("--namespace", SYSTEM_NAMESPACE, "rollout", "status", deployment, "--timeout", "120s")
+            self.kubectl("--namespace", SYSTEM_NAMESPACE, "rollout", "status", deployment, "--timeout", left)
 
     def holds(self, component: str) -> bool:
         """Whether nodes have a component's image of today."""
@@ -201,22 +220,57 @@ def load(engine: Engine, tags: list[str], nodes: list[str]) -> None:
             _output(kind, "load", "image-archive", str(archive), "--name", NAME, "--nodes", ",".join(nodes))
 
 
-def up(*, short: bool = False) -> None:
+def cluster() -> None:
+    """Brings up the cluster, every node of containers Ready; what is there is kept. Raises NoClusterError."""
+    try:
+        lab("engine", "image", "up")
+        kind = KindCluster.attached()
+        wait_until(lambda: _nodes_are_ready(kind), NODES_SECONDS, "every node to be Ready")
+        kind.kube.close()
+    except (subprocess.CalledProcessError, WaitTimeoutError) as error:
+        raise NoClusterError(f"no kind cluster came up: {error}") from error
+
+
+def up() -> None:
     """Brings up the cluster with KWOK and the images, those of the previous release too; what is there is kept.
 
-    short: only the extender's image. Raises CalledProcessError, EngineError, or RuntimeError with kind's message.
+    Raises NoClusterError, CalledProcessError, EngineError, or RuntimeError with kind's message.
     """
-    lab("engine", "image", "up", "kwok")
+    cluster()
+    lab("kwok")
     engine = choose(os.environ.get("ENGINE") or None)
-    tags = build.build(["extender"] if short else list(IN_PODS))
-    tags += [] if short else previous.build_images(engine, IN_PODS)
+    tags = build.build(list(IN_PODS))
+    load(engine, tags + previous.build_images(engine, IN_PODS), _label_real_nodes())
+
+
+def short() -> None:
+    """Brings the extender's image into the cluster that is there.
+
+    Raises NoClusterError, CalledProcessError, EngineError, or RuntimeError with kind's message.
+    """
+    workers = _label_real_nodes()
+    load(choose(os.environ.get("ENGINE") or None), build.build(["extender"]), workers)
+
+
+def _real_nodes(kind: KindCluster, labels: str = "") -> list[Manifest]:
+    nodes = kind.kube.list("nodes", labels=labels)
+    return [node for node in nodes if _SIMULATED[0] not in node["metadata"].get("labels", {})]
+
+
+def _nodes_are_ready(kind: KindCluster) -> bool | Unmet:
+    nodes = _real_nodes(kind)
+    waiting = [node["metadata"]["name"] for node in nodes if not is_true(node, "Ready")]
+    return (bool(nodes) and not waiting) or Unmet(", ".join(waiting) or "no node")
+
+
+def _label_real_nodes() -> list[str]:
+    """Names of the nodes that run containers of ours, labelled so."""
     kind = KindCluster.attached()
-    for node in kind.kube.list("nodes", labels="!node-role.kubernetes.io/control-plane"):
-        if _SIMULATED[0] not in node["metadata"]["labels"]:
-            kind.label(node["metadata"]["name"], {REAL: "true"})
+    for node in _real_nodes(kind, labels="!node-role.kubernetes.io/control-plane"):
+        kind.label(node["metadata"]["name"], {REAL: "true"})
     workers = kind.workers()
     kind.kube.close()
-    load(engine, tags, workers)
+    return workers
 
 
 def _output(*command: str, stdin: str | None = None) -> str:
@@ -226,16 +280,24 @@ def _output(*command: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
+COMMANDS: Final[Mapping[str, Callable[[], None]]] = {
+    "up": up,
+    "cluster": cluster,
+    "short": short,
+    "down": lambda: lab("down"),
+}
+
+
 def main(words: list[str]) -> int:
     """Command line."""
-    if words not in (["up"], ["short"], ["down"]):
+    if len(words) != 1 or words[0] not in COMMANDS:
         sys.stderr.write(f"{__doc__}\n")
         return 2
     try:
-        if words == ["down"]:
-            lab("down")
-        else:
-            up(short=words == ["short"])
+        COMMANDS[words[0]]()
+    except NoClusterError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return NO_CLUSTER
     except (EngineError, RuntimeError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1

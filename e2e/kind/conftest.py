@@ -32,12 +32,14 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[KindCluster]:
-    """The cluster, whatever is installed; nothing is at the end."""
+def cluster(request: pytest.FixtureRequest) -> Iterator[KindCluster]:
+    """The cluster, whatever is installed; nothing is at the end, unless a scenario failed."""
     kind = KindCluster.attached()
     kind.uninstall()
     yield kind
-    kind.uninstall()
+    if not request.session.testsfailed:
+        # Where an image does not run, the hook of the uninstallation waits for minutes, and what failed is told late.
+        kind.uninstall()
     kind.kube.close()
 
 

@@ -11,15 +11,10 @@ from typing import Final
 
 import pytest
 
+from stub_machine import program, tools
+
 SCRIPT: Final = Path(__file__).parents[2] / ".ci" / "pythons"
 OURS: Final = f"{sys.version_info[0]}.{sys.version_info[1]}"
-
-
-def program(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
 
 
 class Machine:
@@ -30,10 +25,7 @@ class Machine:
         self.script = folder / "checkout" / ".ci" / "pythons"
         self.script.parent.mkdir(parents=True)
         shutil.copy(SCRIPT, self.script)
-        for tool in ("bash", "dirname", "rm", "cat", "env"):
-            found = shutil.which(tool)
-            assert found is not None
-            program(folder / "bin" / tool, f'exec {found} "$@"')
+        tools(folder / "bin", "bash", "dirname", "rm", "cat", "env")
         self.make("exit 0")
 
     def make(self, text: str) -> None:

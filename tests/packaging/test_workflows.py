@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from harness import tools
-from harness.pins import ACTIONLINT
+from harness.pins import ACTIONLINT, KUBERNETES, version_of
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".github" / "workflows"
@@ -92,6 +92,38 @@ def test_only_jobs_that_publish_may_write_and_these_wait_for_the_checks_and_for_
     assert release["checks"]["uses"] == "./.github/workflows/ci.yml"
     assert {name for name, job in release.items() if "write" in str(job["permissions"].get("contents"))} == {"publish"}
     assert all(set(job["permissions"]) == {"contents"} for job in jobs("ci.yml").values())
+
+
+def needed_for_kind(job: Job) -> list[str]:
+    """What a job lacks that runs `make e2e-kind`: the lab needs root or a public node image, and Go in both cases."""
+    step = next(step for step in job["steps"] if "make e2e-kind" in step.get("run", ""))
+    variables = {**job.get("env", {}), **step.get("env", {})}
+    lacks = []
+    if not variables.get("KINDLAB_NODE_IMAGE") and "sudo" not in step["run"].split():
+        lacks.append("KINDLAB_NODE_IMAGE or root")
+    before = job["steps"][: job["steps"].index(step)]
+    if not any(one.get("uses", "").startswith("actions/setup-go@") for one in before):
+        lacks.append("Go")
+    return lacks
+
+
+def test_the_job_of_kind_has_what_the_lab_needs_of_a_machine_of_githubs() -> None:
+    job = jobs("release.yml")["kind"]
+    assert needed_for_kind(job) == []
+    steps = [step for step in job["steps"] if "setup-go" not in step.get("uses", "")]
+    assert needed_for_kind({**job, "env": {}, "steps": steps}) == ["KINDLAB_NODE_IMAGE or root", "Go"]
+    as_root = [step | {"run": f"sudo {step['run']}"} if "run" in step else step for step in job["steps"]]
+    assert needed_for_kind({**job, "env": {}, "steps": as_root}) == []
+
+
+def test_the_public_node_image_is_of_the_kubernetes_that_is_tested_and_named_alike_everywhere() -> None:
+    image = jobs("release.yml")["kind"]["env"]["KINDLAB_NODE_IMAGE"]
+    tested = version_of(KUBERNETES).rpartition(".")[0]
+    assert re.fullmatch(rf"kindest/node:{re.escape(tested)}\.\d+", image)
+    found = subprocess.run(
+        ["git", "grep", "-ohE", r"kindest/node:v[0-9.]*[0-9]"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(found.stdout.split()) == {image}
 
 
 def test_what_the_workflows_call_exists() -> None:

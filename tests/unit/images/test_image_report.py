@@ -6,12 +6,17 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from images.archive import Image, Layer, Package, read
-from images.report import GOALS, base_of, bill_of_materials, misses, packages, size
+from images.engines import Engine, EngineError
+from images.report import GOALS, base_image, base_of, bill_of_materials, misses, packages, size
+
+from stub_machine import program
 
 INSTALLED = "Package: libc6\nStatus: install ok installed\nVersion: 2.36\n"
 STATUS = INSTALLED + "\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
@@ -116,3 +121,47 @@ def test_the_base_is_read_from_the_containerfile() -> None:
     assert base_of("# ARG BASE=no\nARG BASE=a/b:1\nFROM x\n") == "a/b:1"
     with pytest.raises(ValueError, match="has no ARG BASE="):
         base_of("FROM x\n")
+
+
+@dataclass(frozen=True)
+class Stub(Engine):
+    """An engine without a program. registry: what can be pulled; store: what it has."""
+
+    name: str = "stub"
+    registry: Mapping[str, dict[str, str]] = field(default_factory=dict)
+    store: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def has(self, tag: str) -> bool:
+        return tag in self.store
+
+    def pull(self, tag: str) -> None:
+        if tag not in self.registry:
+            raise EngineError(f"this failed: stub pull {tag}")
+        self.store[tag] = self.registry[tag]
+
+    def save(self, tag: str, path: Path) -> None:
+        archive(path, self.store[tag])
+
+
+def test_a_base_that_buildkit_kept_to_itself_is_pulled() -> None:
+    engine = Stub(registry={"python:3.11": BASE})
+    assert size(base_image(engine, "python:3.11").layers) == len(STATUS) + 100
+    assert engine.has("python:3.11")
+
+
+def test_a_base_that_the_engine_has_is_not_pulled_as_its_name_may_mean_another_by_now() -> None:
+    engine = Stub(registry={"python:3.11": OWN}, store={"python:3.11": BASE})
+    assert size(base_image(engine, "python:3.11").layers) == len(STATUS) + 100
+
+
+def test_a_base_that_cannot_be_pulled_is_named() -> None:
+    with pytest.raises(EngineError, match=r"stub pull python:3\.11"):
+        base_image(Stub(), "python:3.11")
+
+
+def test_docker_is_asked_to_pull_and_to_say_if_it_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program(tmp_path / "docker", '[ "$*" = "pull --quiet python:3.11" ]')
+    Engine("docker").pull("python:3.11")
+    with pytest.raises(EngineError, match=r"this failed: docker pull --quiet python:3\.12"):
+        Engine("docker").pull("python:3.12")

@@ -1,0 +1,144 @@
+"""The commands that bring up a kind cluster: what belongs to which, and what their exit codes tell CI apart."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from images.engines import Engine, EngineError
+
+from harness import kind
+from harness.kube import Manifest
+
+READY: Final = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def node(name: str, labels: dict[str, str] | None = None, status: dict[str, Any] | None = None) -> Manifest:
+    return {"metadata": {"name": name, "labels": labels or {}}, "status": READY if status is None else status}
+
+
+class Nodes:
+    """What a cluster says of its nodes."""
+
+    def __init__(self, *nodes: Manifest) -> None:
+        self.nodes = list(nodes)
+
+    def list(self, resource: str, *, labels: str = "") -> list[Manifest]:
+        assert resource == "nodes"
+        return [
+            each for each in self.nodes if not labels.startswith("!") or labels[1:] not in each["metadata"]["labels"]
+        ]
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A machine where all ends well; holds what was run."""
+    done: list[str] = []
+    control = node("control", {"node-role.kubernetes.io/control-plane": ""})
+    nodes = Nodes(control, node("worker"), node("fake", {"kwok.x-k8s.io/node": "fake"}, {}))
+    monkeypatch.setenv("KINDLAB_CACHE", str(tmp_path))
+    (tmp_path / f"kubeconfig-{kind.NAME}").touch()
+    monkeypatch.setattr(kind, "Kube", lambda _: nodes)
+    monkeypatch.setattr(kind, "NODES_SECONDS", 0.0)
+    monkeypatch.setattr(kind, "lab", lambda *stages: done.extend(f"lab {stage}" for stage in stages))
+    monkeypatch.setattr(kind, "choose", lambda _: Engine("docker"))
+    monkeypatch.setattr("images.build.build", noting(done, "build {}", list))
+    monkeypatch.setattr("harness.previous.build_images", noting(done, "build previous", lambda *_: ["previous"]))
+    monkeypatch.setattr(kind.KindCluster, "label", lambda _, name, labels: done.append(f"label {name} {labels}"))
+    monkeypatch.setattr(kind.KindCluster, "workers", lambda _: ["worker"])
+    monkeypatch.setattr(kind, "load", lambda _, tags, workers: done.append(f"load {tags} {workers}"))
+    return done
+
+
+def noting(done: list[str], what: str, answer: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    def noted(*arguments: Any) -> list[str]:
+        done.append(what.format(*arguments))
+        return answer(*arguments)
+
+    return noted
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fails
+
+
+def test_the_two_steps_of_the_short_form_repeat_nothing(ran: list[str]) -> None:
+    assert kind.main(["cluster"]) == 0
+    assert ran == ["lab engine", "lab image", "lab up"]
+    ran.clear()
+    assert kind.main(["short"]) == 0
+    labelled = "label worker {'hetserve.io/real-node': 'true'}"
+    assert ran == [labelled, "build ['extender']", "load ['extender'] ['worker']"]
+
+
+def test_the_long_form_has_kwok_and_the_release_before(ran: list[str]) -> None:
+    assert kind.main(["up"]) == 0
+    assert ran[:5] == ["lab engine", "lab image", "lab up", "lab kwok", "build ['operator', 'extender']"]
+    assert ran[5] == "build previous"
+    assert ran[-1] == "load ['operator', 'extender', 'previous'] ['worker']"
+
+
+def test_a_cluster_that_does_not_come_up_has_a_code_of_its_own(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kind, "lab", raising(subprocess.CalledProcessError(1, ["kindlab.sh", "up"])))
+    assert kind.main(["cluster"]) == kind.main(["up"]) == 3
+    assert capsys.readouterr().err.startswith("Error: no kind cluster came up: Command '['kindlab.sh', 'up']'")
+
+
+def test_a_node_that_is_not_ready_is_no_cluster_and_named(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kind, "Kube", lambda _: Nodes(node("control"), node("worker", status={})))
+    assert kind.main(["cluster"]) == 3
+    assert capsys.readouterr().err.rstrip().endswith("every node to be Ready; last seen: worker"), "in the last line"
+    monkeypatch.setattr(kind, "Kube", lambda _: Nodes())
+    assert kind.main(["cluster"]) == 3
+
+
+def test_the_short_form_without_a_cluster_says_so(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KINDLAB_CACHE", str(tmp_path / "empty"))
+    assert kind.main(["short"]) == 3
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        ("build.build", EngineError("this failed: docker build")),
+        ("build.build", subprocess.CalledProcessError(1, ["pip", "download"])),
+        ("load", RuntimeError("kind load: no space left")),
+        ("choose", EngineError("no container engine answers")),
+    ],
+)
+def test_what_fails_with_a_cluster_is_not_taken_for_a_missing_one(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, broken: str, error: Exception
+) -> None:
+    monkeypatch.setattr(f"harness.kind.{broken}", raising(error))
+    assert kind.main(["short"]) == kind.main(["up"]) == 1
+
+
+def test_kwok_that_fails_is_not_taken_for_a_missing_cluster(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def lab(*stages: str) -> None:
+        if "kwok" in stages:
+            raise subprocess.CalledProcessError(1, ["kindlab.sh", "kwok"])
+
+    monkeypatch.setattr(kind, "lab", lab)
+    assert kind.main(["up"]) == 1
+
+
+@pytest.mark.parametrize("words", [[], ["sideways"], ["up", "short"]])
+def test_no_such_command_ends_with_2_and_the_list(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert kind.main(words) == 2
+    said = capsys.readouterr().err
+    assert [command for command in kind.COMMANDS if f"\n{command} " not in said] == []
