@@ -207,4 +207,4 @@ def test_an_installation_that_waits_in_vain_ends_before_it_is_cut() -> None:
     text = SCRIPT.read_text(encoding="utf-8")
     image, end = (int(text.partition(f"${{KIND_{name}_BY:-")[2].partition("}")[0]) for name in ("IMAGE", "END"))
     assert end - image >= ROLLOUT_SECONDS + 30, "so much is there for it even where all before took its whole time"
-    assert end <= 360 - 15, "and the cluster is deleted within six minutes"
+    assert end <= 600, "and the cluster is deleted soon after"
