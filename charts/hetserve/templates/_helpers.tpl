@@ -60,6 +60,13 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* When the account and the rights of the Job that lifts gates are there */}}
+{{- define "hetserve.liftGatesRights" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-weight: "-5"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end }}
+
 {{/* Where the pods of the components may run */}}
 {{- define "hetserve.placement" -}}
 {{- with .Values.nodeSelector }}
