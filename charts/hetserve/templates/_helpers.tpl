@@ -181,6 +181,15 @@ spec:
         !(e.?value.orValue('') in ['', 'none', 'void'])))).map(c, c.name)
 {{- end }}
 
+{{/*
+CEL: names of the containers of a list into which a ConfigMap or a Secret may bring the variable: CEL reads neither.
+What env sets wins, and is judged by hetserve.naming.
+*/}}
+{{- define "hetserve.inheriting" -}}
+{{ . }}.filter(c, c.?envFrom.orValue([]).size() > 0 &&
+        !c.?env.orValue([]).exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')).map(c, c.name)
+{{- end }}
+
 {{/* CEL: names of the containers of a list that choose their GPUs by what NVIDIA's runtime reads from a mount */}}
 {{- define "hetserve.mounting" -}}
 {{ . }}.filter(c, c.?volumeMounts.orValue([]).exists(m, m.mountPath.contains('nvidia-container-devices'))).map(c, c.name)
