@@ -31,11 +31,11 @@ class Bench:
     authority: Authority
     other: Authority
 
-    def extender(self, leaf: Leaf | None = None, *trusted: Authority) -> None:
-        put(self.folder / "extender", leaf or self.authority.server(), *(trusted or (self.authority,)))
+    def extender(self, leaf: Leaf | None = None, *trusted: Authority) -> Path:
+        return put(self.folder / "extender", leaf or self.authority.server(), *(trusted or (self.authority,)))
 
-    def scheduler(self, leaf: Leaf | None = None, *trusted: Authority) -> None:
-        put(self.folder / "scheduler", leaf or self.authority.leaf(CLIENT), *(trusted or (self.authority,)))
+    def scheduler(self, leaf: Leaf | None = None, *trusted: Authority) -> Path:
+        return put(self.folder / "scheduler", leaf or self.authority.leaf(CLIENT), *(trusted or (self.authority,)))
 
     def check(self, *more: str, names: tuple[str, ...] = (CLIENT,), server: str = SERVER) -> Result:
         sides = [word for side in ("extender", "scheduler") for word in (f"--{side}", str(self.folder / side))]
