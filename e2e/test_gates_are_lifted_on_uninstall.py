@@ -13,7 +13,7 @@ import yaml
 from harness import controlplane
 from harness.chart import render_chart
 from harness.cluster import Cluster
-from harness.components import RELEASE
+from harness.components import RELEASE, write_account
 from harness.nodes import Gpus, NodeGroup
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
@@ -50,12 +50,15 @@ def hetserve(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[s
     return subprocess.run([program, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
-def uninstall_hook() -> tuple[list[str], str]:
-    """Command and account of the Job that the chart runs before anything is deleted."""
-    rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false"))
-    (job,) = [item for item in rendered if item and item["kind"] == "Job"]
+def uninstall_hook(cluster: Cluster) -> tuple[list[str], Path]:
+    """Command of the Job that the chart runs before anything is deleted, and a kubeconfig of its own account."""
+    rendered = [item for item in yaml.safe_load_all(render_chart("--set", "crds.install=false")) if item]
+    hooks = [h for h in rendered if h["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete"]
+    (job,) = [item for item in hooks if item["kind"] == "Job"]
+    cluster.apply([item for item in hooks if item is not job])
     spec = job["spec"]["template"]["spec"]
-    return spec["containers"][0]["command"], spec["serviceAccountName"]
+    account = write_account(cluster.kube, cluster.folder, spec["serviceAccountName"])
+    return spec["containers"][0]["command"], account
 
 
 def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_runs(own_cluster: Cluster) -> None:
@@ -70,9 +73,9 @@ def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_
     assert (listed["waiting"], len(listed["queues"]), len(listed["next"])) == (12, 1, 8)
     assert [held["name"] for held in listed["heldByOthers"]] == ["held"]
 
-    command, account = uninstall_hook()
+    command, account = uninstall_hook(own_cluster)
     assert command[0] == "hetserve"
-    done = hetserve(own_cluster, *command[1:], "--kubeconfig", str(own_cluster.folder.account(account)))
+    done = hetserve(own_cluster, *command[1:], "--kubeconfig", str(account))
 
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "13 released"), done.stderr
     left = gates(own_cluster)

@@ -107,6 +107,12 @@ class KindCluster:
         self._namespace()
         self._release("install", values, earlier=earlier, flags=flags)
 
+    def give(self, secret: str, data: Mapping[str, str]) -> None:
+        """Writes a Secret into the system's namespace."""
+        self._namespace()
+        metadata = {"name": secret, "namespace": SYSTEM_NAMESPACE}
+        self.kube.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": dict(data)})
+
     def upgrade(self, values: Mapping[str, Any] | None = None) -> None:
         """`helm upgrade --wait` to the chart with the images. Raises RuntimeError with helm's message."""
         self._release("upgrade", values)

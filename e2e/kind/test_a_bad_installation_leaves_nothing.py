@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from authorities import CLIENT, PAST, SERVER, Authority, secret
 from harness import previous
 from harness.components import CHART, RELEASE
 from harness.kind import KindCluster, cache, image_values
@@ -65,6 +66,33 @@ def test_a_wrong_image_is_named_and_rolled_back(no_crds: KindCluster) -> None:
     with pytest.raises(RuntimeError) as refused:
         no_crds.install(wrong, flags=("--rollback-on-failure", "--no-hooks", "--timeout", "20s"))
     assert "hetserve-extender" in str(refused.value)
+    assert not no_crds.installed()
+    nothing_is_left(no_crds)
+
+
+@pytest.fixture
+def ended(no_crds: KindCluster, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """Values of the chart that name Secrets of one authority: the extender's certificate has ended."""
+    authority = Authority(tmp_path, "company")
+    leaves = {"extender": authority.server(when=PAST), "scheduler": authority.leaf(CLIENT)}
+    for side, leaf in leaves.items():
+        no_crds.give(f"own-{side}", secret(leaf, authority))
+    yield {"tls": {"mode": "Secret", "secret": {side: f"own-{side}" for side in leaves}}}
+    for side in leaves:
+        no_crds.kube.delete("secrets", f"own-{side}", SYSTEM_NAMESPACE)
+
+
+def test_a_certificate_that_has_ended_is_named_and_its_release_goes(
+    no_crds: KindCluster, ended: dict[str, Any]
+) -> None:
+    with pytest.raises(RuntimeError) as refused:
+        no_crds.install(ended)
+    assert f"own-extender/tls.crt: {SERVER} ended on 2020-02-01 00:00 UTC; issue a new one" in str(refused.value)
+    assert no_crds.installed(), "helm keeps a release that failed"
+    nothing_is_left(no_crds)
+    assert [plural for plural in CRDS if no_crds.kube.find("customresourcedefinitions", f"{plural}.hetserve.io")] == []
+    # With its hook: the job that lifts gates runs though the release has no account for it.
+    no_crds.uninstall()
     assert not no_crds.installed()
     nothing_is_left(no_crds)
 

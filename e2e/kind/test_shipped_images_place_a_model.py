@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import pytest
 
@@ -13,6 +15,8 @@ from harness.one_type import service_on
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import ANNOTATION_GPU, SYSTEM_NAMESPACE
 
+GOAL: Final = 60.0
+"""Seconds from the begin of helm install to the first binding, images being there."""
 FAKE = NodeGroup("fake-t4", "fake-t4", 2, cpu="16", memory="64Gi", gpus=Gpus("Tesla-T4", 15360, 2))
 
 
@@ -32,28 +36,48 @@ def test_components_are_ready_under_the_restricted_standard(kind: KindCluster, c
         assert (status["restartCount"], status["ready"]) == (0, True)
 
 
-def test_a_service_is_planned_and_its_pods_are_bound_to_simulated_gpus(kind: KindCluster, tenant: str) -> None:
+@contextmanager
+def gpu_nodes(kind: KindCluster, tenant: str) -> Iterator[None]:
+    """Nodes with simulated GPUs during the block; the tenant's service goes before they do."""
     kind.add_nodes(FAKE)
     try:
-        began = time.monotonic()
-        kind.kube.apply_all(service_on("fake-t4", tenant, qps=8))
-
-        def bound() -> list[dict[str, Any]] | Unmet:
-            pods = [pod for pod in kind.pods(tenant) if pod["spec"].get("nodeName")]
-            status = kind.kube.get("inferenceservices", "rm", tenant).get("status", {})
-            return pods or Unmet(status)
-
-        pods = wait_until(bound, 60, "a pod to be bound")
-        took = time.monotonic() - began
-        assert took < 60
-        for pod in pods:
-            assert pod["spec"]["nodeName"] in FAKE.node_names()
-            assert pod["metadata"]["annotations"][ANNOTATION_GPU]
-        wait_until(
-            lambda: is_true(kind.kube.get("inferenceservices", "rm", tenant), "Ready"), 60, "the service to be Ready"
-        )
+        yield
     finally:
         kind.kube.delete("inferenceservices", "rm", tenant)
         wait_until(lambda: not kind.pods(tenant), 60, "the pods to be gone while their nodes are there")
         kind.kube.delete("instancetypes", "fake-t4")
         kind.remove_nodes(FAKE)
+
+
+def first_bound(kind: KindCluster, tenant: str) -> list[dict[str, Any]]:
+    """Applies a service and waits for a node of its first pods; returns these."""
+    kind.kube.apply_all(service_on("fake-t4", tenant, qps=8))
+
+    def bound() -> list[dict[str, Any]] | Unmet:
+        pods = [pod for pod in kind.pods(tenant) if pod["spec"].get("nodeName")]
+        status = kind.kube.get("inferenceservices", "rm", tenant).get("status", {})
+        return pods or Unmet(status)
+
+    return wait_until(bound, GOAL, "a pod to be bound")
+
+
+def test_the_first_pod_has_its_gpu_within_a_minute_of_helm_install(bare_kind: KindCluster, tenant: str) -> None:
+    """The last that installs for itself: what it installed is what the others share."""
+    began = time.monotonic()
+    bare_kind.install()
+    installed = time.monotonic() - began
+    with gpu_nodes(bare_kind, tenant):
+        first_bound(bare_kind, tenant)
+        took = time.monotonic() - began
+    print(f"helm install --wait: {installed:.1f} s; from its begin to the first binding: {took:.1f} s")
+    assert took < GOAL
+
+
+def test_a_service_is_planned_and_its_pods_are_bound_to_simulated_gpus(kind: KindCluster, tenant: str) -> None:
+    with gpu_nodes(kind, tenant):
+        for pod in first_bound(kind, tenant):
+            assert pod["spec"]["nodeName"] in FAKE.node_names()
+            assert pod["metadata"]["annotations"][ANNOTATION_GPU]
+        wait_until(
+            lambda: is_true(kind.kube.get("inferenceservices", "rm", tenant), "Ready"), 60, "the service to be Ready"
+        )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 import uvloop
 
+from hetserve_extender.check_certificates import check_certificates
 from hetserve_extender.extender import Extender
 from hetserve_extender.settings import Settings
 from hetserve_shell import process
@@ -22,7 +23,7 @@ POD_NAME: Final = "POD_NAME"
 """Environment variable with the name of our pod."""
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @process.config_option
 @process.kubeconfig_option
 @click.option("--host", help="Address of both ports.")
@@ -32,8 +33,13 @@ POD_NAME: Final = "POD_NAME"
 @process.probe_authorization_option
 @process.log_level_option
 @click.version_option(package_name="hetserve")
-def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: Any) -> None:
+@click.pass_context
+def main(
+    called: click.Context, /, config_path: Path | None, kubeconfig: Path | None, identity: str | None, **flags: Any
+) -> None:
     """Scheduler extender of hetserve: places pods on GPUs and releases them from their queues."""
+    if called.invoked_subcommand is not None:
+        return
     settings = process.settings_or_exit(Settings, config_path, flags)
     if identity:
         settings = settings.identified(identity)
@@ -41,6 +47,9 @@ def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None
         raise click.ClickException(f"kubeconfig {kubeconfig} does not exist")
     process.log_to_stderr(settings.log_level)
     process.run_or_exit(uvloop.run, serve(settings, kubeconfig))
+
+
+main.add_command(check_certificates)
 
 
 async def serve(settings: Settings, kubeconfig: Path | None) -> None:

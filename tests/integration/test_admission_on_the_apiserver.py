@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,6 +67,13 @@ def with_env(*entries: Manifest, ours: bool = True, at: str = "containers", **mo
     return made
 
 
+def beside(container: Manifest) -> Manifest:
+    """A pod whose first container is as the operator makes it, with another one."""
+    made = with_env(variable(**BOUND_FIELD), **CONFIGURED)
+    made["spec"]["containers"].append({"name": "proxy", "image": "none"} | container)
+    return made
+
+
 def variable(**value: Any) -> Manifest:
     return {"name": names.ENV_VISIBLE_DEVICES, **value}
 
@@ -106,8 +114,8 @@ def bind(who: str, written: Mapping[str, str], *words: str, legacy: bool = False
     return Row(who, "POST", path, {"apiVersion": "v1", "kind": "Binding", "metadata": made, "target": target}, words)
 
 
-def debug(name: str, env: list[Manifest], *words: str) -> Row:
-    spec = {"ephemeralContainers": [{"name": "debugger", "image": "none", "env": env}]}
+def debug(name: str, env: list[Manifest], *words: str, **more: Any) -> Row:
+    spec = {"ephemeralContainers": [{"name": "debugger", "image": "none", "env": env} | more]}
     return patch(TENANT, name, {"spec": spec}, *words, sub="/ephemeralcontainers")
 
 
@@ -148,6 +156,9 @@ MIRROR: Final = {
 OWNER: Final = [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "UID", "controller": True}]
 TAKEN: Final = "extender alone writes it"
 NAMING: Final = ("container ", "NVIDIA_VISIBLE_DEVICES names devices", "fieldRef.fieldPath", "void")
+INHERITING: Final = ("envFrom: may bring an NVIDIA_VISIBLE_DEVICES", "in env too", "fieldRef.fieldPath", "void")
+CONFIGURED: Final[dict[str, Any]] = {"envFrom": [{"configMapRef": {"name": "all-gpus"}}]}
+PREFIXED: Final[dict[str, Any]] = {"envFrom": [{"prefix": "NVIDIA_", "secretRef": {"name": "all-gpus"}}]}
 CDI: Final = "cdi.k8s.io/gpus"
 MOUNT: Final[dict[str, Any]] = {
     "volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}],
@@ -242,6 +253,34 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "the second of two variables": create(TENANT, with_env(variable(**BOUND_FIELD), variable(value="all")), *NAMING),
     "an init container with all devices": create(TENANT, with_env(variable(value="all"), at="initContainers"), *NAMING),
+    # Devices by what CEL does not read
+    "a ConfigMap's variables": create(TENANT, with_env(**CONFIGURED), "container model, ", *INHERITING),
+    "a Secret's variables, behind a prefix": create(TENANT, with_env(**PREFIXED), *INHERITING),
+    "a ConfigMap's variables and one of the owner's": create(
+        TENANT, with_env({"name": "A", "value": "1"}, **CONFIGURED), *INHERITING
+    ),
+    "an init container with a ConfigMap's variables": create(
+        TENANT, with_env(at="initContainers", **CONFIGURED), "container first, ", *INHERITING
+    ),
+    "a container beside the model's with a ConfigMap's variables": create(
+        TENANT, beside(CONFIGURED), "container proxy, ", *INHERITING
+    ),
+    "a ConfigMap's variables and all devices": create(TENANT, with_env(variable(value="all"), **CONFIGURED), *NAMING),
+    "a ConfigMap's variables and the device by the ConfigMap": create(
+        TENANT, with_env(variable(valueFrom={"configMapKeyRef": {"name": "a", "key": "b"}}), **CONFIGURED), *NAMING
+    ),
+    "a ConfigMap's variables below the annotation": create(TENANT, with_env(variable(**BOUND_FIELD), **CONFIGURED)),
+    "a ConfigMap's variables where there is no GPU": create(
+        TENANT, beside({"env": [variable(value="void")]} | CONFIGURED)
+    ),
+    "a container beside the model's without any variables": create(TENANT, beside({})),
+    "an empty list of sources": create(TENANT, with_env(envFrom=[])),
+    "another's pod with a ConfigMap's variables": create(TENANT, with_env(ours=False, **CONFIGURED)),
+    "a debugger with a ConfigMap's variables": debug("held", [], "container debugger, ", *INHERITING, **CONFIGURED),
+    "a debugger with a ConfigMap's variables below the annotation": debug(
+        "held", [variable(**BOUND_FIELD)], **CONFIGURED
+    ),
+    "a debugger of another's pod with a ConfigMap's variables": debug("foreign", [], **CONFIGURED),
     "devices by CDI": create(TENANT, with_metadata(pod("new"), annotations={CDI: "all"}), CDI, "take it out"),
     "devices by CDI on a pod that waits": annotate(TENANT, "waiting", {CDI: "all"}, CDI, "take it out"),
     "devices by a mount": create(
@@ -434,6 +473,11 @@ def test_without_the_lock_an_owners_edit_gives_a_full_gpu_away(inhabited: Cluste
     inhabited.kube.patch("pods", "held", {"metadata": {"annotations": HELD}}, SPACE)
 
 
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.words[-len(INHERITING) :] == INHERITING])
+def test_without_the_lock_devices_come_from_what_no_policy_reads(inhabited: Cluster, name: str) -> None:
+    assert refusal(inhabited, ROWS[name]) is None, "the threat: env is empty, and the container sees all GPUs"
+
+
 @pytest.mark.parametrize("sub", ["resize", "ephemeralcontainers"])
 def test_other_subresources_write_no_annotation(inhabited: Cluster, sub: str) -> None:
     row = annotate(TENANT, "waiting", {GPU: "1"}, sub=f"/{sub}")
@@ -459,6 +503,59 @@ def test_a_request_passes_or_is_refused_with_field_value_and_remedy(locked: Clus
     assert said is not None
     for word in row.words:
         assert word in said
+
+
+SETS_IT: Final = "!c.?env.orValue([]).exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')"
+HAS_SOURCES: Final = "c.?envFrom.orValue([]).size() > 0"
+HOLES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "containers are passed over": (
+        f"object.spec.containers.filter(c, {HAS_SOURCES}",
+        "object.spec.containers.filter(c, false",
+        "a ConfigMap's variables",
+    ),
+    "init containers are passed over": (
+        f"object.spec.?initContainers.orValue([]).filter(c, {HAS_SOURCES}",
+        "object.spec.?initContainers.orValue([]).filter(c, false",
+        "an init container with a ConfigMap's variables",
+    ),
+    "debuggers are passed over": (
+        f"variables.newDebuggers.filter(c, {HAS_SOURCES}",
+        "variables.newDebuggers.filter(c, false",
+        "a debugger with a ConfigMap's variables",
+    ),
+    "any variable will do": (
+        SETS_IT,
+        "c.?env.orValue([]).size() == 0",
+        "a ConfigMap's variables and one of the owner's",
+    ),
+}
+"""By what is wrong with the rule about envFrom: what to replace in it by what, and whose row then passes."""
+
+
+@contextmanager
+def expressions(cluster: Cluster, old: str, new: str) -> Iterator[None]:
+    """Policy of pods with another text in its expressions, during the block."""
+    spec = cluster.get("validatingadmissionpolicies", "hetserve-pods")["spec"]
+    assert old in str([each["expression"] for each in spec["variables"]])
+    variables = [each | {"expression": each["expression"].replace(old, new)} for each in spec["variables"]]
+    cluster.kube.patch("validatingadmissionpolicies", "hetserve-pods", {"spec": {"variables": variables}})
+    try:
+        yield
+    finally:
+        cluster.kube.patch("validatingadmissionpolicies", "hetserve-pods", {"spec": {"variables": spec["variables"]}})
+
+
+@pytest.mark.parametrize("hole", HOLES)
+def test_each_part_of_the_rule_about_sources_of_variables_refuses_what_it_is_for(locked: Cluster, hole: str) -> None:
+    old, new, name = HOLES[hole]
+
+    def passes() -> bool:
+        return refusal(locked, ROWS[name]) is None
+
+    assert not passes()
+    with expressions(locked, old, new):
+        wait_until(lambda: passes() or Unmet("it is refused still"), 30, "the hole to be there")
+    wait_until(lambda: not passes() or Unmet("it passes still"), 30, "the hole to be mended")
 
 
 def test_the_api_server_warns_of_no_expression(locked: Cluster) -> None:

@@ -32,6 +32,13 @@ SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
             *("tls.trustBundle.configMap=given", "tls.trustBundle.key=all.pem"),
         ],
     ),
+    "check": ([], ["tls.secret.check=false"]),
+    "admission": ([], ["admission.enabled=false"]),
+    "crds": ([], ["crds.install=false"]),
+    "mode": ([], ["extender.mode=score"]),
+    "pull": ([], ["imagePullSecrets[0].name=pull"]),
+    "nodes": ([], ["nodeSelector.pool=system"]),
+    "tolerations": ([], ["tolerations[0].key=system", "tolerations[0].operator=Exists"]),
     "gates": ([], ["uninstall.liftGates=false"]),
     "network": ([], ["networkPolicy.enabled=false"], ["networkPolicy.verbsFrom[0].ipBlock.cidr=10.0.0.0/8"]),
     "services": ([], ["monitoring.services=false"]),
@@ -109,17 +116,23 @@ CHOICES: Final = pairwise()
 
 @cache
 def rendered(choice: Choice) -> tuple[Manifest, ...]:
-    """Objects of the chart with these positions of the switches, without CRDs."""
+    """Objects of the chart with these positions of the switches."""
     settings = [s for at, positions in zip(choice, SWITCHES.values(), strict=True) for s in positions[at]]
     strings = [s for s in settings if s.startswith("commonLabels")]
     others = [s for s in settings if not s.startswith("commonLabels")]
     arguments = [word for s in strings for word in ("--set-string", s)] + [w for s in others for w in ("--set", s)]
-    return tuple(chart_objects("--set", "crds.install=false", *arguments))
+    return tuple(chart_objects(*arguments))
 
 
 @pytest.fixture(params=CHOICES, ids=lambda choice: "".join(map(str, choice)))
-def chart(request: pytest.FixtureRequest) -> tuple[Manifest, ...]:
-    return rendered(request.param)
+def choice(request: pytest.FixtureRequest) -> Choice:
+    found: Choice = request.param
+    return found
+
+
+@pytest.fixture
+def chart(choice: Choice) -> tuple[Manifest, ...]:
+    return rendered(choice)
 
 
 def of_kind(chart: Sequence[Manifest], *kinds: str) -> list[Manifest]:
@@ -197,6 +210,40 @@ def test_containers_are_limited_and_what_runs_on_is_probed(chart: tuple[Manifest
                 assert {"livenessProbe", "readinessProbe"} <= container.keys(), name
 
 
+def test_every_pod_keeps_to_the_nodes_and_the_images_that_were_given(
+    choice: Choice, chart: tuple[Manifest, ...]
+) -> None:
+    at = dict(zip(SWITCHES, choice, strict=True))
+    given: list[tuple[str, Any, bool]] = [
+        ("imagePullSecrets", [{"name": "pull"}], False),
+        ("nodeSelector", {"pool": "system"}, True),
+        ("tolerations", [{"key": "system", "operator": "Exists"}], True),
+    ]
+    for (key, value, of_ours), switch in zip(given, ("pull", "nodes", "tolerations"), strict=True):
+        for name, pod in templates(chart) if of_ours else pods(chart):
+            assert pod["spec"].get(key) == (value if at[switch] else None), f"{name}: {key}"
+
+
+def test_what_is_switched_off_is_left_out_and_nothing_else(choice: Choice, chart: tuple[Manifest, ...]) -> None:
+    at = dict(zip(SWITCHES, choice, strict=True))
+    kinds = Counter(document["kind"] for document in chart)
+    policies = 0 if at["admission"] else 4
+    assert kinds["ValidatingAdmissionPolicy"] == kinds["ValidatingAdmissionPolicyBinding"] == policies
+    assert kinds["CustomResourceDefinition"] == (0 if at["crds"] else 3)
+    jobs = {document["metadata"]["name"].rpartition("-")[2] for document in of_kind(chart, "Job")}
+    runs = not at["workloads"]
+    checked = runs and not at["check"] and "tls.mode=Secret" in SWITCHES["tls"][at["tls"]]
+    hooks = {"certificates": checked, "gates": runs and not at["gates"]}
+    assert jobs == {name for name, is_there in hooks.items() if is_there}
+    (scheduler,) = [d for d in of_kind(chart, "ConfigMap") if "scheduler.yaml" in d.get("data", {})]
+    (extender,) = yaml.safe_load(scheduler["data"]["scheduler.yaml"])["extenders"]
+    assert ("prioritizeVerb" in extender) == bool(at["mode"]), "the scheduler asks as the extender answers"
+    (settings,) = [
+        d for d in of_kind(chart, "ConfigMap") if "placementLog" in d.get("data", {}).get("settings.yaml", "")
+    ]
+    assert yaml.safe_load(settings["data"]["settings.yaml"])["mode"] == ("score" if at["mode"] else "decide")
+
+
 def test_rights_are_narrow(chart: tuple[Manifest, ...]) -> None:
     for role in of_kind(chart, "Role", "ClusterRole"):
         for rule in role["rules"]:
@@ -217,7 +264,10 @@ def test_what_is_referred_to_is_there(chart: tuple[Manifest, ...]) -> None:
         own = [subject for subject in binding["subjects"] if subject["namespace"] != "monitoring"]
         assert all(("ServiceAccount", subject["name"]) in there for subject in own)
     for name, template in templates(chart):
-        assert ("ServiceAccount", template["spec"]["serviceAccountName"]) in there, name
+        account = template["spec"].get("serviceAccountName")
+        if account is None:
+            assert template["spec"]["automountServiceAccountToken"] is False, f"{name} has the default account's token"
+        assert account is None or ("ServiceAccount", account) in there, name
         for volume in template["spec"].get("volumes", []):
             if volume["name"] == "trust":
                 assert volume["configMap"]["name"] == "given"

@@ -53,6 +53,20 @@ def test_the_pods_themselves_are_admitted(restricted: Restricted) -> None:
         dry_run(restricted.cluster, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
 
 
+def test_the_pods_of_hooks_are_admitted_before_an_account_of_the_release_is_there(restricted: Restricted) -> None:
+    given = "tls.mode=Secret,tls.secret.extender=verbs,tls.secret.scheduler=caller"
+    rendered = yaml.safe_load_all(render_chart("--namespace", restricted.namespace, "--set", given))
+    hooks = [d for d in rendered if d and "helm.sh/hook" in d["metadata"].get("annotations", {})]
+    restricted.cluster.apply([d for d in hooks if d["kind"] == "ServiceAccount"])
+    jobs = [d for d in hooks if d["kind"] == "Job"]
+    assert len(jobs) == 2
+    for job in jobs:
+        template, name = job["spec"]["template"], job["metadata"]["name"]
+        metadata = {"name": name, "namespace": restricted.namespace, "labels": template["metadata"]["labels"]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        dry_run(restricted.cluster, job, pod)
+
+
 def test_a_pod_without_the_security_settings_would_be_refused(restricted: Restricted) -> None:
     operator = next(d for d in restricted.of_kind("Deployment") if d["metadata"]["name"] == "hetserve-operator")
     del operator["spec"]["template"]["spec"]["securityContext"]

@@ -13,6 +13,7 @@ import yaml
 
 from harness.chart import render_chart
 from hetserve.base.certificates import Certificate, read_certificates
+from hetserve_extender.main import main
 from hetserve_extender.settings import Settings
 from hetserve_operator.settings import OperatorSettings
 
@@ -147,6 +148,7 @@ REFUSED = {
         r"tls\.secret\.scheduler is empty",
     ),
     "a Secret of no possible name": ("tls.secret.extender=A_B", "tls/secret/extender"),
+    "a check that is no yes or no": ("tls.secret.check=maybe", "tls/secret/check"),
     "certificates for eleven years": ("tls.selfSigned.days=4015", "selfSigned/days"),
     "a certificate from a relative path": ("tls.folders.extender=tls", "tls/folders/extender"),
     "a caller without a name": ("tls.clientNames[0]=", "clientNames/0"),
@@ -169,8 +171,10 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
 
     left_out = objects() - objects("--set", "components.enabled=false")
 
-    kinds = {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job", "Pod"}
-    assert {kind for kind, _ in left_out} == kinds
+    kinds = {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Pod"}
+    hook = {(kind, "hetserve-lift-gates") for kind in ("Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")}
+    assert hook <= left_out
+    assert {kind for kind, _ in left_out - hook} == kinds
     assert ("Pod", "hetserve-test-gpu") in left_out
     assert {name for kind, name in left_out if kind == "Deployment"} == {
         "hetserve-operator",
@@ -383,10 +387,109 @@ def test_uninstalling_first_lifts_our_gates_where_the_components_run_and_nobody_
     (job,) = jobs()
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
     pod = job["spec"]["template"]["spec"]
-    assert pod["serviceAccountName"] == "hetserve-extender"
     assert pod["containers"][0]["command"] == ["hetserve", "queue", "release", "--all", "--yes"]
     assert jobs("--set", "components.enabled=false") == []
     assert jobs("--set", "uninstall.liftGates=false") == []
+
+
+def test_the_job_that_lifts_gates_has_what_it_needs_though_nothing_of_the_release_was_made() -> None:
+    """An installation that a hook refused leaves no account of the extender, and helm uninstall must end."""
+    rendered = [d for d in yaml.safe_load_all(render_chart("--set", "crds.install=false")) if d]
+    hooks = {d["kind"]: d for d in rendered if d["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete"}
+    assert set(hooks) == {"Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    pod = hooks["Job"]["spec"]["template"]["spec"]
+    account = hooks["ServiceAccount"]["metadata"]
+    assert pod["serviceAccountName"] == account["name"]
+    assert hooks["ClusterRoleBinding"]["roleRef"]["name"] == hooks["ClusterRole"]["metadata"]["name"]
+    (subject,) = hooks["ClusterRoleBinding"]["subjects"]
+    assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
+    for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
+        annotations = hooks[kind]["metadata"]["annotations"]
+        assert int(annotations["helm.sh/hook-weight"]) < 0, "before the Job, whose weight is 0"
+        assert {"hook-succeeded", "hook-failed"} <= set(annotations["helm.sh/hook-delete-policy"].split(","))
+
+
+GIVEN = "tls.mode=Secret,tls.secret.extender=verbs,tls.secret.scheduler=caller"
+CHECK = "hetserve-check-certificates"
+
+
+def check_of_certificates(*arguments: str) -> dict[str, Any]:
+    """The Job that checks certificates before anything is installed; empty if there is none."""
+    rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false", *arguments))
+    return next((d for d in rendered if d and (d["kind"], d["metadata"]["name"]) == ("Job", CHECK)), {})
+
+
+@pytest.mark.parametrize("more", ["", ",tls.trustBundle.configMap=all,tls.trustBundle.key=all.pem"])
+def test_certificates_of_secrets_are_checked_as_both_sides_will_use_them(more: str) -> None:
+    given = f"{GIVEN}{more},tls.serverName=gpus.example,tls.clientNames={{a,b c}}"
+    pod = check_of_certificates("--set", given)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    command, *arguments = container["args"]
+    with main.make_context("hetserve-extender", [command]) as called:
+        found, checking, rest = main.resolve_command(called, [command, *arguments])
+        assert checking is not None
+        told = checking.make_context(str(found), rest, parent=called).params
+    assert (told["server_name"], told["client_names"]) == ("gpus.example", ("a", "b c"))
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for side, secret in (("extender", "verbs"), ("scheduler", "caller")):
+        assert volumes[mounts[str(told[side])]]["secret"] == {"secretName": secret}
+    assert len(mounts) == (3 if more else 2)
+    if more:
+        assert told["trust"].name == "all.pem"
+        assert volumes[mounts[str(told["trust"].parent)]]["configMap"] == {"name": "all"}
+    else:
+        assert told["trust"] is None
+
+
+def test_names_of_both_sides_are_those_of_the_settings_where_none_are_given() -> None:
+    arguments = check_of_certificates("--set", f"{GIVEN},fullnameOverride=gpu")
+    assert arguments == {}, "it has the name of the release's objects"
+    rendered = [d for d in yaml.safe_load_all(render_chart("--set", f"{GIVEN},fullnameOverride=gpu")) if d]
+    (job,) = [d for d in rendered if d["kind"] == "Job" and d["metadata"]["name"] == "gpu-check-certificates"]
+    words = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    maps = {d["metadata"]["name"]: d["data"] for d in rendered if d["kind"] == "ConfigMap"}
+    serves = yaml.safe_load(maps["gpu-extender"]["settings.yaml"])["tls"]
+    (calls,) = yaml.safe_load(maps["gpu-scheduler"]["scheduler.yaml"])["extenders"]
+    assert f"--server-name={calls['tlsConfig']['serverName']}" in words
+    assert [f"--client-name={name}" for name in serves["clientNames"]] == words[-1:]
+
+
+def test_what_is_wrong_with_certificates_is_said_by_helm_and_leaves_nothing() -> None:
+    job = check_of_certificates("--set", GIVEN)
+    annotations = job["metadata"]["annotations"]
+    assert annotations["helm.sh/hook"].split(",") == ["pre-install", "pre-upgrade"]
+    assert annotations["helm.sh/hook-output-log-policy"] == "hook-failed"
+    policy = {"before-hook-creation", "hook-succeeded", "hook-failed"}
+    assert set(annotations["helm.sh/hook-delete-policy"].split(",")) == policy
+    assert (job["spec"]["backoffLimit"], job["spec"]["activeDeadlineSeconds"]) == (0, 60)
+    pod = job["spec"]["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"
+    assert pod["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in pod, "the release's own accounts are not there yet"
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "tls.mode=SelfSigned",
+        "tls.mode=CertManager",
+        "tls.mode=Disabled",
+        f"{GIVEN},components.enabled=false",
+        f"{GIVEN},tls.secret.check=false",
+    ],
+)
+def test_certificates_that_are_made_later_or_elsewhere_are_not_checked(elsewhere: str) -> None:
+    assert check_of_certificates("--set", elsewhere) == {}
+
+
+def test_why_a_container_ended_stands_in_its_pods_status() -> None:
+    rendered = [d for d in yaml.safe_load_all(render_chart("--set", f"crds.install=false,{GIVEN}")) if d]
+    workloads = [d for d in rendered if d["kind"] in ("Deployment", "Job")]
+    assert len(workloads) == 5
+    for workload in workloads:
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        assert container["terminationMessagePolicy"] == "FallbackToLogsOnError", workload["metadata"]["name"]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--set", "extender.queue.failOpenAfter=10m")])

@@ -33,13 +33,16 @@ class Leaf:
 
 
 class Authority:
-    """A certificate authority in a folder of its own."""
+    """A certificate authority in a folder of its own; when: from and until, as YYYYMMDDHHMMSSZ."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, *, when: tuple[str, str] | None = None) -> None:
         self.folder, self.name = folder / name, name
         self.folder.mkdir(parents=True)
         self.certificate, self.key = self.folder / "ca.crt", self.folder / "ca.key"
         self._key(self.key)
+        if when:
+            self._sign_itself(when)
+            return
         given = ("-key", self.key, "-subj", f"/CN={name}", "-days", "30", "-addext", "keyUsage=critical,keyCertSign")
         _openssl("req", "-x509", "-new", *given, "-out", self.certificate)
 
@@ -73,7 +76,17 @@ class Authority:
     def server(self, name: str = SERVER, **given: object) -> Leaf:
         return self.leaf(name, use="serverAuth", **given)  # type: ignore[arg-type]
 
-    def _in_time(self, request: Path, certificate: Path, extensions: Path, when: tuple[str, str]) -> None:
+    def _sign_itself(self, when: tuple[str, str]) -> None:
+        request, extensions = self.folder / "ca.req", self.folder / "ca.ext"
+        _openssl("req", "-new", "-key", self.key, "-subj", f"/CN={self.name}", "-out", request)
+        extensions.write_text(
+            "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\nsubjectKeyIdentifier=hash\n"
+        )
+        self._in_time(request, self.certificate, extensions, when, by=("-selfsign",))
+
+    def _in_time(
+        self, request: Path, certificate: Path, extensions: Path, when: tuple[str, str], by: tuple[object, ...] = ()
+    ) -> None:
         """`openssl x509` cannot issue for another time than now."""
         (self.folder / "index.txt").write_text("")
         (self.folder / "serial").write_text("1000")
@@ -82,7 +95,8 @@ class Authority:
             f"[ca]\ndefault_ca=it\n[it]\ndatabase={self.folder}/index.txt\nserial={self.folder}/serial\n"
             f"new_certs_dir={self.folder}\ndefault_md=sha256\npolicy=any\n[any]\ncommonName=supplied\n"
         )
-        signed = ("-cert", self.certificate, "-keyfile", self.key, "-extfile", extensions, "-batch", "-notext")
+        by = by or ("-cert", self.certificate)
+        signed = (*by, "-keyfile", self.key, "-extfile", extensions, "-batch", "-notext")
         begin, end = when
         _openssl(
             *("ca", "-config", config, "-in", request, "-out", certificate, *signed),

@@ -60,6 +60,13 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* When the account and the rights of the Job that lifts gates are there */}}
+{{- define "hetserve.liftGatesRights" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-weight: "-5"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end }}
+
 {{/* Where the pods of the components may run */}}
 {{- define "hetserve.placement" -}}
 {{- with .Values.nodeSelector }}
@@ -172,6 +179,15 @@ spec:
         (has(e.valueFrom) ?
         e.valueFrom.?fieldRef.?fieldPath.orValue('') != "metadata.annotations['hetserve.io/gpu']" :
         !(e.?value.orValue('') in ['', 'none', 'void'])))).map(c, c.name)
+{{- end }}
+
+{{/*
+CEL: names of the containers of a list into which a ConfigMap or a Secret may bring the variable: CEL reads neither.
+What env sets wins, and is judged by hetserve.naming.
+*/}}
+{{- define "hetserve.inheriting" -}}
+{{ . }}.filter(c, c.?envFrom.orValue([]).size() > 0 &&
+        !c.?env.orValue([]).exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')).map(c, c.name)
 {{- end }}
 
 {{/* CEL: names of the containers of a list that choose their GPUs by what NVIDIA's runtime reads from a mount */}}

@@ -13,6 +13,11 @@
 {{- $url | default (printf "%s://%s-extender.%s.svc:%v" $scheme (include "hetserve.fullname" .) .Release.Namespace .Values.extender.port) }}
 {{- end }}
 
+{{/* Names of which a caller's certificate must have one, as a list in YAML */}}
+{{- define "hetserve.clientNames" -}}
+{{- .Values.tls.clientNames | default (list (printf "%s-scheduler" (include "hetserve.fullname" .))) | toYaml }}
+{{- end }}
+
 {{/* Name of the Secret of a component's certificate; call with (dict "root" $ "component" "extender") */}}
 {{- define "hetserve.tlsSecret" -}}
 {{- if eq .root.Values.tls.mode "Secret" -}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropStatement, Replace
+from mutants.changes import DropStatement, Insert, Replace
 from mutants.mutant import Mutant
 
 TLS: Final = "hetserve_shell.http.tls"
@@ -15,6 +15,8 @@ SERVER: Final = "tests/unit/extender/test_http_tls.py"
 STREAMS: Final = "hetserve_shell.http.http2"
 OVER_STREAMS: Final = "tests/unit/extender/test_http_streams.py"
 FILES: Final = "tests/unit/shell_kit/test_certificates.py"
+HANDSHAKE: Final = "hetserve_shell.tls.handshake"
+FIRST: Final = "tests/unit/extender/test_certificates_are_checked_first.py"
 
 CERTIFICATES: Final = (
     Mutant(
@@ -120,5 +122,37 @@ CERTIFICATES: Final = (
         DropStatement("self._release($exchange)"),
         OVER_STREAMS,
         "test_requests_that_are_given_up_are_forgotten",
+    ),
+    Mutant(
+        "checked first: a caller of any name passes",
+        HANDSHAKE,
+        "_of_client",
+        DropStatement("$rotation.accept(peer_name($ends.server))"),
+        FIRST,
+        "test_what_keeps_the_sides_apart_is_named_with_file_and_remedy",
+    ),
+    Mutant(
+        "checked first: the scheduler takes a name that it does not look for",
+        HANDSHAKE,
+        "_client",
+        Insert("$context.check_hostname = False", after="$context.load_verify_locations($files.authorities)"),
+        FIRST,
+        "test_what_keeps_the_sides_apart_is_named_with_file_and_remedy",
+    ),
+    Mutant(
+        "checked first: what the extender refuses is hidden by what the scheduler refuses",
+        HANDSHAKE,
+        "_of_client",
+        DropStatement("$client.check_hostname, $client.verify_mode = False, ssl.CERT_NONE"),
+        FIRST,
+        "test_what_keeps_the_sides_apart_is_named_with_file_and_remedy",
+    ),
+    Mutant(
+        "checked first: an issuer's clock may not be ahead",
+        HANDSHAKE,
+        "problems",
+        Replace("_leaf($files).not_before > $now", "False"),
+        FIRST,
+        "test_an_issuers_clock_may_be_ahead_by_minutes",
     ),
 )

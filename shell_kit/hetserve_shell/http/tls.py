@@ -159,7 +159,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._flush()
             return False
         try:
-            stays = self._mutual.accept(_peer(self._tls))
+            stays = self._mutual.accept(peer_name(self._tls))
         except RefusedError as error:
             self._mutual.refused(self._address(), str(error))
             self._dropped = True
@@ -234,7 +234,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         return f"{peer[0]}:{peer[1]}" if peer else "a client"
 
 
-def _peer(tls: ssl.SSLObject) -> PeerName:
+def peer_name(tls: ssl.SSLObject) -> PeerName:
     shown = cast("dict[str, Any]", tls.getpeercert() or {})
     common = [value for part in shown.get("subject", ()) for key, value in part if key == "commonName"]
     dns = [value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS"]
