@@ -179,7 +179,7 @@ images-report: setup ## Say how large the images are and write what they hold; f
 
 # A cluster of real containers; engine, node image and cluster are made where they are missing, and the cluster is kept.
 .PHONY: e2e-kind
-e2e-kind: setup tools ## Run the scenarios on a kind cluster with the images (FLAGS="-k drained"; BASE=debian as of images)
+e2e-kind: setup ## Run the scenarios on a kind cluster with the images (FLAGS="-k drained"; BASE=debian as of images)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.kind up
 	$(BIN)/pytest -m kind e2e/kind $(FLAGS)
 

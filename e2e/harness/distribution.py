@@ -20,6 +20,7 @@ OWN_CLUSTER: Final = frozenset(
         "a_kept_connection_follows_the_leader",
         "a_storm_over_commits_nothing",
         "demo",
+        "documented_commands_run_on_a_cluster",
         "failover",
         "gates_are_lifted_on_uninstall",
         "least_privilege",

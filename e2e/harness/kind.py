@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -98,14 +99,20 @@ class KindCluster:
         return _output(helm, "--kubeconfig", str(self.kubeconfig), "--namespace", SYSTEM_NAMESPACE, *arguments)
 
     def install(
-        self, values: Mapping[str, Any] | None = None, *, earlier: bool = False, flags: tuple[str, ...] = ()
+        self,
+        values: Mapping[str, Any] | None = None,
+        *,
+        earlier: bool = False,
+        waits: bool = True,
+        flags: tuple[str, ...] = (),
     ) -> None:
-        """`helm install --wait` of the chart with the images, in a namespace that enforces the restricted standard.
+        """`helm install` of the chart with the images, in a namespace that enforces the restricted standard.
 
-        earlier: the previous release. flags: more of helm's. Raises RuntimeError with helm's message.
+        earlier: the previous release. waits: until all is ready (`--wait`). flags: more of helm's. Raises RuntimeError
+        with helm's message.
         """
         self._namespace()
-        self._release("install", values, earlier=earlier, flags=flags)
+        self._release("install", values, earlier=earlier, waits=waits, flags=flags)
 
     def give(self, secret: str, data: Mapping[str, str]) -> None:
         """Writes a Secret into the system's namespace."""
@@ -242,11 +249,30 @@ def up() -> None:
 
     Raises NoClusterError, CalledProcessError, EngineError, or RuntimeError with kind's message.
     """
-    cluster()
-    lab("kwok")
+    _engine()
+    # What waits for networks, disks and one processor, while the node image compiles on the others.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        images = beside.submit(_images)
+        cluster()
+        lab("kwok")
+        engine, tags = images.result()
+    provide((HELM,))
+    load(engine, tags, _label_real_nodes())
+
+
+def _images() -> tuple[Engine, list[str]]:
+    """Builds the images of today and of the previous release. Returns the engine that has them, and their tags."""
     engine = choose(os.environ.get("ENGINE") or None)
     tags = build.build(list(IN_PODS))
-    load(engine, tags + previous.build_images(engine, IN_PODS), _label_real_nodes())
+    return engine, tags + previous.build_images(engine, IN_PODS)
+
+
+def _engine() -> None:
+    """Starts an engine, and installs what makes bases of images where these are made. Raises NoClusterError."""
+    try:
+        lab("engine", *(("bootstrap",) if os.environ.get("BASE") == "debian" else ()))
+    except subprocess.CalledProcessError as error:
+        raise NoClusterError(f"no container engine starts: {error}") from error
 
 
 def short() -> None:

@@ -187,18 +187,14 @@ class Kube:
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, grace: int | None = None) -> None:
         """Deletes an object, if it exists, in the background."""
-        body: Manifest = {"propagationPolicy": "Background"}
-        if grace is not None:
-            body["gracePeriodSeconds"] = grace
         try:
-            self.request("DELETE", self.resource(kind).path(namespace, name), json=body)
+            self.request("DELETE", self.resource(kind).path(namespace, name), json=_in_background(grace))
         except ApiError as error:
             if error.status != 404:
                 raise
 
-    def delete_all(self, kind: str, namespace: str) -> None:
-        body = {"propagationPolicy": "Background"}
-        self.request("DELETE", self.resource(kind).path(namespace), json=body)
+    def delete_all(self, kind: str, namespace: str, *, grace: int | None = None) -> None:
+        self.request("DELETE", self.resource(kind).path(namespace), json=_in_background(grace))
 
     def _resource_of(self, manifest: Manifest) -> ApiResource:
         return self.resource(f"{manifest['apiVersion']}/{manifest['kind']}")
@@ -234,6 +230,11 @@ def _served(group: Manifest) -> Iterator[tuple[set[str], ApiResource]]:
 
 def read_manifests(*paths: Path) -> Manifests:
     return [document for path in paths for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def _in_background(grace: int | None) -> Manifest:
+    body: Manifest = {"propagationPolicy": "Background"}
+    return body if grace is None else body | {"gracePeriodSeconds": grace}
 
 
 def _namespace(manifest: Manifest, namespace: str | None) -> str:

@@ -60,11 +60,12 @@ def kind(cluster: KindCluster) -> KindCluster:
 
 @pytest.fixture
 def tenant(cluster: KindCluster) -> Iterator[str]:
-    """A namespace of its own. After the test its pods are gone; that it goes itself takes seconds, and nobody waits."""
+    """A namespace of its own. After the test the API has no pods of it; nobody waits for their containers to end."""
     name = f"tenant-{_RUN}-{next(_numbers)}"
     cluster.kube.apply_all([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
     yield name
     cluster.kube.delete("namespaces", name)
+    cluster.kube.delete_all("pods", name, grace=0)
     wait_until(lambda: not cluster.pods(name), 120, f"the pods of {name} to be gone")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +47,8 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(kind, "Kube", lambda _: nodes)
     monkeypatch.setattr(kind, "NODES_SECONDS", 0.0)
     monkeypatch.setattr(kind, "lab", lambda *stages: done.extend(f"lab {stage}" for stage in stages))
+    monkeypatch.setattr(kind, "provide", lambda _: {})
+    monkeypatch.delenv("BASE", raising=False)
     monkeypatch.setattr(kind, "choose", lambda _: Engine("docker"))
     monkeypatch.setattr("images.build.build", noting(done, "build {}", list))
     monkeypatch.setattr("harness.previous.build_images", noting(done, "build previous", lambda *_: ["previous"]))
@@ -81,9 +84,35 @@ def test_the_two_steps_of_the_short_form_repeat_nothing(ran: list[str]) -> None:
 
 def test_the_long_form_has_kwok_and_the_release_before(ran: list[str]) -> None:
     assert kind.main(["up"]) == 0
-    assert ran[:5] == ["lab engine", "lab image", "lab up", "lab kwok", "build ['operator', 'extender']"]
-    assert ran[5] == "build previous"
+    assert ran[0] == "lab engine"
+    images = [each for each in ran if each.startswith("build")]
+    assert images == ["build ['operator', 'extender']", "build previous"]
+    assert [each for each in ran[1:-2] if each not in images] == ["lab engine", "lab image", "lab up", "lab kwok"]
     assert ran[-1] == "load ['operator', 'extender', 'previous'] ['worker']"
+
+
+def test_images_are_built_beside_the_cluster(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    def built(_: list[str]) -> list[str]:
+        begun.set()
+        return []
+
+    monkeypatch.setattr("images.build.build", built)
+    note = kind.lab
+
+    def lab(*stages: str) -> None:
+        note(*stages)
+        assert stages != ("kwok",) or begun.wait(10), "images are built only when the cluster is there"
+
+    monkeypatch.setattr(kind, "lab", lab)
+    assert kind.main(["up"]) == 0
+
+
+def test_bases_from_debian_packages_find_what_makes_them(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE", "debian")
+    assert kind.main(["up"]) == 0
+    assert ran[:2] == ["lab engine", "lab bootstrap"]
 
 
 def test_a_cluster_that_does_not_come_up_has_a_code_of_its_own(
