@@ -49,7 +49,7 @@ def _restarted(status: Mapping[str, Any]) -> bool:
 
 
 def _became_ready(pod: Pod, ready: Mapping[str, Any]) -> datetime:
-    """A node that is lost for a while takes Ready away, and not ContainersReady; with gates of its own Ready is later."""
+    """A node that is lost takes Ready away, not ContainersReady. Where the pod has gates of its own, Ready is later."""
     containers, end = pod.condition("ContainersReady"), _time(ready["lastTransitionTime"])
     if pod.spec.get("readinessGates") or containers.get("status") != "True":
         return end
