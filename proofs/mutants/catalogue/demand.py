@@ -192,4 +192,20 @@ DEMAND: Final = (
         POLLED,
         "test_without_rates_or_their_times_what_was_known_ages",
     ),
+    Mutant(
+        "a largest load that is not known is taken for none",
+        "hetserve.scaling.actions.growth",
+        "_load",
+        Replace("$low if $recent is None else $recent", "QPS(0.0) if $recent is None else $recent"),
+        "tests/unit/scaling/test_growing.py",
+        "test_a_highest_load_that_is_not_known_is_not_taken_for_none",
+    ),
+    Mutant(
+        "metrics that decide nothing are said until they are stale",
+        "hetserve.reconcile.status.metrics_status",
+        "says_the_same",
+        always("_first_clause(one) == _first_clause(other)"),
+        "tests/unit/operator/test_operator_follows_the_mix.py",
+        "test_a_planner_that_tries_nothing_is_named_until_another_is_set",
+    ),
 )

@@ -9,6 +9,7 @@ from mutants.mutant import Mutant
 
 POD: Final = "hetserve.placement.pods.view"
 RESOURCES: Final = "hetserve.objects.resources"
+LAUNCHES: Final = "tests/unit/reconcile/test_launch_times.py"
 
 READING: Final = (
     Mutant(
@@ -50,5 +51,21 @@ READING: Final = (
         DropStatement("$following.reschedule(...)"),
         "tests/unit/extender/test_list_watch_orders.py",
         "test_what_happens_while_pages_come_is_known_with_the_next_word_of_the_server",
+    ),
+    Mutant(
+        "pods that became Ready again show a launch time",
+        "hetserve.reconcile.cluster.launch_times",
+        "_samples",
+        always("launch.warming <= longest"),
+        LAUNCHES,
+        "test_pods_that_became_ready_again_days_later_show_no_launch_time",
+    ),
+    Mutant(
+        "a node that was lost makes a launch of days",
+        "hetserve.reconcile.cluster.launch",
+        "_became_ready",
+        Replace("min($containers, end)", "end"),
+        LAUNCHES,
+        "test_a_node_that_was_lost_for_a_while_does_not_count_as_a_launch",
     ),
 )

@@ -71,8 +71,8 @@ class MetricsSpec(ApiModel):
     )
     stale_after: Window | None = Field(
         default=None,
-        description="age from which a sample counts as stale, and nothing shrinks; absent: the longer of 2m and the "
-        "window",
+        description="age from which a sample counts as stale, and nothing shrinks; not below the window, or below "
+        f"{DEFAULT_WINDOW} without one; absent: the longer of 2m and the window",
     )
 
     @property

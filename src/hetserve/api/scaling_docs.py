@@ -17,8 +17,10 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _METRICS,
         "True",
         Reason.METRICS_FRESH,
-        "The newest samples are valid, no older than `staleAfter`, and cover enough of the window.",
-        "-",
+        "The newest samples are valid, no older than `staleAfter`, and cover enough of the window. The message says "
+        "where they decide nothing all the same: MinCost without `spec.scaling`; MaxThroughput without batch sizes, or "
+        "with a planner that tries no plan.",
+        "Where it says so, set the field that it names.",
     ),
     ReasonDoc(
         _METRICS,

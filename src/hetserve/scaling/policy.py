@@ -20,7 +20,7 @@ from hetserve.scaling.actions.replacement import replace_where_it_pays
 from hetserve.scaling.actions.shrinking import at_minimum, quiet_loads, scale_down
 from hetserve.scaling.decision import Decision, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.look import Look, look_at
+from hetserve.scaling.look import Look, look_at, rate_text
 from hetserve.scaling.mix import follow_mix
 from hetserve.scaling.plans.capacity import capacity
 from hetserve.scaling.plans.counts import is_same
@@ -81,7 +81,7 @@ def _follow(look: Look, how: str, ask: Ask) -> Decision:
         return look.hold(ScalingReason.WINDOW_NOT_COVERED, words)
     words = (
         f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(look.counts)} hold "
-        f"{qps_text(seen.capacity or 0)} {how}{look.by_mix}, of which {share_text(rules.saturation)} are used"
+        f"{rate_text(seen.capacity)} {how}{look.by_mix}, of which {share_text(rules.saturation)} are used"
     )
     kept = at_minimum(look, ask)
     if isinstance(kept, Pending):

@@ -98,7 +98,12 @@ def test_recorded_answers_are_taken_where_that_is_asked_for_and_named() -> None:
         ("[1]", (), "kind: None must be ScalingDecisionRecord or ConfigMap"),
         ({"kind": "Pod"}, (), "kind: 'Pod' must be ScalingDecisionRecord or ConfigMap"),
         ({"kind": "List", "items": []}, (), "items: 0 ConfigMaps; give one"),
+        ({"kind": "List", "items": 5}, (), "items: 5 must be a list"),
+        ({"kind": "List"}, (), "items: None must be a list"),
         ({"kind": "ConfigMap", "data": None}, (), "data: has no records of decisions"),
+        ({"kind": "ConfigMap", "data": [1]}, (), "data: [1] must be an object"),
+        ({"kind": "ConfigMap", "data": "abc"}, (), "data: 'abc' must be an object"),
+        ({"kind": "ConfigMap", "data": 0}, (), "data: 0 must be an object"),
         (
             {"kind": "ConfigMap", "data": {"00000001-ScaleUp": "{}"}},
             (),
@@ -119,6 +124,27 @@ def test_bad_input_is_named_with_exit_code_2(content: object, arguments: tuple[s
     assert result.exit_code == 2
     assert words in result.stderr
     assert not result.stdout
+
+
+@pytest.mark.parametrize("at", ["nan", "-inf", 1e308, -1e15])
+def test_a_record_of_no_moment_is_refused(at: object) -> None:
+    document = document_of(record())
+    document["record"]["at"] = at
+    result = replayed(document)
+
+    assert result.exit_code == 2
+    assert "record.at: " in result.stderr
+    assert "must be the Unix seconds of a time" in result.stderr
+
+
+def test_numbers_that_overflow_on_the_way_are_refused_in_one_line() -> None:
+    document = document_of(record())
+    document["record"]["facts"]["demand"]["samples"][-1]["qps"] = 1e308
+    result = replayed(document)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: stdin: record.facts: facts cannot be decided on")
+    assert result.stderr.count("\n") == 1
 
 
 def test_an_index_beyond_the_ring_is_refused() -> None:

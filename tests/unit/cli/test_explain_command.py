@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from hetserve.api.names import API_VERSION
+from hetserve.base.units import Seconds
 from hetserve.cli.app import app
+from hetserve.cli.cluster.client import ClusterClient
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 from hetserve.scaling.record.ring import Ring, appended, ring_manifest, time_text
@@ -54,8 +59,12 @@ def config_map(*records: DecisionRecord) -> Json:
     return ring_manifest(ring, "web", "team", {"kind": "InferenceService", "name": "web", "uid": "u1"})
 
 
-def explained(folder: Path, raw: Json | None, ring: Json | None, *arguments: str) -> Result:
+def explained(
+    folder: Path, raw: Json | None, ring: Json | None, *arguments: str, refused: dict[str, int] | None = None
+) -> Result:
     with HttpFace.serving() as api:
+        api.refused = {} if refused is None else refused
+        api.texts["/version"] = "{}"
         if raw is not None:
             api.texts[SERVICE] = json.dumps(raw)
         if ring is not None:
@@ -91,6 +100,38 @@ def test_it_says_what_is_in_force_why_the_runner_up_the_limits_and_what_was_meas
     ):
         assert said in words
     assert "PlanFeasible" not in words
+
+
+def load_line(folder: Path, **demand: Any) -> tuple[str, Json]:
+    """As people read it, and the document's demand."""
+    raw = service(demand={"qps": "60", "freshness": "Fresh", **demand})
+    table, found = (explained(folder, raw, None, *more).stdout for more in ((), ("-o", "json")))
+    (line,) = (" ".join(line.split()) for line in table.splitlines() if line.startswith("  load"))
+    return line, json.loads(found)["demand"]
+
+
+def test_it_says_how_old_the_load_in_the_status_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service at rest writes no digits: while it is Fresh, the load of its status may be of hours ago."""
+    monkeypatch.setattr(
+        ClusterClient, "time", lambda _: Seconds(datetime(2026, 11, 23, 16, 0, 1, tzinfo=UTC).timestamp())
+    )
+
+    line, demand = load_line(tmp_path, sampledAt="2026-11-23T13:00:00Z")
+
+    assert line == "load 60 q/s, Fresh, sampled at 2026-11-23T13:00:00Z, 3 h ago"
+    assert demand == {"qps": "60", "freshness": "Fresh", "sampledAt": "2026-11-23T13:00:00Z", "ageSeconds": 10_801}
+    assert load_line(tmp_path, sampledAt="2026-11-23T16:00:09Z")[0].endswith(", 0 s ago")
+    assert load_line(tmp_path, sampledAt="soon")[0].endswith(", sampled at soon")
+    assert "ageSeconds" not in load_line(tmp_path)[1]
+
+
+def test_the_age_is_taken_by_the_api_servers_clock_and_left_out_where_that_does_not_tell(tmp_path: Path) -> None:
+    sampled = {"sampledAt": "2020-01-01T00:00:00Z"}
+    assert re.search(r", [0-9]+ days ago$", load_line(tmp_path, **sampled)[0])
+
+    refused = explained(tmp_path, service(demand=sampled), None, refused={"/version": 403})
+    assert refused.exit_code == 0
+    assert "ago" not in refused.stdout
 
 
 def test_decisions_of_the_status_and_of_the_records_are_one_list_the_newest_first(tmp_path: Path) -> None:

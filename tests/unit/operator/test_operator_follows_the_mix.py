@@ -179,6 +179,17 @@ async def test_a_planner_that_tries_nothing_is_not_asked() -> None:
     assert plan(sim) == before
 
 
+async def test_a_planner_that_tries_nothing_is_named_until_another_is_set() -> None:
+    sim = await running(Mix(LARGE), planner="kairos")
+    said = sim.condition("MetricsAvailable")
+    assert (said["status"], said["reason"]) == ("True", "MetricsFresh")
+    assert said["message"].startswith("the load is measured and decides nothing: spec.planner kairos tries no plan")
+
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(planner="flow"))
+    await sim.converge()
+    assert sim.condition("MetricsAvailable")["message"] == "the load is measured"
+
+
 async def test_the_declared_mix_counts_again_where_nothing_is_measured_any_more() -> None:
     sim = await running(Mix(LARGE))
     before = plan(sim)

@@ -1,20 +1,60 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService
 from hetserve.api.reason_docs import DOCS
 from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.reconcile.status.metrics_status import metrics_finding
+from hetserve.testing.builders import REMOVED, service
+
+
+def declared(**spec: Any) -> InferenceService:
+    fields = {f"spec.{key}": value for key, value in {"metrics": {"source": "Hetserve"}, **spec}.items()}
+    return InferenceService.model_validate(service("rm2", fields))
+
+
+MIN_COST = {"objective": "MinCost", "budget": REMOVED}
+LOAD = {"expectedQPS": 10}
+OWN_RATE = {"source": "Queries", "queries": {"rate": "sum(rate(queries_total[1m]))"}}
+OWN_SIZES = {"source": "Queries", "queries": {**OWN_RATE["queries"], "batchSizes": "queries_bucket"}}  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, None),
+        ({"planner": "flow"}, None),
+        ({"metrics": OWN_SIZES}, None),
+        ({**MIN_COST, "scaling": {}}, None),
+        ({**MIN_COST, "scaling": {}, "planner": "ilp", "metrics": OWN_RATE}, None),
+        ({"planner": "kairos"}, "spec.planner kairos tries no plan, so that two do not compare; set flow"),
+        (
+            {"metrics": OWN_RATE},
+            "with MaxThroughput the batch sizes count, and spec.metrics.queries.batchSizes is not set",
+        ),
+        ({**MIN_COST, "load": LOAD}, "without spec.scaling the plan is for spec.load"),
+    ],
+)
+def test_metrics_that_decide_nothing_are_named(spec: dict[str, Any], words: str | None) -> None:
+    finding = metrics_finding(Demand(Freshness.FRESH, notes=("attainment is not known",)), declared(**spec))
+
+    assert finding is not None
+    assert (finding.status, finding.reason) == ("True", Reason.METRICS_FRESH)
+    idle = "" if words is None else f" and decides nothing: {words}"
+    assert finding.message == f"the load is measured{idle}; attainment is not known"
 
 
 def test_without_metrics_or_before_the_first_question_there_is_nothing_to_say() -> None:
-    assert metrics_finding(None) is None
-    assert metrics_finding(Demand(Freshness.MISSING, trouble=Trouble.NOT_ASKED)) is None
+    assert metrics_finding(None, None) is None
+    assert metrics_finding(Demand(Freshness.MISSING, trouble=Trouble.NOT_ASKED), None) is None
 
 
 def test_fresh_demand_is_available_and_says_what_else_is_not_known() -> None:
-    finding = metrics_finding(Demand(Freshness.FRESH, notes=("the mix of batch sizes is not known: no bucket",)))
+    finding = metrics_finding(Demand(Freshness.FRESH, notes=("the mix of batch sizes is not known: no bucket",)), None)
 
     assert finding is not None
     assert (finding.status, finding.reason) == ("True", Reason.METRICS_FRESH)
@@ -35,7 +75,7 @@ CASES = [
 
 @pytest.mark.parametrize(("freshness", "trouble", "reason"), CASES)
 def test_demand_that_is_not_fresh_says_why(freshness: Freshness, trouble: Trouble | None, reason: Reason) -> None:
-    finding = metrics_finding(Demand(freshness, why="for this reason", trouble=trouble))
+    finding = metrics_finding(Demand(freshness, why="for this reason", trouble=trouble), None)
 
     assert finding is not None
     assert (finding.status, finding.reason) == ("False", reason)

@@ -203,6 +203,18 @@ def test_where_only_what_is_completed_counts_more_is_planned() -> None:
     assert completions.load == pytest.approx(99.0)
 
 
+def test_a_highest_load_that_is_not_known_is_not_taken_for_none() -> None:
+    """Of a lower bound it is looked for in two windows of the rate, 120 s here; scaling up looks at 30 s."""
+    young = steady(90.0, seconds=45.0, lower_bound=True)
+
+    found = decide(facts(young, {"t4": 2}), Answers())
+
+    assert found.measured.highest is None
+    assert (found.action, found.reason) == (Action.SCALE_UP, ScalingReason.LOAD_ABOVE_CAPACITY)
+    assert found.load == pytest.approx(99.0)
+    assert found.counts == decide(facts(steady(90.0, lower_bound=True), {"t4": 2}), Answers()).counts
+
+
 def test_a_window_of_no_length_acts_on_the_newest_sample() -> None:
     at_once = ScalingRules(up=Direction(Seconds(0.0)), look_ahead=False)
 

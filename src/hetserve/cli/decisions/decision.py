@@ -46,6 +46,7 @@ def replay(file: str, index: int | None, *, as_recorded: bool, output: str) -> N
       kubectl get configmap web-decisions -o json | hetserve decision replay -
       hetserve decision replay ring.yaml --index 3
     """
+    from hetserve.base.files import shown_name  # noqa: PLC0415
     from hetserve.cli.decisions.recorded import NoRecordError, read_record  # noqa: PLC0415
     from hetserve.cli.decisions.replay_text import blocks, document  # noqa: PLC0415
     from hetserve.cli.output.documents import dump  # noqa: PLC0415
@@ -59,7 +60,7 @@ def replay(file: str, index: int | None, *, as_recorded: bool, output: str) -> N
     try:
         found = _replayed(record, as_recorded=as_recorded)
     except NotReplayableError as error:
-        refuse(f"{file}: record.facts: {error}; give another record")
+        refuse(f"{shown_name(file)}: record.facts: {error}; give another record")
     made = document(record, found)
     click.echo(text_of(blocks(made)) if output == "table" else dump([made], output), nl=False)
     sys.exit(0 if found.identical else EXIT_DIFFERS)

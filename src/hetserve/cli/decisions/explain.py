@@ -10,6 +10,7 @@ from hetserve.cli.output import messages
 from hetserve.cli.output.documents import FORMATS
 
 if TYPE_CHECKING:
+    from hetserve.base.units import Seconds
     from hetserve.cli.cluster.client import ClusterClient
     from hetserve.scaling.record.ring import Ring
 
@@ -34,8 +35,9 @@ def explain(
     Keys of -o json and yaml: service, namespace, mode, pause, inForce {summary, hourlyCost, load, qps, planner, tried,
       verdict, mix (batch sizes as measured, in words; absent: the declared)}, why, runnerUp, ready [instanceType,
       desired, bound, ready], limits [type, status, reason, message],
-      demand {qps, freshness, sampledAt}, measured {time, lowest, highest, forecast, capacity, saturation,
-      scaleUpWindow, scaleDownWindow} (of the newest record; queries/s and seconds), transition, advice,
+      demand {qps, freshness, sampledAt, ageSeconds (by the API server's clock)}, measured {time, lowest, highest,
+      forecast, capacity, saturation, scaleUpWindow, scaleDownWindow} (of the newest record; queries/s and seconds),
+      transition, advice,
       decisions [time, action, reason, from, to, load, message; record: its index; replays], records (the ConfigMap).
     \b
     Exit code: 0; 2 the service cannot be read.
@@ -53,7 +55,7 @@ def explain(
 
     cluster = ClusterClient.connect(kubeconfig, context)
     found = namespace or cluster.namespace
-    made, errors = answer(_service(cluster, found, service), _ring(cluster, found, service))
+    made, errors = answer(_service(cluster, found, service), _ring(cluster, found, service), _now(cluster))
     for error in errors:
         messages.note(f"a record is not shown: {error}")
     click.echo(text_of(blocks(made, every=every)) if output == "table" else dump([made], output), nl=False)
@@ -66,6 +68,16 @@ def _service(cluster: ClusterClient, namespace: str, name: str) -> dict[str, Any
     if found is None:
         raise ClusterError(f"there is no InferenceService {name} in namespace {namespace}; -n NS names another")
     return found
+
+
+def _now(cluster: ClusterClient) -> Seconds | None:
+    """None: the API server does not say."""
+    from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
+
+    try:
+        return cluster.time()
+    except ClusterError:
+        return None
 
 
 def _ring(cluster: ClusterClient, namespace: str, service: str) -> Ring:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType
+from hetserve.base.units import Seconds
 from hetserve.cli.decisions.recorded import listed
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.formatting import for_less_text, money_text
@@ -31,8 +33,8 @@ _HOLD: Final = "Hold"
 _SECOND: Final = len("2026-01-01T00:00:00")
 
 
-def answer(service: Json, ring: Ring) -> tuple[Json, list[str]]:
-    """The document of the command's help, and what is wrong with records."""
+def answer(service: Json, ring: Ring, now: Seconds | None) -> tuple[Json, list[str]]:
+    """The document of the command's help, and what is wrong with records. now: Unix seconds; None: not known."""
     meta, spec, status = (_object(service.get(key)) for key in ("metadata", "spec", "status"))
     plan = _object(status.get("plan"))
     plan |= {"mix": mix_words(plan["mix"], plan.get("mixSince"))} if plan.get("mix") else {}
@@ -49,7 +51,7 @@ def answer(service: Json, ring: Ring) -> tuple[Json, list[str]]:
         "runnerUp": plan.get("runnerUp") or _runner_up(newest, plan),
         "ready": list(status.get("instances") or ()),
         "limits": _limits(status),
-        "demand": status.get("demand"),
+        "demand": _demand(status.get("demand"), now),
         "measured": None if newest is None or newest.decision.measured == Measured() else _measured(newest),
         "transition": status.get("transition"),
         "advice": status.get("advice"),
@@ -100,6 +102,17 @@ def _newest(ring: Ring) -> DecisionRecord | None:
         except MalformedError:
             continue
     return None
+
+
+def _demand(demand: Any, now: Seconds | None) -> Json | None:
+    """What the status says, and how old that is: at rest it was written with the last other change."""
+    if not isinstance(demand, Mapping):
+        return None
+    try:
+        at = datetime.fromisoformat(str(demand.get("sampledAt"))).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return dict(demand)
+    return dict(demand) if now is None else {**demand, "ageSeconds": max(round(now - at), 0)}
 
 
 def _runner_up(record: DecisionRecord | None, in_force: Json) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.table import Table
 
-from hetserve.cli.output.terminal import Block, styled
+from hetserve.cli.output.terminal import Block, duration_text, styled
 from hetserve.planning.formatting import qps_text, share_text
 
 MOST: Final = 10
@@ -71,7 +71,8 @@ def _in_force(plan: Json | None) -> str:
 def _demand(demand: Json) -> str:
     rate = "no rate was ever measured" if demand.get("qps") is None else f"{demand['qps']} q/s"
     at = f", sampled at {demand['sampledAt']}" if demand.get("sampledAt") else ""
-    return f"{rate}, {demand.get('freshness')}{at}"
+    age = f", {duration_text(demand['ageSeconds'])} ago" if "ageSeconds" in demand else ""
+    return f"{rate}, {demand.get('freshness')}{at}{age}"
 
 
 def _measured(seen: Json) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
@@ -91,7 +91,9 @@ def _only_item(content: Any) -> Any:
     if not isinstance(content, Mapping) or content.get("kind") != "List":
         return content
     items = content.get("items")
-    rings = [one for one in items or () if isinstance(one, Mapping) and one.get("kind") == RING_KIND]
-    if not isinstance(items, Sequence) or len(rings) != 1:
+    if not isinstance(items, list):
+        raise MalformedError("items", items, "must be a list")
+    rings = [one for one in items if isinstance(one, Mapping) and one.get("kind") == RING_KIND]
+    if len(rings) != 1:
         raise NoRecordError(f"items: {len(rings)} ConfigMaps; give one")
     return rings[0]

@@ -74,3 +74,11 @@ class _Console(Console):
 
     def render_str(self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any) -> Text:
         return Text(sanitize(text), style, justify=justify, overflow=overflow)
+
+
+def duration_text(seconds: float) -> str:
+    """In the largest unit of which there are two at least: ``90 s``, ``3 h``, ``2 days``."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

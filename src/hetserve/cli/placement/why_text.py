@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.table import Table
 
-from hetserve.cli.output.terminal import Block, styled
+from hetserve.cli.output.terminal import Block, duration_text, styled
 from hetserve.cli.placement.gpus_picture import free_compute
 
 MOST: Final = 24
@@ -81,20 +81,13 @@ def _waiting(answer: Json) -> list[tuple[str, str]]:
 
 
 def _queue(queue: Json) -> str:
-    waited = f"waits for {_duration(queue['waitedSeconds'])}"
+    waited = f"waits for {duration_text(queue['waitedSeconds'])}"
     older = f"{queue['older']} of {queue['samePriority']} at the gate with its priority are older"
     higher = f", {queue['higherPriority']} have a higher priority" if queue["higherPriority"] else ""
     bound = f"out within {queue['releasedWithin']} releases of its priority (beta {queue['beta']})"
     return (
         f"{waited}; {older}{higher}; {bound}, sooner where the queues' credits, which the extender alone knows, say so"
     )
-
-
-def _duration(seconds: float) -> str:
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _nodes(count: int) -> str:

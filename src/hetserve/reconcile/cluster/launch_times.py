@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Final
 
@@ -12,14 +12,22 @@ from hetserve.reconcile.cluster.observed import PodFact
 
 SAMPLES: Final = 5
 """Instances of one type and template that are needed."""
+LONGEST_WARMING: Final = Seconds(600.0)
+"""A pod that became Ready later than this after its containers ran is taken for one that became Ready again.
+
+It is how long Kubernetes waits by default until it reports that a rollout makes no progress.
+"""
+_DECLARED: Final = 2.0
+"""Where a longer launch is declared: as many times that."""
 _STEPS: Final = (1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0, 10.0)
 """Preferred numbers (R10): the times told apart in each decade, so that a second more asks for no other plan."""
 
 
-def observed_launch_times(pods: Iterable[PodFact]) -> dict[str, Seconds]:
+def observed_launch_times(pods: Iterable[PodFact], declared: Mapping[str, Seconds]) -> dict[str, Seconds]:
     """Median launch time by type [s], rounded to a preferred number; types with too few samples are left out.
 
     pods: of one service. The template of a type's newest instance counts, since another image starts otherwise.
+    declared: launch time by type [s].
     """
     by_type: defaultdict[str, list[PodFact]] = defaultdict(list)
     for pod in pods:
@@ -27,11 +35,21 @@ def observed_launch_times(pods: Iterable[PodFact]) -> dict[str, Seconds]:
             by_type[pod.instance_type].append(pod)
     found: dict[str, Seconds] = {}
     for name, mine in sorted(by_type.items()):
-        newest = max(mine, key=lambda pod: (pod.created, pod.name)).template_hash
-        samples = [pod.launch_time for pod in mine if pod.template_hash == newest and pod.launch_time is not None]
+        samples = _samples(mine, _longest_warming(declared.get(name)))
         if len(samples) >= SAMPLES:
             found[name] = _preferred(median(samples))
     return found
+
+
+def _longest_warming(declared: Seconds | None) -> float:
+    return LONGEST_WARMING if declared is None else max(LONGEST_WARMING, _DECLARED * declared)
+
+
+def _samples(pods: list[PodFact], longest: float) -> list[Seconds]:
+    """Launch times of the newest template, of pods that seem to have become Ready for the first time."""
+    newest = max(pods, key=lambda pod: (pod.created, pod.name)).template_hash
+    launches = [pod.launch for pod in pods if pod.template_hash == newest and pod.launch is not None]
+    return [launch.seconds for launch in launches if launch.warming <= longest]
 
 
 def _preferred(seconds: float) -> Seconds:

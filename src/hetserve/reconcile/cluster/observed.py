@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
-from hetserve.base.units import MiB, MilliCPU, Percent, Seconds
+from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.demand.wanted import Wanted, wanted_of
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
@@ -25,6 +25,7 @@ from hetserve.placement.decision.reading import waits_for_other_model
 from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.ledger.other_givers import slice_nodes
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
+from hetserve.reconcile.cluster.launch import Launch, launch_of
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _MOST_ERRORS = 5
@@ -94,7 +95,7 @@ class PodFact:
     of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
     gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
-    takes of its node is not known then. launch_time: from its node to Ready; None: not seen.
+    takes of its node is not known then. launch: how it came from its node to Ready; None: not seen.
     """
 
     uid: str
@@ -121,7 +122,7 @@ class PodFact:
     gpus_unknown: bool = False
     unread: str | None = None
     owner: OwnerReference | None = None
-    launch_time: Seconds | None = None
+    launch: Launch | None = None
 
     @property
     def booked_compute(self) -> Percent:
@@ -177,22 +178,8 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
         gpus_unknown=node is not None if gpus is None else gpus.gpus_unknown,
         unread=unread,
         owner=pod.controller,
-        launch_time=_launch_time(pod, raw),
+        launch=launch_of(pod, raw),
     )
-
-
-def _launch_time(pod: Pod, raw: RawObject) -> Seconds | None:
-    """Seconds from its node to Ready; None for a pod that is not Ready, or became Ready more than once."""
-    scheduled, ready = pod.condition("PodScheduled"), pod.condition("Ready")
-    if (scheduled.get("status"), ready.get("status")) != ("True", "True"):
-        return None
-    with suppress(Exception):  # an odd time or status says nothing, and hides nothing else
-        if any(one.get("restartCount") for one in raw["status"].get("containerStatuses") or ()):
-            return None
-        begin, end = (datetime.fromisoformat(str(c["lastTransitionTime"])) for c in (scheduled, ready))
-        seconds = (end - begin).total_seconds()
-        return Seconds(seconds) if seconds >= 0 else None
-    return None
 
 
 def _refusal(pod: Pod) -> str | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
-from hetserve.base.units import QPS
+from hetserve.base.units import QPS, parse_duration
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.inputs import ClusterFacts, build_problem
@@ -100,7 +100,11 @@ def _problem(
 
 def _timed(world: World, facts: ClusterFacts, service: InferenceService) -> ClusterFacts:
     """With the launch times that this service's instances took. Only MinCost weighs them; the digest has none."""
-    times = observed_launch_times(world.pods) if service.spec.objective == "MinCost" else {}
+    if service.spec.objective != "MinCost":
+        return facts
+    usable = (one for one in world.types if one.metadata.name in facts.types)
+    declared = {one.metadata.name: parse_duration(one.spec.launch_time) for one in usable}
+    times = observed_launch_times(world.pods, declared)
     if not times:
         return facts
     types = {name: replace(one, launch_time=times.get(name)) for name, one in facts.types.items()}

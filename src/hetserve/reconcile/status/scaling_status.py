@@ -15,7 +15,7 @@ from hetserve.api.scaling_status import MOST_DECISIONS
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
-from hetserve.reconcile.status.metrics_status import metrics_finding
+from hetserve.reconcile.status.metrics_status import metrics_finding, says_the_same
 from hetserve.reconcile.world import Json
 
 STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
@@ -59,7 +59,9 @@ def foreign_scaler(scalers: Iterable[ScalerFact]) -> Finding | None:
 def _findings(
     decision: PlanDecision, demand: Demand | None, before: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[ConditionType, Finding]]:
-    metrics = metrics_finding(demand) or _stored(demand, before.get(ConditionType.METRICS_AVAILABLE.value))
+    metrics = metrics_finding(demand, decision.service) or _stored(
+        demand, before.get(ConditionType.METRICS_AVAILABLE.value)
+    )
     if metrics is not None:
         yield ConditionType.METRICS_AVAILABLE, metrics
     following, service = decision.following, decision.service
@@ -103,8 +105,9 @@ def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | N
     if kind is ConditionType.SCALING_ACTIVE and finding.status != "Unknown":
         return finding
     stored = _as_stored(before)
-    same = stored is not None and (stored.status, stored.reason) == (finding.status, finding.reason)
-    return stored if same and stored is not None else finding
+    if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
+        return finding
+    return stored if kind is not ConditionType.METRICS_AVAILABLE or says_the_same(stored, finding) else finding
 
 
 def demand_status(stored: object, demand: Demand | None) -> Json | None:

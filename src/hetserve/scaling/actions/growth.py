@@ -27,10 +27,15 @@ from hetserve.scaling.steps import fewer_added, room
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why there are too few instances."""
+    """Why there are too few instances.
+
+    load: to plan for. needed: queries/s that a plan must hold in simulation so that the load is the wanted share of it.
+    """
 
     reason: ScalingReason
     words: str
+    load: QPS
+    needed: QPS
 
 
 def is_short(facts: Facts, holds: QPS) -> bool:
@@ -51,16 +56,15 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
     if limit is not None:
         held = look.measured.capacity if limit.reason is ScalingReason.AT_MAXIMUM else None
         return look.hold(cause.reason, f"{cause.words}; {limit.words}", limit, held=held)
-    load = _load(look)
-    found = _more(look, _in_simulation(look, load, cause.reason), ask)
+    found = _more(look, cause.needed, ask)
     if isinstance(found, Pending):
-        return look.waits(f"{cause.words}; a plan for {qps_text(load)}", growing=True)
+        return look.waits(f"{cause.words}; a plan for {qps_text(cause.load)}", growing=True)
     if isinstance(found, NothingFits):
         held = look.measured.capacity
         return look.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
     if isinstance(found, Unanswered):
         return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
-    return _step(look, found, load, cause)
+    return _step(look, found, cause)
 
 
 def _limit(look: Look) -> Limit | None:
@@ -79,18 +83,19 @@ def _cause(look: Look) -> Shortage | None:
     low, forecast, holds = seen.lowest, seen.forecast, seen.capacity
     if low is None or forecast is None or holds is None:
         return None
-    limit = rules.trigger * holds
+    limit, load = rules.trigger * holds, _load(look, low)
+    needed = up_to_grid(load / rules.saturation)
     against = f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(look.counts)} hold{look.by_mix}"
     if low > limit:
         words = f"at least {qps_text(low)} throughout {rules.up.window:g} s, above {against}"
-        return Shortage(ScalingReason.LOAD_ABOVE_CAPACITY, words)
+        return Shortage(ScalingReason.LOAD_ABOVE_CAPACITY, words, load, needed)
     if forecast > limit:
         words = f"{qps_text(low)} and rising to {qps_text(forecast)} until new instances serve, above {against}"
-        return Shortage(ScalingReason.TREND_ABOVE_CAPACITY, words)
-    return _slo_missed(look, holds)
+        return Shortage(ScalingReason.TREND_ABOVE_CAPACITY, words, load, needed)
+    return _slo_missed(look, low, load, holds)
 
 
-def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
+def _slo_missed(look: Look, low: QPS, load: QPS, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
     Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
@@ -99,36 +104,30 @@ def _slo_missed(look: Look, holds: QPS) -> Shortage | None:
     calm = facts.rules.up.window + launch_time(facts, look.counts)
     settled = look.is_settled and all(facts.now - change.at >= calm for change in facts.changes)
     missed = surely_missed(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
-    if not (settled and missed) or holds >= MOST_GROWTH * _load(look) / facts.rules.saturation:
+    needed = load / facts.rules.saturation
+    if not (settled and missed) or holds >= MOST_GROWTH * needed:
         return None
     words = (
         f"fewer than {slo.percentile:.10g} % of the queries met the SLO throughout {facts.rules.up.window:g} s at "
-        f"{qps_text(look.measured.lowest or 0)}, though {summary(look.counts)} hold {qps_text(holds)} in simulation"
+        f"{qps_text(low)}, though {summary(look.counts)} hold {qps_text(holds)} in simulation"
     )
-    return Shortage(ScalingReason.SLO_MISSED, words)
+    return Shortage(ScalingReason.SLO_MISSED, words, load, up_to_grid(max(needed, holds) * (1 + facts.rules.tolerance)))
 
 
-def _load(look: Look) -> QPS:
+def _load(look: Look, low: QPS) -> QPS:
     """The load to plan for [queries/s]: the highest of the window and what the trend adds.
 
     Up to the tolerance, the highest of the longer window of scaling down counts too: what swings by no more than the
-    tolerance asks for one change, not for one at each new height.
+    tolerance asks for one change, not for one at each new height. low: the lowest of the window; it stands for a
+    highest that is not known, as of a lower bound, which is looked for in two windows of the rate.
     """
-    low, rules = look.measured.lowest or QPS(0.0), look.facts.rules
-    wide = min(look.measured.highest or 0.0, low * (1 + rules.tolerance))
-    load = max(look.recent or 0.0, wide) + look.rise
+    rules, recent, high = look.facts.rules, look.recent, look.measured.highest
+    recent = low if recent is None else recent
+    wide = recent if high is None else min(high, low * (1 + rules.tolerance))
+    load = max(recent, wide) + look.rise
     if look.facts.demand.lower_bound:
         load *= 1 + rules.tolerance  # only what was completed is counted
-    return QPS(min(load, max(MOST_GROWTH * low, look.recent or 0.0)))
-
-
-def _in_simulation(look: Look, load: QPS, reason: ScalingReason) -> QPS:
-    """Queries/s that a plan must hold in simulation so that the load is the wanted share of it."""
-    rules = look.facts.rules
-    needed = load / rules.saturation
-    if reason is ScalingReason.SLO_MISSED:
-        needed = max(needed, look.measured.capacity or 0.0) * (1 + rules.tolerance)
-    return up_to_grid(needed)
+    return QPS(min(load, max(MOST_GROWTH * low, recent)))
 
 
 def _more(look: Look, needed: QPS, ask: Ask) -> FoundPlan | Pending | Unanswered:
@@ -143,7 +142,7 @@ def _more(look: Look, needed: QPS, ask: Ask) -> FoundPlan | Pending | Unanswered
     return plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask)
 
 
-def _step(look: Look, found: FoundPlan, load: QPS, cause: Shortage) -> Decision:
+def _step(look: Look, found: FoundPlan, cause: Shortage) -> Decision:
     """The change as far as step policies allow it."""
     facts, after, limits = look.facts, found.counts, found.limits
     added = total(after) - look.instances
@@ -159,13 +158,13 @@ def _step(look: Look, found: FoundPlan, load: QPS, cause: Shortage) -> Decision:
         after = fewer_added(look.counts, after, most, facts.problem)
     if most == 0:
         return look.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits)
-    said = f"{cause.words}; planned for {qps_text(load)}: {plan_words(found.plan)}"
+    said = f"{cause.words}; planned for {qps_text(cause.load)}: {plan_words(found.plan)}"
     return Decision(
         Action.SCALE_UP,
         cause.reason,
         "; ".join((said, *(limit.words for limit in limits))),
         after,
-        load,
+        cause.load,
         found.plan,
         limits,
         found.held,

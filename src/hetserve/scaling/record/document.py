@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from hetserve.scaling.record.reading import ExactReader, MalformedError
@@ -38,7 +39,15 @@ def record_in(document: Any) -> DecisionRecord:
         raise MalformedError("shared", shared, "must be a list")
     record = ExactReader(shared).value(document.get("record"), DecisionRecord, "record")
     assert isinstance(record, DecisionRecord)  # noqa: S101  by its hint
+    _check_time(record.at)
     return record
+
+
+def _check_time(at: float) -> None:
+    try:
+        datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise MalformedError("record.at", at, "must be the Unix seconds of a time within the years 1 to 9999") from None
 
 
 def packed(record: DecisionRecord) -> str:

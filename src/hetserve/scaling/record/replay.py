@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan, summary
@@ -84,7 +86,8 @@ def replay(record: DecisionRecord, planner: Ask, quick: Ask, *, as_recorded: boo
 
 def _decided(facts: Facts, ask: Ask) -> Decision:
     try:
-        return decide(facts, ask)
+        with np.errstate(all="ignore"):  # a record may hold any number; what comes of it is judged below
+            return decide(facts, ask)
     except (ArithmeticError, LookupError, ValueError, TypeError) as error:
         words = f"facts cannot be decided on: {type(error).__name__}: {error}"
         raise NotReplayableError(words) from None

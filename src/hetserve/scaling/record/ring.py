@@ -53,8 +53,15 @@ def ring_name(service: str) -> str:
 
 
 def ring_of(config_map: Mapping[str, Any] | None) -> Ring:
-    """The ring of a ConfigMap as stored; None: there is none. Keys that are not ours are left out."""
-    data = (config_map or {}).get("data") or {}
+    """The ring of a ConfigMap as stored; None: there is none. Keys that are not ours are left out.
+
+    Raises MalformedError: its data is no object.
+    """
+    data = (config_map or {}).get("data")
+    if data is None:
+        return ()
+    if not isinstance(data, Mapping):
+        raise MalformedError("data", data, "must be an object")
     ours = [(int(found[1]), Entry(key, str(text))) for key, text in data.items() if (found := _KEY.fullmatch(key))]
     return tuple(entry for _, entry in sorted(ours, key=lambda one: (one[0], one[1].key)))
 

@@ -222,3 +222,16 @@ def test_a_day_of_noise_in_loads_and_sizes_changes_the_plan_once_at_most() -> No
     mix = BatchMix.of([(1, 0.6), (8, 0.3), (101, 0.1)])
     course, _, _ = sized(load, (1.0, mix))
     assert len(course.changes) <= 2, [one.decision.words for one in course.changes]
+
+
+def test_a_load_that_swings_slowly_by_a_tenth_is_followed_unless_the_band_or_the_window_is_wider() -> None:
+    """1.1 / 0.9 is more than (1 + 0.1)^2; noise that is redrawn each minute does not stay up or down for a window."""
+    swings, rules = trace(*(39.0 * (1.1, 0.9)[i % 2] for i in range(24)), each=600.0), ScalingRules()
+    longer = replace(rules, down=replace(rules.down, window=Seconds(900.0)))
+    problem, answers = scaled_problem(SIZED, mix=SMALL), Answers()
+    default, wider, later = (
+        len(follow(Setting(problem, given), arrivals_of(swings, 5), answers).changes)
+        for given in (rules, replace(rules, tolerance=0.15), longer)
+    )
+    assert default > 5
+    assert max(wider, later) <= 2
