@@ -12,6 +12,8 @@ from typing import Final
 
 ENGINES: Final = ("docker", "podman", "buildah")
 """In the order in which they are tried."""
+_IDENTITY: Final = {"buildah": "{{.FromImageID}}"}
+"""Field of `inspect`, where it is not `.Id`."""
 
 
 class EngineError(Exception):
@@ -49,6 +51,14 @@ class Engine:
     def pull(self, tag: str) -> None:
         """Brings an image from its registry into the engine's store. Raises EngineError."""
         _run([self.name, "pull", "--quiet", tag])
+
+    def identity(self, tag: str) -> str:
+        """What names the content of an image that the engine holds. Raises EngineError."""
+        command = [self.name, "inspect", "--type=image", "--format", _IDENTITY.get(self.name, "{{.Id}}"), tag]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise EngineError(f"this failed: {' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout.strip()
 
     def save(self, tag: str, archive: Path) -> None:
         """Writes an image as an archive that `docker load` and `kind load image-archive` read."""

@@ -32,6 +32,7 @@ from images import build
 from images.engines import Engine, EngineError, choose
 
 from harness import previous
+from harness.commands import HETSERVE
 from harness.components import CHART, RELEASE, ROOT, merged
 from harness.kube import Kube, Manifest
 from harness.nodes import NodeGroup
@@ -51,6 +52,8 @@ NO_CLUSTER: Final = 3
 RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 IN_PODS: Final = ("operator", "extender")
 """Components whose images run in the cluster; the third is of the command line."""
+HELD: Final = "hetserve.io/held-images"
+"""Annotation of a node with the identities of the images that were loaded into it."""
 REAL: Final = "hetserve.io/real-node"
 """Label of the nodes that run containers, but for the control plane's."""
 _SIMULATED: Final = ("kwok.x-k8s.io/node", "fake")
@@ -97,6 +100,12 @@ class KindCluster:
         """Output of helm in the system's namespace. Raises RuntimeError with its message."""
         helm = provide((HELM,))["helm"]
         return _output(helm, "--kubeconfig", str(self.kubeconfig), "--namespace", SYSTEM_NAMESPACE, *arguments)
+
+    def diagnosed(self) -> dict[str, tuple[str, str]]:
+        """(level, what) of the first finding of each check of `hetserve doctor`, whatever its exit code."""
+        command = [str(HETSERVE), "doctor", "-o", "json", "--kubeconfig", str(self.kubeconfig)]
+        said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout)
+        return {one["check"]: (one["level"], one["what"]) for one in reversed(said["findings"])}
 
     def install(
         self,
@@ -257,7 +266,20 @@ def up() -> None:
         lab("kwok")
         engine, tags = images.result()
     provide((HELM,))
-    load(engine, tags, _label_real_nodes())
+    _load_once(engine, tags, _label_real_nodes())
+
+
+def _load_once(engine: Engine, tags: list[str], workers: list[str]) -> None:
+    """Puts images into the nodes that do not say that they have them. Raises as `load` does."""
+    held = ",".join(engine.identity(tag) for tag in tags)
+    kind = KindCluster.attached()
+    nodes = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in _real_nodes(kind)}
+    without = [name for name in workers if nodes[name].get(HELD) != held]
+    if without:
+        load(engine, tags, without)
+    for name in without:
+        kind.kube.patch("nodes", name, {"metadata": {"annotations": {HELD: held}}})
+    kind.kube.close()
 
 
 def _images() -> tuple[Engine, list[str]]:

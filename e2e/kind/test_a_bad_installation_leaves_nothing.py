@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from images import build
 
 from authorities import CLIENT, PAST, SERVER, Authority, secret
 from harness import previous
@@ -24,6 +25,7 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 CRDS: Final = ("inferenceservices", "instancetypes", "modelprofiles")
+WRONG_IMAGE: Final = {"extender": {"image": {"tag": "no-such-tag"}}}
 OF_HELM: Final = {"configmaps": {"kube-root-ca.crt"}}
 KINDS: Final = ("deployments", "services", "configmaps", "pods", "jobs")
 
@@ -60,11 +62,27 @@ def no_crds(bare_kind: KindCluster) -> Iterator[KindCluster]:
         bare_kind.kube.delete("customresourcedefinitions", f"{plural}.hetserve.io")
 
 
+def test_the_doctor_names_an_image_that_is_not_there(bare_kind: KindCluster) -> None:
+    def waiting() -> tuple[str, str] | Unmet:
+        found = bare_kind.diagnosed().get("hetserve-extender", ("", ""))
+        return found if "ErrImageNeverPull" in found[1] else Unmet(found)
+
+    try:
+        bare_kind.install(WRONG_IMAGE, waits=False, flags=("--no-hooks",))
+        level, what = wait_until(waiting, 60, "what the extender's container waits for")
+    finally:
+        # Without hooks: the job that lifts gates would run the wrong image too.
+        bare_kind.helm("uninstall", RELEASE, "--no-hooks", "--wait")
+    image = f"{build.tag_of('extender').rpartition(':')[0]}:no-such-tag"
+    assert level == "Problem"
+    assert what.startswith("none of the 2 replicas is ready: container extender of pod hetserve-extender-")
+    assert f"ErrImageNeverPull (image {image}): " in what
+
+
 def test_a_wrong_image_is_named_and_rolled_back(no_crds: KindCluster) -> None:
     # Without hooks: the job that lifts gates would run the wrong image too, and there is no pod at a gate yet.
-    wrong = {"extender": {"image": {"tag": "no-such-tag"}}}
     with pytest.raises(RuntimeError) as refused:
-        no_crds.install(wrong, flags=("--rollback-on-failure", "--no-hooks", "--timeout", "20s"))
+        no_crds.install(WRONG_IMAGE, flags=("--rollback-on-failure", "--no-hooks", "--timeout", "15s"))
     assert "hetserve-extender" in str(refused.value)
     assert not no_crds.installed()
     nothing_is_left(no_crds)

@@ -38,7 +38,7 @@ def test_planning_finds_every_kernel(kind: KindCluster, planner: str) -> None:
 
 def test_without_what_the_image_holds_it_would_compile(kind: KindCluster) -> None:
     sample = (ROOT / "manifests" / "samples" / "rm2.yaml").read_text()
-    elsewhere = ("env", "NUMBA_CACHE_DIR=/tmp/kernels", "python", "-c", PLAN, "--planner", "flow")
+    elsewhere = ("env", "NUMBA_CACHE_DIR=/tmp/kernels", "python", "-c", PLAN, "--planner", "kairos-plus")
     printed = in_the_operator(kind, *elsewhere, stdin=sample)
     assert printed.splitlines()[-1] != "compiled 0"
 

@@ -33,6 +33,11 @@ class Nodes:
             each for each in self.nodes if not labels.startswith("!") or labels[1:] not in each["metadata"]["labels"]
         ]
 
+    def patch(self, resource: str, name: str, change: Manifest) -> None:
+        assert resource == "nodes"
+        (found,) = [each for each in self.nodes if each["metadata"]["name"] == name]
+        found["metadata"].setdefault("annotations", {}).update(change["metadata"]["annotations"])
+
     def close(self) -> None: ...
 
 
@@ -47,6 +52,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(kind, "Kube", lambda _: nodes)
     monkeypatch.setattr(kind, "NODES_SECONDS", 0.0)
     monkeypatch.setattr(kind, "lab", lambda *stages: done.extend(f"lab {stage}" for stage in stages))
+    monkeypatch.setattr(Engine, "identity", lambda _, tag: f"sha256:{tag}")
     monkeypatch.setattr(kind, "provide", lambda _: {})
     monkeypatch.delenv("BASE", raising=False)
     monkeypatch.setattr(kind, "choose", lambda _: Engine("docker"))
@@ -107,6 +113,15 @@ def test_images_are_built_beside_the_cluster(ran: list[str], monkeypatch: pytest
 
     monkeypatch.setattr(kind, "lab", lab)
     assert kind.main(["up"]) == 0
+
+
+def test_what_the_nodes_hold_is_loaded_once(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kind.main(["up"]) == kind.main(["up"]) == 0
+    loaded = "load ['operator', 'extender', 'previous'] ['worker']"
+    assert ran.count(loaded) == 1
+    monkeypatch.setattr(Engine, "identity", lambda _, tag: f"sha256:built-anew-{tag}")
+    assert kind.main(["up"]) == 0
+    assert ran.count(loaded) == 2
 
 
 def test_bases_from_debian_packages_find_what_makes_them(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
