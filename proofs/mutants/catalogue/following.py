@@ -138,7 +138,7 @@ FOLLOWING: Final = (
     Mutant(
         "following: a budget that buys nothing reads as a failing planner",
         "hetserve.scaling.plans.found",
-        "plan_or_reach",
+        "_nothing",
         always("most.reason not in _TOO_MUCH"),
         LITTLE,
         "test_a_budget_that_buys_nothing_is_said_as_long_as_it_lasts",

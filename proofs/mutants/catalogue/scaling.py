@@ -298,6 +298,14 @@ SCALING: Final = (
         "test_what_missed_the_slo_is_not_what_the_minimum_keeps_and_a_load_that_fewer_carry_again_is_not_quiet",
     ),
     Mutant(
+        "scaling: full nodes read as an SLO that no type keeps",
+        "hetserve.scaling.plans.binding",
+        "what_binds",
+        Replace("ScalingReason.BEYOND_ROOM if full else ScalingReason.BEYOND_REACH", "ScalingReason.BEYOND_REACH"),
+        "tests/unit/scaling/test_what_binds.py",
+        "test_a_load_beyond_reach_is_limited_by",
+    ),
+    Mutant(
         "scaling: time at a gate makes a type scarce",
         "hetserve.reconcile.plans.scaled",
         "_since",
