@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hetserve.base.units import QPS, Seconds
@@ -13,7 +13,7 @@ from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
-from hetserve.scaling import Answer, Change, Decision, Facts, InForce, ScalingRules, decide
+from hetserve.scaling import Action, Answer, Change, Decision, Facts, InForce, ScalingReason, ScalingRules, decide
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.answers import Answers
@@ -45,27 +45,34 @@ class Follower:
     counts: tuple[tuple[str, int], ...]
     quiet_counts: bool
     changes: tuple[Change, ...] = ()
+    limits: tuple[ScalingReason, ...] = ()
+    carried: bool | None = None
     quiet: Quiet | None = None
     due: float | None = None
     mix: BatchMix = SMALL
     since: float | None = None
     looks: int = 0
 
-    def see(self, demand: Demand) -> tuple[tuple[str, int], ...]:
-        """The counts in force after this demand."""
+    def see(self, demand: Demand) -> tuple[object, ...]:
+        """What is in force after this demand, what limits it, and whether the newest rate is carried."""
         time_is_up = self.due is not None and demand.now >= self.due
-        if self.quiet_counts and not time_is_up and self.quiet is not None and self.quiet.covers(demand):
-            return self.counts
+        if not (self.quiet_counts and not time_is_up and self.quiet is not None and self.quiet.covers(demand)):
+            self._look(demand)
+        return self.counts, self.limits, self.carried
+
+    def _look(self, demand: Demand) -> None:
         for _ in range(5):
             self.looks += 1
             decided = self._decide(demand)
             if not decided.changes or decided.counts is None:
-                return self.counts
+                self.limits = tuple(limit.reason for limit in decided.limits)
+                holds, newest = decided.measured.capacity, demand.latest
+                self.carried = None if holds is None or newest is None else newest.qps <= holds
+                return
             change = Change(
                 demand.now, decided.action, decided.reason, self.counts, decided.counts, decided.load, decided.scarce
             )
             self.counts, self.changes = decided.counts, (change, *self.changes[:4])
-        return self.counts
 
     def _decide(self, demand: Demand) -> Decision:
         problem = scaled_problem(planner="flow", mix=self.mix)
@@ -131,6 +138,7 @@ policies = st.sampled_from(
         ScalingRules(),
         ScalingRules(look_ahead=False),
         ScalingRules(least=3),
+        ScalingRules(least=4, look_ahead=False),
         ScalingRules(most=3),
         ScalingRules(up=limited(0.0), down=limited(60.0)),
         ScalingRules(up=limited(30.0, at_most(1)), down=limited(300.0, at_most(1, 120.0))),
@@ -140,18 +148,41 @@ policies = st.sampled_from(
 counts = st.tuples(st.integers(0, 4), st.integers(0, 3)).filter(lambda n: sum(n) > 0)
 
 
-@settings(max_examples=40, deadline=None)
-@given(loads, attained, sizes, policies, counts, st.booleans())
-def test_who_looks_only_when_a_load_or_the_time_asks_decides_as_who_always_looks(
+missed = st.none() | st.tuples(st.sampled_from([17.6, 22.0, 40.0, 50.0, 90.0]), st.integers(0, 86_400))
+"""The load at which one instance fewer than what is in force broke the SLO, and how long ago [s]."""
+
+
+def _history(held: tuple[tuple[str, int], ...], seen: tuple[float, int] | None) -> tuple[Change, ...]:
+    if seen is None:
+        return ()
+    last = next(name for name, n in reversed(held) if n)
+    before = tuple((name, n - (name == last)) for name, n in held)
+    return (Change(NOW - seen[1], Action.SCALE_UP, ScalingReason.SLO_MISSED, before, held, QPS(seen[0])),)
+
+
+IN_TIME, ALIKE, T4 = [(1.0, 1)], [(None, 1)], (3, 0)
+LEAST = ScalingRules(least=3)
+CLIMB = [20.0] * 28 + [20.0 + 1.1 * i for i in range(1, 14)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(loads, attained, sizes, policies, counts, missed, st.booleans())
+@example([50.0] * 30 + [80.0] + [50.0] * 5, IN_TIME, ALIKE, ScalingRules(look_ahead=False), T4, None, False)
+@example([48.0] * 30 + [30.0] * 40, IN_TIME, ALIKE, ScalingRules(least=4), (4, 0), (50.0, 3600), False)
+@example(CLIMB, IN_TIME, ALIKE, LEAST, T4, None, False)
+@example([20.0] * 60, [(0.5, 30), (1.0, 30)], ALIKE, LEAST, T4, None, False)
+def test_who_looks_only_when_a_load_or_the_time_asks_decides_and_says_as_who_always_looks(
     rates: list[float | None],
     shares: list[tuple[float, int]],
     sizes: list[tuple[float | None, int]],
     rules: ScalingRules,
     held: tuple[int, int],
+    seen: tuple[float, int] | None,
     lower_bound: bool,
 ) -> None:
     begin = tuple(zip(("v100", "t4"), reversed(held), strict=True))
-    always, seldom = (Follower(rules, begin, quiet_counts=quiet) for quiet in (False, True))
+    history = _history(begin, seen)
+    always, seldom = (Follower(rules, begin, quiet_counts=quiet, changes=history) for quiet in (False, True))
     in_time = [share for share, times in shares for _ in range(times)]
     in_time = (in_time + [1.0] * len(rates))[: len(rates)]
     large = (_stretched(sizes) + [sizes[-1][0]] * len(rates))[: len(rates)]

@@ -193,5 +193,5 @@ def test_a_load_within_the_quiet_ones_is_found() -> None:
     quiet = decided(case).quiet
     assert quiet is not None
     assert quiet.covers(steady(58))
-    assert not quiet.covers(steady(90))
+    assert not quiet.covers(steady(70)), "88 % of the 75 queries/s that three hold are 66"
     assert not quiet.covers(steady(20))

@@ -93,6 +93,15 @@ class Picture:
     def advises(self) -> bool:
         return self.spec.get("mode") == "Advise"
 
+    def is_enough(self, counts: Counts) -> bool:
+        """Whether counts keep the least number of instances."""
+        return sum(counts.values()) >= self.least_instances
+
+    def condition(self, kind: str) -> Json:
+        """A condition in the status; empty: there is none."""
+        found = (c for c in self.status.get("conditions") or () if c["type"] == kind)
+        return next(found, {})
+
     def exceeds(self, counts: Counts) -> bool:
         """Whether counts break what is declared: budget, types, or the largest number of instances."""
         return (
@@ -176,6 +185,9 @@ class Judge:
                 self.no_capacity_goes_before_its_successor(before, after)
         if path == f"{SERVICE}/status":
             self.one_condition_is_true()
+            if not late:
+                self.ready_is_whether_the_load_is_carried(after)
+                self.what_is_not_known_ends_no_limit(before, after)
             self.a_mix_counts_only_as_it_is_measured(before, after, late=late)
             self.every_change_of_plan_is_on_record(before, after, late=late)
         if "/deployments" in path and not late:
@@ -239,6 +251,29 @@ class Judge:
         raw = self.story.api.objects[SERVICE]
         if raw["status"]["observedGeneration"] == raw["metadata"]["generation"]:
             assert kstatus(raw) == ONE_OF[the_one_that_is_true(raw["status"])]
+
+    def ready_is_whether_the_load_is_carried(self, now: Picture) -> None:
+        """I11: with a load that is known, Ready is whether what is ready holds it, whatever of the plan is ready.
+
+        By a rate that was told lately: a decision that waits for more instances stays with the one it asked for.
+        Instances that are asked to go may count or not.
+        """
+        ready, held = now.condition("Ready"), now.holds(now.ready)
+        stays = now.holds({kind: min(now.ready[kind], now.replicas[kind]) for kind in KINDS})
+        lately = [qps for at, qps in self.story.load.rates if at >= self.story.clock - WAITS]
+        if ready["reason"] == "LoadNotCarried":
+            assert any(qps > stays * (1 - 1e-6) for qps in lately), f"I11: {stays} of {lately} queries/s: {ready}"
+        followed = not (now.advises or self.story.planners.busy or now.exceeds(now.plan)) and now.is_enough(now.plan)
+        known = followed and (now.status.get("demand") or {}).get("freshness") == "Fresh"
+        if known and ready["status"] == "True":
+            assert any(qps <= held * (1 + 1e-6) for qps in lately), f"I11: {held} of {lately} queries/s: {ready}"
+
+    def what_is_not_known_ends_no_limit(self, before: Picture, after: Picture) -> None:
+        """I11: that nothing limits the instances is found only by a load that is known."""
+        was, now = before.condition("ScalingLimited"), after.condition("ScalingLimited")
+        if now.get("reason") == "NotLimited" and was.get("reason") != "NotLimited":
+            fresh = (after.status.get("demand") or {}).get("freshness")
+            assert fresh == "Fresh", f"I11: {was.get('reason')} ends though the load is {fresh}"
 
     def a_mix_counts_only_as_it_is_measured(self, before: Picture, after: Picture, *, late: bool) -> None:
         """I5: the sizes that a plan is for become others only by a Fresh measurement, of queries enough to be sure.
@@ -359,10 +394,13 @@ class Judge:
         carried = now.holds(now.plan) * SATURATION * (1 + TOLERANCE) >= load * (1 - 1e-6)
         reach = self.reach(now)
         self.the_mix_is_that_which_is_measured(now)
+        is_ready = conditions["Ready"]["status"] == "True"
         assert carried or rate(now.plan) >= reach * (1 - 1e-6), f"I6: {summary(now.plan)}, and {reach} are in reach"
         assert conditions["MetricsAvailable"]["status"] == "True", conditions["MetricsAvailable"]
         assert conditions["Feasible"]["status"] == ("True" if carried else "False"), conditions["Feasible"]
         assert conditions["Ready"]["status"] == conditions["Feasible"]["status"], conditions["Ready"]
+        newest = self.story.load.at(POLL * (self.story.clock // POLL))
+        assert not is_ready or newest <= now.holds(now.ready) * (1 + 1e-6), f"I11: {newest}: {conditions['Ready']}"
         self.nothing_is_left_over(now, load)
         broken = self.story.service("broken")["status"]
         assert broken["reason"] == "SpecInvalid", "I12: the broken service does not say why"

@@ -99,7 +99,7 @@ class Load:
 
     freshness: of what it answers; None: it does not answer. since: it has no samples from before [s]. mixes: share of
     large queries as measured, from a time on; None: the sizes are not measured. queries: how many tell it. told: times
-    at which it was answered, with that share and number.
+    at which it was answered, with that share and number. rates: times of Fresh answers, with the newest rate.
     """
 
     steps: list[tuple[float, float]]
@@ -110,6 +110,7 @@ class Load:
     mixes: list[tuple[float, float | None]] = field(default_factory=lambda: [(-1e9, None)])
     queries: float = 60_000.0
     told: list[tuple[float, float, float]] = field(default_factory=list)
+    rates: list[tuple[float, float]] = field(default_factory=list)
 
     def large(self, second: float) -> float | None:
         """Share of large queries as measured at a time of the story, with a noise that is small."""
@@ -142,6 +143,7 @@ class Load:
         samples = [RateSample(_STARTED.timestamp() + at, QPS(self.at(at))) for at in ticks if at >= self.since]
         if not samples:
             return Demand(Freshness.MISSING, "nothing was ever measured", moment)
+        self.rates.append((now, samples[-1].qps))
         share = self.large(now)
         if share is not None:
             self.told.append((now, share, self.queries))

@@ -9,6 +9,7 @@ from mutants.mutant import Mutant
 
 SCALED: Final = "hetserve.reconcile.plans.scaled"
 LITTLE: Final = "tests/unit/operator/test_operator_scales_with_little.py"
+SAID: Final = "tests/unit/operator/test_operator_says_what_limits.py"
 LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
 
 CAPACITIES: Final = "hetserve.reconcile.plans.capacities"
@@ -96,6 +97,30 @@ FOLLOWING: Final = (
         "test_noise_of_a_load_beyond_reach_writes_nothing",
     ),
     Mutant(
+        "following: a service whose plan is all ready is Ready whatever its load",
+        "hetserve.reconcile.status.build",
+        "_health",
+        Replace("carried is not False and _all_ready(decision, seen)", "_all_ready(decision, seen)"),
+        SAID,
+        "test_steps_that_come_later_leave_a_service_reconciling_until_they_carry_the_load",
+    ),
+    Mutant(
+        "following: metrics that go end a limit",
+        SCALED,
+        "_limited",
+        always("_is_judged(facts, decided)"),
+        SAID,
+        "test_a_limit_stays_as_it_was_while_the_load_is_not_known",
+    ),
+    Mutant(
+        "following: what the instances of before hold is shared among those of the new plan",
+        "hetserve.reconcile.step",
+        "_carried",
+        Replace("following.holders.items()", "decision.counts.items()"),
+        SAID,
+        "test_a_change_of_plan_does_not_end_ready_while_what_is_ready_carries_the_load",
+    ),
+    Mutant(
         "following: time alone wakes nobody",
         "hetserve.reconcile.step",
         "_wakes",
@@ -138,7 +163,7 @@ FOLLOWING: Final = (
     Mutant(
         "following: a budget that buys nothing reads as a failing planner",
         "hetserve.scaling.plans.found",
-        "plan_or_reach",
+        "_nothing",
         always("most.reason not in _TOO_MUCH"),
         LITTLE,
         "test_a_budget_that_buys_nothing_is_said_as_long_as_it_lasts",

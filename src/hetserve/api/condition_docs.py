@@ -28,8 +28,10 @@ kubectl wait hisvc/NAME --for=condition=Stalled --timeout=1m
 """
 _ABOUT = {
     ConditionType.READY: (
-        "The feasible plan of this generation is applied and all its instances are ready. While Stalled is True,\n"
-        "Ready is False with its reason and message, whatever still runs and serves."
+        "The feasible plan of this generation is applied and all its instances are ready. With spec.scaling (and\n"
+        "spec.mode Apply) it is instead whether the instances that are ready hold the measured load, as long as the\n"
+        "load and what they hold are known. While Stalled is True, Ready is False with its reason and message,\n"
+        "whatever still runs and serves."
     ),
     ConditionType.RECONCILING: (
         "The service is becoming Ready by itself. If it is False, it has the reason and message of Ready or of\n"
@@ -37,10 +39,11 @@ _ABOUT = {
     ),
     ConditionType.STALLED: (
         "The service waits for a change: of itself, its InstanceTypes and ModelProfiles, a right, or what the\n"
-        "cluster offers. Its reason and message are those of its cause: Planned or Feasible that is False, or\n"
-        "Progressing with `TemplateInvalid` or `WriteRefused`; see there for what to do. The operator keeps\n"
-        "checking, so Stalled ends with its cause. If it is False, it has the reason and message of Ready or of\n"
-        "Reconciling, whichever is True."
+        "cluster offers. Its reason and message are those of its cause: Planned or Feasible that is False,\n"
+        "Progressing with `TemplateInvalid` or `WriteRefused`, or a load that is not carried (`LoadNotCarried`) while\n"
+        "`spec.pause` keeps instances from being added; see there for what to do. The operator keeps checking, so\n"
+        "Stalled ends with its cause. If it is False, it has the reason and message of Ready or of Reconciling,\n"
+        "whichever is True."
     ),
     ConditionType.PLANNED: "The declared objects fit together, so that there is something to plan.",
     ConditionType.FEASIBLE: "A plan exists that keeps the SLO within the budget and the capacity there is.",
@@ -73,7 +76,8 @@ _ABOUT = {
     ),
     ConditionType.SCALING_LIMITED: (
         "Something keeps the instances from what the load asks for; absent without `spec.scaling`. The message has\n"
-        "the numbers: the load, what is carried, and the limit."
+        "the numbers: the load, what is carried, and the limit. While the load is not known throughout the windows,\n"
+        "or the planner fails, it stays as it was."
     ),
 }
 

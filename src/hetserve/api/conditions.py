@@ -73,6 +73,7 @@ class Reason(StrEnum):
     # Ready
     ALL_INSTANCES_READY = "AllInstancesReady"
     LOAD_CARRIED = "LoadCarried"
+    LOAD_NOT_CARRIED = "LoadNotCarried"
     INSTANCES_NOT_READY = "InstancesNotReady"
     # MetricsAvailable
     METRICS_FRESH = "MetricsFresh"

@@ -312,6 +312,14 @@ DOCS: tuple[ReasonDoc, ...] = (
     ReasonDoc(
         ConditionType.READY,
         "False",
+        Reason.LOAD_NOT_CARRIED,
+        "With spec.scaling: the instances that are ready hold less than the measured load, though all that are planned "
+        "may be ready. The message has both rates as they were when it was first so.",
+        "See Reconciling or Stalled, and ScalingLimited.",
+    ),
+    ReasonDoc(
+        ConditionType.READY,
+        "False",
         Reason.INSTANCES_NOT_READY,
         "The plan is applied or being applied, and some instances are not ready yet.",
         "See Reconciling.",
@@ -340,6 +348,14 @@ DOCS: tuple[ReasonDoc, ...] = (
         Reason.INSTANCES_NOT_READY,
         "Every instance is on a node, and some do not serve yet.",
         "Wait, or look at the pods.",
+    ),
+    ReasonDoc(
+        ConditionType.RECONCILING,
+        "True",
+        Reason.LOAD_NOT_CARRIED,
+        "The load is higher than what is ready holds, and every planned instance is on a node. More instances are "
+        "planned when the load has been so throughout its window, and as policies of steps allow.",
+        "Wait; ScalingLimited says what limits the next step.",
     ),
     *SCALING_DOCS,
 )

@@ -129,7 +129,7 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         "True",
         Reason.CAPACITY_LIMITS,
         "The load asks for more than the nodes and the types' maxInstances leave room for; the most that fits is "
-        "planned.",
+        "planned. The message has both loads.",
         "Add nodes, raise the InstanceTypes' maxInstances, or offer more types.",
     ),
     ReasonDoc(
@@ -157,17 +157,32 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _LIMITED,
         "True",
         Reason.TYPE_SCARCE,
-        "An instance of the type that the message names found no place within its launch time. For three minutes the "
-        "next best is taken.",
+        "An instance of the type that the message names found no place within its launch time, and without more of "
+        "that type the load cannot be carried; the most that the others carry is planned. After three minutes the type "
+        "is tried again. Where the next best type carries the load, nothing limits.",
         "Wait, or add capacity of that type.",
     ),
     ReasonDoc(
         _LIMITED,
         "True",
         Reason.LOAD_BEYOND_REACH,
-        "No configuration of the types on offer carries the load, whatever it costs; the one that carries the most is "
-        "planned. The message has both loads.",
-        "Offer more or faster types, or loosen spec.slo.",
+        "No configuration of the types on offer carries the load within the SLO, whatever it costs and however many "
+        "instances there are; the one that carries the most is planned.",
+        "Offer faster types, or loosen spec.slo.",
+    ),
+    ReasonDoc(
+        _LIMITED,
+        "True",
+        Reason.PAUSED,
+        "The load asks for other instances, and `spec.pause` holds the change back; the message says which.",
+        "Set spec.pause to None when the reason for the pause is gone.",
+    ),
+    ReasonDoc(
+        _LIMITED,
+        "Unknown",
+        Reason.WAITING_FOR_METRICS,
+        "The load is not known throughout the windows, and never was since the service follows it.",
+        "See MetricsAvailable.",
     ),
     ReasonDoc(_LIMITED, "Unknown", Reason.NOT_PLANNED, "There is no plan to judge.", "See Planned."),
 )

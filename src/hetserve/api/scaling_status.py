@@ -9,7 +9,7 @@ from pydantic import Field
 from hetserve.api.base import ApiModel
 
 Freshness = Literal["Fresh", "Stale", "Missing", "Invalid"]
-DecisionAction = Literal["ScaleUp", "ScaleDown", "Replace", "Hold", "Shrink", "FirstPlan"]
+DecisionAction = Literal["ScaleUp", "ScaleDown", "Replace", "Shrink", "FirstPlan"]
 
 MOST_DECISIONS = 5
 """Decisions that the status keeps, the newest first."""
@@ -63,7 +63,7 @@ class DecisionStatus(ApiModel):
 
     time: str = Field(max_length=32, description="when it was made", json_schema_extra=_DATE_TIME)
     action: DecisionAction = Field(
-        description="Shrink: down to the budget. FirstPlan: nothing ran. Hold: a change was due and did not happen"
+        description="Replace: one type by another. Shrink: down to the budget. FirstPlan: nothing was planned before"
     )
     reason: str = Field(
         max_length=128, pattern=_REASON, description="one word for programs; the note of its Event begins with it"

@@ -40,6 +40,7 @@ _BY_CHOICE: Final = (
     Reason.STEP_POLICY_LIMITS,
     Reason.MIN_INSTANCES_REACHED,
     Reason.MAX_INSTANCES_REACHED,
+    Reason.PAUSED,
 )
 """Limits of scaling that the user chose: no warning."""
 

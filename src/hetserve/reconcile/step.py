@@ -93,14 +93,21 @@ def _crowded(world: World) -> tuple[CrowdedGpu, ...]:
 
 
 def _carried(world: World, decision: PlanDecision, held: Holdings) -> float | None:
-    """Queries/s that the ready instances hold: of what the planned ones hold, the share by their rates."""
+    """Queries/s that the ready instances hold: of what those in force hold, the share by their rates.
+
+    In force are those of before where this decision changes the plan: its capacity is of them.
+    """
     following = decision.following
-    if following is None or not following.capacity or following.load is None:
+    if following is None or following.capacity is None or following.load is None:
         return None
+    holders = {name: n for name, n in following.holders.items() if n}
+    if not following.capacity or not holders:
+        return 0.0
     rate = ServiceRate(world, decision, held)
-    planned = rate(decision.counts)
-    ready = {name: one.ready for name, one in held.items()}
-    return following.capacity * rate(ready) / planned if planned > 0 else None
+    whole = rate(holders)
+    if whole <= 0 or not holders.keys() <= held.keys():
+        return None
+    return following.capacity * rate({name: one.ready for name, one in held.items()}) / whole
 
 
 @dataclass(frozen=True, slots=True)

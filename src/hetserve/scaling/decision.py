@@ -51,6 +51,7 @@ class ScalingReason(StrEnum):
     AT_MAXIMUM = "AtMaximum"
     BEYOND_REACH = "BeyondReach"
     BEYOND_BUDGET = "BeyondBudget"
+    BEYOND_ROOM = "BeyondRoom"
 
 
 @dataclass(frozen=True, slots=True)

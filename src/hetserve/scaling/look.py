@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -95,13 +96,19 @@ class Look:
         waits = self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
         return replace(waits, growing=growing, quiet=quiet)
 
-    def quiet(self, above: float, most: float) -> Quiet:
-        """Loads above one [queries/s] and up to another, that of the trend too, while the mix stays."""
-        facts, rules = self.facts, self.facts.rules
+    def quiet(self, above: float, most: float) -> Quiet | None:
+        """Loads above one [queries/s] and up to another, that of the trend too, while the mix stays.
+
+        None: the newest rate is more than what is in force holds. The next look is to say when that ends.
+        """
+        facts, rules, newest = self.facts, self.facts.rules, self.facts.demand.latest
+        holds = QPS(math.inf) if self.measured.capacity is None else self.measured.capacity
+        if newest is not None and newest.qps > holds:
+            return None
         launch = launch_time(facts, self.counts) if rules.look_ahead else Seconds(0.0)
         share = facts.problem.slo.percentile / 100
         quiet = Quiet(QPS(above), QPS(most), rules.up.window, rules.down.window, launch, share)
-        return replace(quiet, mix=facts.problem.mix)
+        return replace(quiet, mix=facts.problem.mix, holds=holds)
 
 
 def look_at(facts: Facts) -> Look:

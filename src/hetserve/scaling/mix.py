@@ -12,8 +12,6 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.registry import has_judge
-from hetserve.planning.slo import serves_whole_mix, within
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Facts
@@ -21,6 +19,7 @@ from hetserve.scaling.plans.capacity import capacity
 from hetserve.scaling.plans.counts import in_order, is_same
 from hetserve.scaling.plans.found import plan_words
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.plans.servable import is_servable
 
 BETTER: Final = 0.05
 """Relative gain for which instances are moved."""
@@ -46,24 +45,6 @@ def mix_to_follow(problem: Problem, demand: Demand) -> BatchMix | None:
     """
     found = moved_mix(problem.mix, demand)
     return found.rounded if found is not None and is_servable(problem, found) else None
-
-
-def is_servable(problem: Problem, mix: BatchMix) -> bool:
-    """Whether the types can keep the SLO under a mix, however many there are.
-
-    With planners that try plans, a share of queries as large as the percentile must find a type that is quick enough;
-    the others want one type that is so for every size.
-    """
-    under, percentile = replace(problem, mix=mix), problem.slo.percentile
-    if not has_judge(problem):
-        return any(serves_whole_mix(option, under, percentile) for option in problem.types)
-    limit = problem.slo.latency
-    quick = (
-        share
-        for batch, share in zip(mix.batches, mix.shares, strict=True)
-        if any(within(option.profile.quantile(batch, percentile), limit) for option in problem.types)
-    )
-    return math.fsum(quick) >= percentile / 100
 
 
 def follow_mix(facts: Facts, ask: Ask) -> Decision:

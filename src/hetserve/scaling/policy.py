@@ -44,7 +44,8 @@ def decide(facts: Facts, ask: Ask) -> Decision:
     followed = _followed(look, ask)
     if mended is None or followed.changes or followed.pending:
         return followed
-    return mended
+    # What the instances hold is of the second look: the first ends before that is asked.
+    return replace(mended, measured=followed.measured)
 
 
 def _has_unknown_types(look: Look) -> bool:

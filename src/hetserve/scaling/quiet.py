@@ -24,7 +24,7 @@ class Quiet:
     above: queries/s; at a largest load of `down` seconds that is not above it, fewer instances may do. most: queries/s;
     a load of `up` seconds, or what its trend leads to in `launch` seconds, that is higher needs more. share: of queries
     that must meet the SLO. until: queries/s; a largest load above it needs what the minimum keeps. mix: by which all
-    this is meant; None: whatever the mix.
+    this is meant; None: whatever the mix. holds: queries/s; the newest rate, where it is higher, is not carried.
     """
 
     above: QPS
@@ -35,14 +35,17 @@ class Quiet:
     share: float
     until: QPS = QPS(math.inf)
     mix: BatchMix | None = None
+    holds: QPS = QPS(math.inf)
 
     def covers(self, demand: Demand) -> bool:
-        """Whether the decision is the same for this demand."""
-        if demand.freshness is not Freshness.FRESH:
+        """Whether the decision is the same for this demand, what limits it, and whether the load is carried."""
+        newest = demand.latest
+        if demand.freshness is not Freshness.FRESH or newest is None or newest.qps > self.holds:
             return False
         low, high = over(lowest, demand, self.up), over(highest, demand, self.down)
         if low is None or high is None or attained_below(demand, self.share, max(self.up, demand.step)):
             return False
         if self.mix is not None and moved_mix(self.mix, demand) is not None:
             return False
-        return self.above < high <= self.until and low + rise(demand, self.up, self.launch, low) <= self.most
+        forecast = low + rise(demand, self.up, self.launch, low)
+        return self.above < max(high, forecast) <= self.until and forecast <= self.most

@@ -108,7 +108,7 @@ def test_a_query_has_a_greatest_length(length: int, good: bool) -> None:
 
 
 def test_the_instances_before_a_decision_are_written_as_from() -> None:
-    written = {"time": "2026-01-02T03:04:05Z", "action": "Hold", "reason": "MetricsStale", "from": "1xa", "message": ""}
+    written = {"time": "2026-01-02T03:04:05Z", "action": "ScaleUp", "reason": "NoLoad", "from": "1xa", "message": ""}
     read = DecisionStatus.model_validate(written)
     assert read.from_ == "1xa"
     assert read.model_dump(exclude_none=True) == written

@@ -135,17 +135,17 @@ def test_the_age_is_taken_by_the_api_servers_clock_and_left_out_where_that_does_
 
 
 def test_decisions_of_the_status_and_of_the_records_are_one_list_the_newest_first(tmp_path: Path) -> None:
-    held = decided(NOW + 90, action="Hold", reason="LoadAboveCapacity", message="at the most")
-    raw = service(lastDecisions=[held, decided(NOW + 60)])
+    newest = decided(NOW + 90, action="ScaleDown", reason="LoadFitsOnLess", message="below 72.7 %")
+    raw = service(lastDecisions=[newest, decided(NOW + 60)])
     ring = config_map(record(NOW), record(NOW + 60.25))
     found = json.loads(explained(tmp_path, raw, ring, "-o", "json").stdout)
 
     assert [(one["action"], one.get("record"), one.get("replays")) for one in found["decisions"]] == [
-        ("Hold", None, None),
+        ("ScaleDown", None, None),
         ("ScaleUp", 1, True),
         ("ScaleUp", 2, True),
     ]
-    assert found["why"] == "above 88 %"
+    assert found["why"] == "below 72.7 %"
     assert found["measured"]["capacity"] == 50.0
 
 

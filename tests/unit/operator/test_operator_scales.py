@@ -208,7 +208,7 @@ async def test_a_load_beyond_the_cluster_gets_the_most_that_fits(sim: SimulatedO
     feasible = sim.condition("Feasible")
     assert (feasible["status"], feasible["reason"]) == ("False", "CapacityTooLow")
     assert "120.0 queries/s" in feasible["message"] or "120.0 q/s" in feasible["message"]
-    assert sim.condition("ScalingLimited")["reason"] == "LoadBeyondReach"
+    assert sim.condition("ScalingLimited")["reason"] == "CapacityLimits"
     sim.demand = steady(30)
     await sim.converge()
     assert instances(sim) == 4

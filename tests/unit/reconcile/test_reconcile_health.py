@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService
 from hetserve.api.reason_docs import DOCS
-from hetserve.base.units import MicroDollarsPerHour
+from hetserve.base.units import QPS, MicroDollarsPerHour
+from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.cluster.api_messages import CreationFailure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout.progress import TypeState
 from hetserve.reconcile.status.build import Seen, build_status, status_changed
@@ -114,6 +117,65 @@ def test_what_comes_by_itself_is_reconciling_and_says_what_it_waits_for(what: st
     assert health(status) == "InProgress"
 
 
+def following(load: float | None, *, paused: bool = False) -> PlanDecision:
+    limited = Finding("True", Reason.PAUSED, "") if paused else None
+    spec = InferenceService.model_validate(service("s", {"spec.pause": "ScaleUp" if paused else "None"}))
+    follows = Following(PLANNED, limited, load=None if load is None else QPS(load))
+    return replace(FOLLOWED, following=follows, service=spec)
+
+
+PART = TypeState("a", desired=2, bound=2, ready=1, rolled=True)
+LOADS: dict[str, tuple[PlanDecision, Seen, tuple[str, str], str]] = {
+    "all is ready and carries it": (following(20), Seen((READY,), carried=20.0), ("True", "AllInstancesReady"), ""),
+    "all is ready and does not": (following(21), Seen((READY,), carried=20.0), ("False", "LoadNotCarried"), ""),
+    "a part is ready and carries it": (following(10), Seen((PART,), carried=10.0), ("True", "LoadCarried"), ""),
+    "a part is ready and does not": (following(11), Seen((PART,), carried=10.0), ("False", "LoadNotCarried"), ""),
+    "nothing is held": (following(1), Seen((READY,), carried=0.0), ("False", "LoadNotCarried"), ""),
+    "the load is not known": (following(None), Seen((READY,), carried=20.0), ("True", "AllInstancesReady"), ""),
+    "what is held is not known": (following(21), Seen((READY,)), ("True", "AllInstancesReady"), ""),
+    "neither is, and a part is ready": (following(None), Seen((PART,)), ("False", "InstancesNotReady"), ""),
+    "nothing is added to what is ready": (
+        following(21, paused=True),
+        Seen((READY,), carried=20.0),
+        ("False", "LoadNotCarried"),
+        "Stalled",
+    ),
+    "nothing is added, and a part is still to come": (
+        following(11, paused=True),
+        Seen((PART,), carried=10.0),
+        ("False", "LoadNotCarried"),
+        "Reconciling",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LOADS)
+def test_a_service_with_a_load_to_follow_is_ready_exactly_while_what_is_ready_carries_it(what: str) -> None:
+    decision, seen, told, instead = LOADS[what]
+    status = status_of(decision, seen)
+    ready = condition(status, "Ready")
+    assert (ready["status"], ready["reason"]) == told
+    assert the_one_that_is_true(status) == ("Ready" if told[0] == "True" else instead or "Reconciling")
+    if ready["reason"] == "LoadNotCarried":
+        (state,), load = seen.states, decision.following and decision.following.load
+        held = f"{state.ready} of 2 instances are ready and hold {qps_text(seen.carried or 0.0)}"
+        assert ready["message"].startswith(f"{held}, the load is {qps_text(load or 0.0)}")
+
+
+def test_figures_of_a_load_that_is_not_carried_are_those_of_when_it_was_first_so() -> None:
+    before = status_of(following(21), Seen((READY,), carried=20.0))
+
+    def then(decision: PlanDecision, seen: Seen) -> str:
+        raw = {"metadata": {"name": "s", "generation": 3}, "status": before}
+        found = condition(build_status(raw, decision, seen, datetime(2026, 1, 1, tzinfo=UTC)), "Ready")
+        return str(found["message"])
+
+    first = "2 of 2 instances are ready and hold 20.0 q/s, the load is 21.0 q/s"
+    assert then(following(33), Seen((READY,), carried=19.0)) == first
+    assert then(following(33, paused=True), Seen((READY,), carried=19.0)).endswith("no instance is added")
+    assert then(following(33), Seen((PART,), carried=10.0)).startswith("1 of 2 instances are ready and hold 10.0 q/s")
+
+
 def test_a_ready_service_is_current_until_its_spec_changes() -> None:
     status = status_of(FOLLOWED, Seen((READY,)))
     for kind in ("Reconciling", "Stalled"):
@@ -134,6 +196,12 @@ RECORDS = st.sampled_from([None, plan_record(PLAN, "abc", RecordedGpus())])
 DECISIONS = st.builds(PlanDecision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
 WORKS = st.builds(NextWrite, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
 PODS = st.lists(st.builds(pod, node=st.sampled_from([None, "n"]), waiting=st.none() | TEXTS), max_size=2).map(tuple)
+FOLLOWING = st.none() | st.builds(
+    Following,
+    FINDINGS,
+    st.none() | FINDINGS,
+    load=st.sampled_from([None, QPS(0.0), QPS(20.0)]),
+)
 FAILURES = st.lists(st.builds(CreationFailure, st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
 SEEN = st.builds(
     Seen,
@@ -147,11 +215,11 @@ SEEN = st.builds(
 )
 
 
-@given(DECISIONS, SEEN)
+@given(DECISIONS, SEEN, FOLLOWING, st.sampled_from([None, 0.0, 19.0, 21.0]))
 def test_of_ready_reconciling_and_stalled_exactly_one_is_true_whatever_is_seen(
-    decision: PlanDecision, seen: Seen
+    decision: PlanDecision, seen: Seen, follows: Following | None, carried: float | None
 ) -> None:
-    status = status_of(decision, seen)
+    status = status_of(replace(decision, following=follows), replace(seen, carried=carried))
     assert health(status) == ONE_OF[the_one_that_is_true(status)]
 
 

@@ -146,7 +146,8 @@ def test_a_load_beyond_reach_gets_the_most_and_both_numbers() -> None:
     assert dict(found.counts or ())["t4"] == 6
     assert not found.within_reach
     assert "1130.0 q/s are to be held" in found.limits[0].words
-    assert found.limits[0].reason is ScalingReason.BEYOND_REACH
+    assert "the nodes and the types' maxInstances allow" in found.limits[0].words
+    assert found.limits[0].reason is ScalingReason.BEYOND_ROOM
 
 
 @pytest.mark.parametrize("pause", [Pause.SCALE_UP, Pause.ALL])

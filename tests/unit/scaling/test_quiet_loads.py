@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import QPS
-from hetserve.demand.observed import Freshness
+from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Facts, Pending, ScalingReason, decide
@@ -62,6 +62,21 @@ def test_while_more_instances_are_planned_every_load_asks_for_a_look() -> None:
     found = decide(service(HELD), holds_alone)
     assert found.growing
     assert found.quiet is None
+
+
+def test_a_newest_rate_that_is_not_carried_asks_for_a_look_and_leaves_none_out_until_it_is() -> None:
+    def peak(qps: float) -> Demand:
+        return measured([55.0] * 40 + [qps])
+
+    calm = decide(service(55), Answers(quick=True))
+    assert calm.quiet is not None
+    assert calm.measured.capacity is not None
+    held = calm.measured.capacity
+    assert calm.quiet.covers(peak(held))
+    assert not calm.quiet.covers(peak(1.01 * held))
+    above = decide(replace(service(55), demand=peak(1.01 * held)), Answers(quick=True))
+    assert (above.action, above.reason) == (Action.HOLD, ScalingReason.LOAD_CARRIED)
+    assert above.quiet is None, "nobody would say that the load is carried again"
 
 
 def test_a_slo_that_is_missed_asks_for_a_look_while_planners_work() -> None:

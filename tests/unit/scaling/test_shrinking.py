@@ -184,6 +184,39 @@ def test_the_minimum_limits_nothing_where_the_load_needs_it_or_is_not_known() ->
     assert limits(facts(steady(0.0), {"t4": 1})) == [], "a minimum of one is nobody's choice"
 
 
+def test_what_missed_the_slo_is_not_what_the_minimum_keeps_and_a_load_that_fewer_carry_again_is_not_quiet() -> None:
+    # Three T4 missed at 50 q/s, so they are gone back to at 50 / 1.1 = 45.5 q/s.
+    seen = Change(NOW - 4000, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("t4", 3),), (("t4", 4),), QPS(50.0))
+    rules = ScalingRules(least=4, look_ahead=False)
+    kept, quiet = facts(steady(48.0), {"t4": 4}, rules=rules, changes=(seen,)), []
+    for qps, said in ((48.0, []), (30.0, [ScalingReason.AT_MINIMUM])):
+        case = replace(kept, demand=steady(qps))
+        assert limits(case) == said
+        quiet.append(decide(case, Answers()).quiet)
+    above, below = quiet
+    assert above is not None
+    assert below is not None
+    assert above.covers(steady(46.0))
+    assert not above.covers(steady(45.0))
+    assert below.covers(steady(45.0))
+    assert not below.covers(steady(46.0))
+
+
+def test_while_queries_are_late_no_load_is_quiet_that_the_minimum_may_limit() -> None:
+    doubt = facts(steady(20.0, attained=[0.9] * 20), {"t4": 3}, rules=LEAST)
+    assert limits(doubt) == []
+    assert decide(doubt, Answers()).quiet is None
+
+
+def test_a_trend_that_needs_what_the_minimum_keeps_ends_its_limit() -> None:
+    rising = measured([20.0] * 28 + [20.0 + 1.1 * i for i in range(1, 14)])
+    case = facts(steady(20.0), {"t4": 3}, rules=LEAST)
+    quiet = decide(case, Answers()).quiet
+    assert quiet is not None
+    assert limits(replace(case, demand=rising)) == []
+    assert not quiet.covers(rising)
+
+
 def test_a_cheaper_mix_is_taken_at_the_minimum_too() -> None:
     found = decide(facts(steady(5.0), {"v100": 3}, rules=replace(LEAST, replaces=True)), Answers())
 

@@ -29,7 +29,6 @@ _SHOWN: Final = (
 )
 _LIMITS_IF_TRUE: Final = frozenset((ConditionType.SCALING_LIMITED,))
 _PLAN: Final = ("summary", "hourlyCost", "load", "qps", "planner", "tried", "verdict", "mix")
-_HOLD: Final = "Hold"
 _SECOND: Final = len("2026-01-01T00:00:00")
 
 
@@ -47,7 +46,7 @@ def answer(service: Json, ring: Ring, now: Seconds | None) -> tuple[Json, list[s
         "mode": spec.get("mode") or "Apply",
         "pause": spec.get("pause") or "None",
         "inForce": {key: plan[key] for key in _PLAN if key in plan} or None,
-        "why": next((one["message"] for one in decisions if one["action"] != _HOLD), None),
+        "why": next((one["message"] for one in decisions), None),
         "runnerUp": plan.get("runnerUp") or _runner_up(newest, plan),
         "ready": list(status.get("instances") or ()),
         "limits": _limits(status),

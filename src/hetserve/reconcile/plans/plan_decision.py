@@ -31,9 +31,10 @@ NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
 class Following:
     """How a service with spec.scaling follows its load.
 
-    active, limited: the conditions ScalingActive and ScalingLimited. load: queries/s now, None: not known or not fresh.
-    capacity: queries/s that the counts in force hold; None: not known yet. quiet: loads at which the decision stays.
-    stays: it stays for want of samples, and no room changes that. growing: it waits for a plan of more instances.
+    active, limited: the conditions ScalingActive and ScalingLimited; None: as stored. load: queries/s now, None: not
+    known or not fresh. holders: the counts that were in force when it was decided. capacity: queries/s that they hold;
+    None: not known yet, or not of what runs. quiet: loads at which the decision stays. stays: it stays for want of
+    samples, and no room changes that. growing: it waits for a plan of more instances.
     turns_in: seconds until it may be another one though nothing else has changed. known: for status.capacity: what
     planners answered of the counts in force. pending: one has yet to.
     """
@@ -48,6 +49,12 @@ class Following:
     turns_in: Seconds | None = None
     known: Json | None = None
     pending: bool = False
+    holders: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether spec.pause holds back what the load asks for."""
+        return self.limited is not None and self.limited.reason == Reason.PAUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,21 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
+from hetserve.demand.windows import highest, lowest
 from hetserve.planning.work import Work
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.capacities import Capacities
-from hetserve.reconcile.plans.case import Case, handmade_of, is_right, record_of, recorded_as, unbooked, unplanned
+from hetserve.reconcile.plans.case import (
+    Case,
+    handmade_of,
+    is_right,
+    record_of,
+    recorded_as,
+    stored_finding,
+    unbooked,
+    unplanned,
+)
 from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, entry_of, history_of
 from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
@@ -34,6 +44,7 @@ from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.counts import in_order
 from hetserve.scaling.plans.problems import can_wait
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
+from hetserve.scaling.seen import over
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
 _LIMITS: Final = {
@@ -41,10 +52,13 @@ _LIMITS: Final = {
     ScalingReason.AT_MINIMUM: Reason.MIN_INSTANCES_REACHED,
     ScalingReason.AT_MAXIMUM: Reason.MAX_INSTANCES_REACHED,
     ScalingReason.BEYOND_REACH: Reason.LOAD_BEYOND_REACH,
+    ScalingReason.BEYOND_ROOM: Reason.CAPACITY_LIMITS,
     ScalingReason.BEYOND_BUDGET: Reason.BUDGET_LIMITS,
     ScalingReason.BUDGET_CUT: Reason.BUDGET_LIMITS,
     ScalingReason.TYPE_SCARCE: Reason.TYPE_SCARCE,
+    ScalingReason.PAUSED: Reason.PAUSED,
 }
+_NOT_JUDGED: Final = "the load is not known throughout the windows, so nothing says whether anything limits it"
 _BY_BUDGET: Final = (ScalingReason.BEYOND_BUDGET, ScalingReason.BUDGET_CUT)
 _NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, ScalingReason.PAUSED)
 
@@ -63,7 +77,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     decided, on_record = decided_for(case, facts, known.answering(asking(case, planner, facts)))
     following = _following(case, world, facts, decided, history.ignored)
     following = replace(following, known=None if decided.counts is None else known.told(decided.counts))
-    if advice is not None:
+    if case.service.spec.mode == "Advise":
         following = replace(following, capacity=None)  # of what is advised, not of what runs
     if case.service.spec.mode == "Advise" and case.measured_mix != before.measured_mix:
         following = replace(following, known=None)  # the mix is not recorded: each look would write other figures
@@ -291,8 +305,11 @@ def _feasible(case: Case, decided: Decision, made: PlanDecision) -> Finding:
 
 
 def _out_of_reach(decided: Decision) -> Finding:
-    by_budget = any(limit.reason in _BY_BUDGET for limit in decided.limits)
-    return Finding("False", Reason.BUDGET_TOO_LOW if by_budget else Reason.CAPACITY_TOO_LOW, decided.words)
+    limits = [limit.reason for limit in decided.limits]
+    if any(limit in _BY_BUDGET for limit in limits):
+        return Finding("False", Reason.BUDGET_TOO_LOW, decided.words)
+    slow = ScalingReason.BEYOND_REACH in limits
+    return Finding("False", Reason.NO_TYPE_MEETS_SLO if slow else Reason.CAPACITY_TOO_LOW, decided.words)
 
 
 def _is_still_short(case: Case, decided: Decision) -> bool:
@@ -320,7 +337,7 @@ def _following(
     said = (active.message, *_left_out(case, demand), *ignored[:1])
     return Following(
         replace(active, message="; ".join(said)) if len(said) > 1 else active,
-        None if decided.pending else _limited(decided),
+        _limited(world, facts, decided),
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
         quiet=decided.quiet,
@@ -328,6 +345,7 @@ def _following(
         growing=decided.growing,
         pending=decided.pending,
         turns_in=None if decided.pending else turns_in(facts),
+        holders={} if facts.in_force is None else dict(facts.in_force.counts),
     )
 
 
@@ -360,8 +378,26 @@ def _active(case: Case, demand: Demand, decided: Decision) -> Finding:
     return Finding("True", Reason.SCALING, "the number of instances follows the measured load")
 
 
-def _limited(decided: Decision) -> Finding:
+def _limited(world: World, facts: scaling.Facts, decided: Decision) -> Finding | None:
+    """What keeps the instances from what the load asks for. None: a planner is asked.
+
+    Where nobody can tell, what was found before stays: neither metrics that go nor a planner that fails end a limit.
+    """
+    if decided.pending:
+        return None
     for limit in decided.limits:
         if limit.reason in _LIMITS:
             return Finding("True", _LIMITS[limit.reason], limit.words)
-    return Finding("False", Reason.NOT_LIMITED, "the instances are as the load asks for")
+    if _is_judged(facts, decided):
+        return Finding("False", Reason.NOT_LIMITED, "the instances are as the load asks for")
+    stored = stored_finding(world.service or {}, ConditionType.SCALING_LIMITED)
+    if stored is not None or decided.counts is None:
+        return stored or Finding("Unknown", Reason.NOT_PLANNED, "there is no plan to judge")
+    return Finding("Unknown", Reason.WAITING_FOR_METRICS, _NOT_JUDGED)
+
+
+def _is_judged(facts: scaling.Facts, decided: Decision) -> bool:
+    """Whether the decision stands on a load that is known, and on an answer of the planner."""
+    demand, rules = facts.demand, facts.rules
+    covered = over(lowest, demand, rules.up.window) is not None and over(highest, demand, rules.down.window) is not None
+    return covered and decided.counts is not None and decided.reason is not ScalingReason.PLANNER_FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.base.units import format_money
 from hetserve.demand.observed import Demand
+from hetserve.planning.formatting import qps_text
 from hetserve.reconcile.cluster.api_messages import CreationFailure
 from hetserve.reconcile.cluster.neighbours import CrowdedGpu
 from hetserve.reconcile.cluster.observed import PodFact
@@ -33,6 +35,7 @@ from hetserve.sanitize import sanitize
 _MAX_MESSAGE = 4096
 _MOST_NAMED = 5
 _MAX_DOING = 1024
+_RATE = re.compile(r"[0-9.e+-]+(?= q/s)")
 _CARRIED = "the instances that are ready carry the load"
 _MOST_STEPS = 10_000
 _OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "lastDecisions", "advice", "reason")
@@ -71,7 +74,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
     stored = read_status(raw)
     before = {str(c.get("type")): c for c in stored.get("conditions") or () if isinstance(c, Mapping)}
     findings: dict[ConditionType, Finding] = {
-        **_health(decision, seen),
+        **_health(decision, seen, before.get(ConditionType.READY.value)),
         ConditionType.PLANNED: decision.planned,
         ConditionType.FEASIBLE: decision.feasible,
         ConditionType.WITHIN_BUDGET: _within_budget(decision, seen),
@@ -81,7 +84,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
         ConditionType.PODS_OWNED: _pods_owned(seen),
         ConditionType.SHARING_KEPT: sharing_kept(seen.crowded),
         ConditionType.SHARING_UNMEASURED: sharing_unmeasured(decision),
-        **scaling_findings(decision, seen.demand, before, seen.scalers),
+        **scaling_findings(decision, seen.demand, before, seen.scalers, generation),
     }
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
@@ -139,28 +142,45 @@ def _condition(
     }
 
 
-def _health(decision: PlanDecision, seen: Seen) -> dict[ConditionType, Finding]:
+def _health(decision: PlanDecision, seen: Seen, before: Mapping[str, Any] | None) -> dict[ConditionType, Finding]:
     """Ready, Reconciling and Stalled: exactly one is True, and the others repeat its reason and message.
 
-    Exception: while the service is reconciling, Ready says how many instances are ready.
+    Exception: while the service is reconciling, Ready says what is ready. With a load to follow, Ready is whether that
+    is carried, whatever of the plan is ready; where the load is not known, whether all of the plan is. before: Ready as
+    stored.
     """
-    ready, desired = _ready_of(seen)
-    count = f"{ready} of {desired} instances are ready"
-    stalled = _stalled(decision, seen)
+    lacks, carried = _lacks(decision, seen, before), _is_carried(decision, seen)
+    stalled = _stalled(decision, seen, lacks)
     if stalled is not None:
         holds, why = ConditionType.STALLED, stalled
-    elif _all_ready(decision, seen):
-        why = Finding("True", Reason.ALL_INSTANCES_READY, f"all {desired} instances are ready{_unpromised(seen)}")
-        holds = ConditionType.READY
-    elif _is_carried(decision, seen):
+    elif carried is not False and _all_ready(decision, seen):
+        all_of = f"all {_ready_of(seen)[1]} instances are ready"
+        holds, why = ConditionType.READY, Finding("True", Reason.ALL_INSTANCES_READY, all_of + _unpromised(seen))
+    elif carried:
         holds, why = ConditionType.READY, Finding("True", Reason.LOAD_CARRIED, _CARRIED + _unpromised(seen))
     else:
-        holds, why = ConditionType.RECONCILING, _awaited(decision, seen, count)
+        holds, why = ConditionType.RECONCILING, _awaited(decision, seen, lacks)
     kinds = (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
     findings = {kind: Finding(str(kind is holds), why.reason, why.message) for kind in kinds}
     if holds is ConditionType.RECONCILING:
-        findings[ConditionType.READY] = Finding("False", Reason.INSTANCES_NOT_READY, count)
+        findings[ConditionType.READY] = lacks
     return findings
+
+
+def _lacks(decision: PlanDecision, seen: Seen, before: Mapping[str, Any] | None) -> Finding:
+    """What keeps a service from being Ready while nothing has ended its way there. before: Ready as stored."""
+    ready, desired = _ready_of(seen)
+    count = f"{ready} of {desired} instances are ready"
+    following = decision.following
+    if following is None or _is_carried(decision, seen) is not False:
+        return Finding("False", Reason.INSTANCES_NOT_READY, count)
+    words = f"{count} and hold {qps_text(seen.carried or 0.0)}, the load is {qps_text(following.load or 0.0)}"
+    service = decision.service
+    if following.withheld and service is not None:
+        words = f"{words}; spec.pause is {service.spec.pause}: no instance is added"
+    told = "" if before is None else str(before.get("message") or "")
+    same = _RATE.sub("", told) == _RATE.sub("", words)
+    return Finding("False", Reason.LOAD_NOT_CARRIED, told if same else words)
 
 
 def _ready_of(seen: Seen) -> tuple[int, int]:
@@ -173,34 +193,39 @@ def _all_ready(decision: PlanDecision, seen: Seen) -> bool:
     return ready and (decision.advises or (decision.follow and _rolled_out(seen)))
 
 
-def _is_carried(decision: PlanDecision, seen: Seen) -> bool:
-    """Whether a service that follows its load has instances enough, though others still come or go."""
+def _is_carried(decision: PlanDecision, seen: Seen) -> bool | None:
+    """Whether what is ready holds the load that the service follows; None: it follows none, or that is not known."""
     following = decision.following
-    known = following is not None and following.load is not None and seen.carried is not None
-    return known and following is not None and (following.load or 0.0) <= (seen.carried or 0.0)
+    if following is None or following.load is None or seen.carried is None:
+        return None
+    return following.load <= seen.carried
 
 
 def _unpromised(seen: Seen) -> str:
     return "; the SLO is not promised, see SharingKept" if seen.crowded else ""
 
 
-def _stalled(decision: PlanDecision, seen: Seen) -> Finding | None:
-    """The first cause that lasts until something declared changes; None if there is none."""
+def _stalled(decision: PlanDecision, seen: Seen, lacks: Finding) -> Finding | None:
+    """The first cause that lasts until something declared changes; None if there is none. lacks: as of `_lacks`."""
     for finding in (decision.planned, decision.feasible):
         if finding.status == "False":
             return finding
     progressing = _progressing(decision, seen)
-    return progressing if progressing.reason in (Reason.TEMPLATE_INVALID, Reason.WRITE_REFUSED) else None
+    if progressing.reason in (Reason.TEMPLATE_INVALID, Reason.WRITE_REFUSED):
+        return progressing
+    withheld = decision.following is not None and decision.following.withheld
+    short = lacks.reason == Reason.LOAD_NOT_CARRIED and _all_ready(decision, seen)
+    return lacks if withheld and short else None
 
 
-def _awaited(decision: PlanDecision, seen: Seen, count: str) -> Finding:
-    """What a reconciling service waits for."""
+def _awaited(decision: PlanDecision, seen: Seen, lacks: Finding) -> Finding:
+    """What a reconciling service waits for. lacks: as of `_lacks`."""
     capacity, progressing = _capacity(decision, seen), _progressing(decision, seen)
     if capacity.status == "False":
         return capacity
     if progressing.status == "True":
         return progressing
-    return Finding("True", Reason.INSTANCES_NOT_READY, count) if capacity.status == "True" else capacity
+    return Finding("True", lacks.reason, lacks.message) if capacity.status == "True" else capacity
 
 
 def _rolled_out(seen: Seen) -> bool:

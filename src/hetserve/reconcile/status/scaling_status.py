@@ -35,11 +35,16 @@ def scaling_findings(
     demand: Demand | None,
     before: Mapping[str, Mapping[str, Any]],
     scalers: Sequence[ScalerFact] = (),
+    generation: int = 0,
 ) -> dict[ConditionType, Finding]:
-    """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of World."""
+    """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of World.
+
+    generation: of the spec; of an earlier one, no words stay.
+    """
     found = dict(_findings(decision, demand, before))
     foreign = None if decision.advises else foreign_scaler(scalers)
-    steady = {kind: _steady(kind, finding, before.get(kind.value)) for kind, finding in found.items()}
+    present = {kind: one for kind, one in before.items() if one.get("observedGeneration") == generation}
+    steady = {kind: _steady(kind, finding, present.get(kind.value)) for kind, finding in found.items()}
     return steady if foreign is None else {**steady, ConditionType.SCALING_ACTIVE: foreign}
 
 
@@ -101,8 +106,8 @@ def _as_stored(before: Mapping[str, Any] | None) -> Finding | None:
 
 
 def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None) -> Finding:
-    """The finding in its stored words, if only figures can differ. Those of ScalingActive have none."""
-    if kind is ConditionType.SCALING_ACTIVE and finding.status != "Unknown":
+    """The finding in its stored words, if only figures can differ. Those of ScalingActive and of pauses have none."""
+    if finding.status != "Unknown" and (kind is ConditionType.SCALING_ACTIVE or finding.reason == Reason.PAUSED):
         return finding
     stored = _as_stored(before)
     if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):

@@ -9,7 +9,7 @@ from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts, Pause
 from hetserve.scaling.plans.found import NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import free_problem
+from hetserve.scaling.plans.problems import free_problem, narrowed
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 from hetserve.scaling.scarcity import caps, scarce_types
 
@@ -20,11 +20,11 @@ def first_plan(facts: Facts, ask: Ask) -> Decision:
     if load is None:
         return Decision(Action.HOLD, ScalingReason.LOAD_UNKNOWN, words)
     if facts.pause is Pause.ALL:
-        words = f"{words}; spec.pause is {facts.pause}"
-        return Decision(Action.HOLD, ScalingReason.PAUSED, words, limits=(Limit(ScalingReason.PAUSED, words),))
+        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {facts.pause}: nothing is planned yet")
+        return Decision(Action.HOLD, ScalingReason.PAUSED, f"{words}; {limit.words}", limits=(limit,))
     scarce = caps(facts, scarce_types(facts.changes, facts.now))
     problem = free_problem(facts.problem, facts.rules, (), up_to_grid(load / facts.rules.saturation), scarce)
-    found = plan_or_reach(problem, ask)
+    found = plan_or_reach(problem, ask, narrowed(facts.problem, scarce))
     if isinstance(found, Pending):
         return Decision(Action.HOLD, ScalingReason.PLANNING, f"{words}; a plan is being worked out", pending=True)
     if isinstance(found, NothingFits):

@@ -18,7 +18,7 @@ from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import growing_problem
+from hetserve.scaling.plans.problems import growing_problem, narrowed
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 from hetserve.scaling.scarcity import newly_scarce
 from hetserve.scaling.seen import MOST_GROWTH
@@ -70,7 +70,7 @@ def scale_up(look: Look, ask: Ask) -> Decision | None:
 def _limit(look: Look) -> Limit | None:
     """What allows no more instances, whatever the planner says."""
     if not look.facts.pause.adds:
-        return Limit(ScalingReason.PAUSED, f"spec.pause is {look.facts.pause}")
+        return Limit(ScalingReason.PAUSED, f"spec.pause is {look.facts.pause}: the load asks for more instances")
     most = look.facts.rules.most
     if most is not None and look.instances >= most:
         return Limit(ScalingReason.AT_MAXIMUM, f"spec.scaling.maxInstances is {most}")
@@ -134,23 +134,25 @@ def _more(look: Look, needed: QPS, ask: Ask) -> FoundPlan | Pending | Unanswered
     """The plan that loses no instance and holds `needed` queries/s, or the most within reach."""
     facts, held = look.facts, dict(look.counts)
     caps = {name: max(most, held.get(name, 0)) for name, most in look.caps.items()}
-    found = plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask)
+    scarce = narrowed(facts.problem, caps)
+    found = plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask, scarce)
     if not isinstance(found, FoundPlan) or found.held is not None or not is_same(found.counts, look.counts):
         return found
     # The planner's trials let the same counts pass, by luck of the draws or as it has not tried them.
     needed = up_to_grid(needed * (1 + facts.rules.tolerance))
-    return plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask)
+    return plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask, scarce)
 
 
 def _step(look: Look, found: FoundPlan, cause: Shortage) -> Decision:
     """The change as far as step policies allow it."""
     facts, after, limits = look.facts, found.counts, found.limits
     added = total(after) - look.instances
+    if added <= 0 and found.held is None:
+        why = f"{plan_words(found.plan)} are planned for {qps_text(load)}, which are in force"
+        return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan of more instances: {why}")
     if added <= 0:
-        why = limits or (Limit(ScalingReason.BEYOND_REACH, "no instance can be added"),)
-        return look.hold(
-            cause.reason, f"{cause.words}; {why[0].words}", *why, held=found.held or look.measured.capacity
-        )
+        held = found.held or look.measured.capacity
+        return look.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits, held=held)
     most = room(facts.rules.up, "up", look.instances, facts.changes, facts.now)
     if added > most:
         limit = Limit(ScalingReason.STEP_POLICY, f"scaleUp.policies allow {most} of {added} more instances now")

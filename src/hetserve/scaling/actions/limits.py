@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,11 +17,17 @@ from hetserve.scaling.look import Look, standing_load
 from hetserve.scaling.plans.counts import cost_of, covers, is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import free_problem, growing_problem
+from hetserve.scaling.plans.problems import free_problem, growing_problem, narrowed
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 from hetserve.scaling.scarcity import newly_scarce
 
 _ADDS: Final = (ScalingReason.BELOW_MINIMUM, ScalingReason.TYPE_SCARCE)
+_WITHHELD: Final = {
+    ScalingReason.LIMITS_CHANGED: "what runs is not brought within the limits",
+    ScalingReason.BELOW_MINIMUM: "the instances that the minimum asks for are not added",
+    ScalingReason.TYPE_SCARCE: "no other type takes the place of one without room",
+}
+"""What a pause holds back, without figures: they would move at each look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +46,12 @@ def mend(look: Look, ask: Ask) -> Decision | None:
         return None
     load = standing_load(look)
     if not _may(look.facts, broken):
-        words = f"{broken.words}; spec.pause is {look.facts.pause}"
-        return look.hold(broken.reason, words, Limit(ScalingReason.PAUSED, words))
+        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {look.facts.pause}: {_WITHHELD[broken.reason]}")
+        return look.hold(broken.reason, f"{broken.words}; {limit.words}", limit)
     if load is None:
         return look.hold(ScalingReason.LOAD_UNKNOWN, f"{broken.words}; no load is known to plan for")
-    return _mended(look, broken, load, plan_or_reach(_problem(look, broken, load), ask))
+    scarce = narrowed(look.facts.problem, _caps(look, broken))
+    return _mended(look, broken, load, plan_or_reach(_problem(look, broken, load), ask, scarce))
 
 
 def _mended(look: Look, broken: BrokenLimit, load: QPS, found: FoundPlan | Pending | Unanswered) -> Decision:
@@ -98,14 +105,18 @@ def _may(facts: Facts, broken: BrokenLimit) -> bool:
 
 
 def _problem(look: Look, broken: BrokenLimit, load: QPS) -> Problem:
-    facts, needed = look.facts, up_to_grid(load / look.facts.rules.saturation)
-    caps = dict(look.caps)
-    if broken.scarce is not None:
-        caps[broken.scarce] = facts.bound.get(broken.scarce, 0)
+    facts, needed, caps = look.facts, up_to_grid(load / look.facts.rules.saturation), _caps(look, broken)
     if broken.reason in _ADDS:
         return growing_problem(facts.problem, facts.rules, look.counts, needed, caps)
     problem = free_problem(facts.problem, facts.rules, look.counts, needed, caps)
     return _as_declared(problem, facts.allowed)
+
+
+def _caps(look: Look, broken: BrokenLimit) -> Mapping[str, int]:
+    """The most instances of types without room."""
+    if broken.scarce is None:
+        return look.caps
+    return {**look.caps, broken.scarce: look.facts.bound.get(broken.scarce, 0)}
 
 
 def _as_declared(problem: Problem, declared: Problem) -> Problem:

@@ -74,8 +74,8 @@ def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
         f"that launching and running both costs"
     )
     if not (facts.pause.adds and facts.pause.removes):
-        words = f"{words}; spec.pause is {facts.pause}"
-        return look.hold(ScalingReason.CHEAPER_MIX, words, Limit(ScalingReason.PAUSED, words))
+        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {facts.pause}: another mix of types would be cheaper")
+        return look.hold(ScalingReason.CHEAPER_MIX, f"{words}; {limit.words}", limit)
     return Decision(
         Action.REPLACE,
         ScalingReason.CHEAPER_MIX,

@@ -6,6 +6,7 @@ removed at some load is not wanted again before the load rises by twice the tole
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -57,8 +58,8 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
         f"{summary(spare.counts)} hold{look.by_mix}"
     )
     if not facts.pause.removes:
-        words = f"{words}; spec.pause is {facts.pause}"
-        return look.hold(ScalingReason.LOAD_FITS_ON_LESS, words, Limit(ScalingReason.PAUSED, words))
+        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {facts.pause}: the load asks for fewer instances")
+        return look.hold(ScalingReason.LOAD_FITS_ON_LESS, f"{words}; {limit.words}", limit)
     most = room(rules.down, "down", look.instances, facts.changes, facts.now)
     if most == 0:
         limit = Limit(ScalingReason.STEP_POLICY, "scaleDown.policies allow no instance fewer now")
@@ -107,39 +108,59 @@ def _is_doubtful(look: Look) -> bool:
 
 def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
     """The dearest instance without which the others carry the load; None: there is none, or no answer."""
-    rules, holds = look.facts.rules, look.measured.capacity
-    needed = load * (1 + rules.tolerance) / rules.saturation
-    if holds is None or needed > holds:
+    holds = look.measured.capacity
+    if holds is None or load > _usable(look, holds):
         return None
     waits = False
     for counts in _one_fewer(look):
         found = capacity(look.facts.problem, counts, ask)
         waits = waits or isinstance(found, Pending)
-        if isinstance(found, Holds) and needed <= found.qps and not was_missed(look, counts, load):
+        if isinstance(found, Holds) and load <= _usable(look, found.qps) and not was_missed(look, counts, load):
             return Spare(counts, found.qps)
     return Pending() if waits else None
 
 
 def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
-    """The loads at which what is in force stays; None: not known, or a cheaper mix may pay at any load."""
+    """The loads at which what is in force stays, and what limits it; None: not known, or a cheaper mix may pay."""
     rules, holds = look.facts.rules, look.measured.capacity
     if rules.replaces or not look.is_settled or holds is None:
         return None
-    usable = rules.saturation / (1 + rules.tolerance)
-    load, above = shrinking_load(look) or 0.0, usable * holds
-    if load <= above and look.instances > 1:
-        found = [capacity(look.facts.problem, counts, ask) for counts in _one_fewer(look)]
-        if any(isinstance(one, Pending) for one in found):
-            return _until_answered(look)
-        known = [one.qps for one in found if isinstance(one, Holds)]
-        if len(known) < len(found):
-            return None
-        above = usable * max(known, default=0.0)
+    most = rules.trigger * holds
     if look.instances == 1:
-        return look.quiet(NO_LOAD, rules.trigger * holds)
-    kept = look.instances <= rules.least and load <= above
-    quiet = look.quiet(NO_LOAD if kept else above, rules.trigger * holds)
-    return replace(quiet, until=QPS(above)) if kept else quiet
+        return look.quiet(NO_LOAD, most)
+    load, above = shrinking_load(look) or QPS(0.0), _usable(look, holds)
+    if load <= above:
+        fewer = _left_to_fewer(look, ask)
+        if fewer is None or isinstance(fewer, Pending):
+            return None if fewer is None else _until_answered(look)
+        above = fewer
+    if look.instances > rules.least or load > above:
+        return look.quiet(above, most)
+    return _kept_by_the_minimum(look, above, most)
+
+
+def _kept_by_the_minimum(look: Look, until: QPS, most: float) -> Quiet | None:
+    """Loads at which the minimum keeps what is in force. None also while in doubt: then that is not said yet."""
+    quiet = None if _is_doubtful(look) else look.quiet(NO_LOAD, most)
+    return None if quiet is None else replace(quiet, until=until)
+
+
+def _usable(look: Look, holds: QPS) -> QPS:
+    """The largest load [queries/s] that is left to instances which hold so much: the tolerance stays in hand."""
+    return QPS(holds * look.facts.rules.saturation / (1 + look.facts.rules.tolerance))
+
+
+def _left_to_fewer(look: Look, ask: Ask) -> QPS | Pending | None:
+    """The largest load [queries/s] that one instance fewer is left with; None: not known."""
+    left = [QPS(0.0)]
+    found = [(counts, capacity(look.facts.problem, counts, ask)) for counts in _one_fewer(look)]
+    if any(isinstance(one, Pending) for _, one in found):
+        return Pending()
+    for counts, one in found:
+        if not isinstance(one, Holds):
+            return None
+        left.append(min(_usable(look, one.qps), _missed_above(look, counts)))
+    return max(left)
 
 
 def _until_answered(look: Look) -> Quiet | None:
@@ -162,19 +183,25 @@ def _one_fewer(look: Look) -> Iterator[Counts]:
 
 
 def was_missed(look: Look, counts: Counts, load: QPS) -> bool:
-    """Whether counts no smaller than these were seen to break the SLO at about this load, whatever simulation says.
+    """Whether counts no smaller than these were seen to break the SLO at about this load, whatever simulation says."""
+    return load > _missed_above(look, counts)
+
+
+def _missed_above(look: Look, counts: Counts) -> QPS:
+    """Queries/s above which counts no smaller than these were seen to break the SLO; infinite: at none.
 
     For a day: then it is tried again, as what was slow may have been another's doing.
     """
     reserve = 1 + look.facts.rules.tolerance
-    return any(
-        change.reason is ScalingReason.SLO_MISSED
+    missed = [
+        change.load / reserve
+        for change in look.facts.changes
+        if change.reason is ScalingReason.SLO_MISSED
         and look.facts.now - change.at < MISSED_FOR
         and change.load is not None
-        and load * reserve > change.load
         and covers(change.before, counts)
-        for change in look.facts.changes
-    )
+    ]
+    return QPS(min(missed, default=math.inf))
 
 
 def _fewer(look: Look, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:

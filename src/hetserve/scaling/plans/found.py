@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,9 @@ from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work, WorkKind
 from hetserve.scaling.decision import Limit, ScalingReason
+from hetserve.scaling.plans.binding import bound_words, what_binds
 from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.plans.servable import is_servable
 
 _TOO_MUCH: Final = frozenset((Reason.CAPACITY_TOO_LOW, Reason.BUDGET_TOO_LOW))
 
@@ -32,31 +35,49 @@ class FoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class NothingFits(Unanswered):
-    """Budget, limits and cluster allow no instances that serve at all. limit: which of them, in words."""
+    """Budget, limits, cluster or SLO allow no instances that serve at all. limit: which of them, in words."""
 
     limit: Limit
 
 
-def plan_or_reach(problem: Problem, ask: Ask) -> FoundPlan | Pending | Unanswered:
-    """The plan for the problem's load, or what holds most. Unanswered: neither is to be had, and why."""
+def plan_or_reach(
+    problem: Problem, ask: Ask, scarce: Collection[str] = frozenset()
+) -> FoundPlan | Pending | Unanswered:
+    """The plan for the problem's load, or what holds most. Unanswered: neither is to be had, and why.
+
+    scarce: types of which the problem allows fewer than there may be room for.
+    """
     made = _plan("Decision", problem, ask)
     if not isinstance(made, Plan) or made.feasible:
         return made if not isinstance(made, Plan) else FoundPlan(made)
+    if made.reason == Reason.NO_TYPE_MEETS_SLO and not is_servable(problem, problem.mix):
+        return NothingFits(made.message, Limit(ScalingReason.BEYOND_REACH, made.message))
     if made.reason not in _TOO_MUCH:
         return Unanswered(made.message)
     most = _plan("MostWithinReach", problem, ask)
     if not isinstance(most, Plan):
         return most
-    reason = ScalingReason.BEYOND_BUDGET if made.reason == Reason.BUDGET_TOO_LOW else ScalingReason.BEYOND_REACH
     if not most.feasible:
-        fits = most.reason not in _TOO_MUCH
-        return Unanswered(most.message) if fits else NothingFits(most.message, Limit(reason, most.message))
-    held = most.held_qps or most.qps or QPS(0.0)
+        return _nothing(made, most, scarce)
+    held, reason = most.held_qps or most.qps or QPS(0.0), what_binds(problem, made, most.counts, scarce)
     words = (
-        f"{qps_text(problem.load or 0)} are to be held in simulation, budget, limits and the cluster allow "
+        f"{qps_text(problem.load or 0)} are to be held in simulation, {bound_words(problem, reason, scarce)} "
         f"{qps_text(held)}: {made.message}"
     )
     return FoundPlan(most, held, (Limit(reason, words),))
+
+
+def _nothing(made: Plan, most: Plan, scarce: Collection[str]) -> Unanswered:
+    """What is left where not even the most within reach serves. made: refused for the load; most: for any."""
+    if most.reason == Reason.NO_TYPE_MEETS_SLO:
+        reason = ScalingReason.BEYOND_REACH
+    elif most.reason not in _TOO_MUCH:
+        return Unanswered(most.message)
+    elif made.reason == Reason.BUDGET_TOO_LOW:
+        reason = ScalingReason.BEYOND_BUDGET
+    else:
+        reason = ScalingReason.TYPE_SCARCE if scarce else ScalingReason.BEYOND_ROOM
+    return NothingFits(most.message, Limit(reason, most.message))
 
 
 def _plan(kind: WorkKind, problem: Problem, ask: Ask) -> Plan | Pending | Unanswered:

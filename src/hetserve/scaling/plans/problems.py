@@ -51,6 +51,11 @@ def shrinking_problem(problem: Problem, rules: ScalingRules, counts: Counts, loa
     return replace(free, types=types, pools=())
 
 
+def narrowed(problem: Problem, caps: Mapping[str, int]) -> frozenset[str]:
+    """Types of which caps allow fewer than the problem does."""
+    return frozenset(option.name for option in problem.types if caps.get(option.name, option.most) < option.most)
+
+
 def can_wait(work: Work, counts: Counts) -> bool:
     """Whether an answer only says how fewer instances would do; others may be missing meanwhile. counts: in force."""
     if work.counts is not None:
