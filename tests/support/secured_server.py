@@ -110,6 +110,7 @@ def _routes(made: Secured) -> Routes:
         b"/wait": wait,
         b"/wait-last": wait_last,
         b"/much": lambda _body: bytes(8_000_000),
+        b"/some": lambda _body: bytes(200_000),
         b"/fail": fail,
         b"/last": LastAnswer,
         b"/text": lambda _body: Reply((b"a", b"b"), status=HTTPStatus.ACCEPTED),
@@ -139,4 +140,4 @@ async def secured_server(
         client.writer.transport.abort()
     await made.server.stop(1.0)
     await until(lambda: not made.server.connections)
-    assert made.server.budget.used == 0
+    assert (made.server.budget.used, made.server.unsent.used) == (0, 0)

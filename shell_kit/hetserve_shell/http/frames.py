@@ -7,6 +7,7 @@ whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from h2 import events
@@ -23,19 +24,25 @@ HEADER: Final = 9
 """Bytes before the content of a frame: its length in 3, its kind, its flags, its stream."""
 CONTENT: Final = 16384
 """Bytes of a frame's content at most, in both directions."""
-HEADS: Final = (b"\x01", b"\x05", b"\x09")
+HEADS: Final = (1, 5, 9)
 """Kinds of frames that bring a head or a part of one: HEADERS, PUSH_PROMISE, CONTINUATION."""
 END_HEADERS: Final = 0x4
+TURN: Final = 128
+"""Frames that are heard in one turn of the loop: some milliseconds at worst."""
+HEAD: Final = 8
+"""A head counts for so many frames more, and one for each 8 bytes: it is decoded, and answered."""
 IDLE: Final = 5000
 """Frames that ask for nothing, such as pings and windows, in half a second: 600 pods a second make some 1,000."""
 HALF_A_SECOND: Final = 0.5
+ASKING: Final = frozenset({events.RequestReceived, events.StreamEnded})
+"""Events that bring a request, or its end."""
 
 
 class Frames:
     """Cuts what comes into whole frames.
 
     head: bytes of a head at most. now: of the server's clock [s]. since: when the frame or the head began that is not
-    whole yet.
+    whole yet. left: whether there may be frames that are whole.
     """
 
     def __init__(self, head: int, now: float) -> None:
@@ -43,6 +50,7 @@ class Frames:
         self._preface = PREFACE
         self._data = b""
         self._at = 0
+        self.left = False
         self._head = 0
         """Bytes of a head of which more frames must come."""
         self.since = self._fed = now
@@ -60,26 +68,35 @@ class Frames:
         self._data = self._data[self._at :] + data
         self._at = 0
 
-    def take(self) -> bytes | None:
-        """The next frame that is whole. Raises ProtocolError for one that is too large."""
+    def turn(self) -> Iterator[bytes]:
+        """The frames that are whole, as many as one turn of the loop may hear; then `left` says whether there are more.
+
+        Raises ProtocolError for one that is too large.
+        """
+        self.left, done = True, 0
         if self._preface:
-            return self._take_preface()
-        data, start = self._data, self._at
-        content = int.from_bytes(data[start : start + 3], "big")
-        if content > CONTENT and len(data) >= start + 3:
-            raise FrameTooLargeError(f"a frame of {content} bytes, not {CONTENT} at most")
-        end = start + HEADER + content
-        if len(data) < end:
-            self._keep(start)
-            return None
-        self._at = end
-        self._look(frame := data[start:end])
-        return frame
+            yield self._take_preface()
+        while done < TURN:
+            data, start = self._data, self._at
+            content = int.from_bytes(data[start : start + 3], "big")
+            end = start + HEADER + content
+            if len(data) < end:
+                self._keep_rest(content)
+                return
+            self._at, kind = end, data[start + 3]
+            done += 1
+            if kind in HEADS:
+                done += HEAD + content // 8
+                self._count_head(content, data[start + 4])
+            if not self._head:
+                self.since = self._fed
+            yield data[start:end]
 
     def count(self, found: list[events.Event]) -> None:
         """Counts a frame by what it said. Raises ProtocolError where too many ask for nothing."""
-        if any(map(_asks, found)):
-            return
+        for event in found:
+            if type(event) in ASKING or (isinstance(event, events.DataReceived) and event.data):
+                return
         if self._fed >= self._idle_since + HALF_A_SECOND:
             self._idle, self._idle_since = 0, self._fed
         self._idle += 1
@@ -88,36 +105,24 @@ class Frames:
 
     def clear(self) -> None:
         """Forgets what has come."""
-        self._keep(len(self._data))
-        self._head = 0
+        self._data, self._at, self._head = b"", 0, 0
 
-    def _take_preface(self) -> bytes | None:
+    def _take_preface(self) -> bytes:
         found = self._data[: self._preface]
         self._preface -= len(found)
-        self._keep(len(found))
-        return found or None
+        self._at = len(found)
+        return found
 
-    def _keep(self, start: int) -> None:
-        self._data, self._at = self._data[start:], 0
+    def _keep_rest(self, content: int) -> None:
+        """content: bytes of the frame that is not whole; or less, where not even its length is there."""
+        self._data, self._at, self.left = self._data[self._at :], 0, False
+        if content > CONTENT and len(self._data) >= HEADER:
+            raise FrameTooLargeError(f"a frame of {content} bytes, not {CONTENT} at most")
 
-    def _look(self, frame: bytes) -> None:
-        if frame[3:4] in HEADS:
-            self._head = 0 if frame[4] & END_HEADERS else self._head + len(frame)
-            if self._head > self._head_limit + CONTENT:
-                raise DenialOfServiceError("a head that is too large")
-        if not self._head:
-            self.since = self._fed
-
-
-def work(frame: bytes) -> int:
-    """What it takes to hear a frame, in frames that are no heads: a head is decoded and answered."""
-    return 8 + len(frame) // 16 if frame[3:4] in HEADS else 1
-
-
-def _asks(event: events.Event) -> bool:
-    if isinstance(event, events.DataReceived):
-        return bool(event.data) or event.stream_ended is not None
-    return isinstance(event, events.RequestReceived | events.StreamEnded)
+    def _count_head(self, content: int, flags: int) -> None:
+        self._head = 0 if flags & END_HEADERS else self._head + HEADER + content
+        if self._head > self._head_limit + CONTENT:
+            raise DenialOfServiceError("a head that is too large")
 
 
 class _Protocol(H2Connection):

@@ -24,7 +24,7 @@ from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.connection import Server
 from hetserve_shell.http.exchange import Exchange
-from hetserve_shell.http.frames import CONTENT, Frames, protocol, work
+from hetserve_shell.http.frames import CONTENT, Frames, protocol
 from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Result
 from hetserve_shell.http.routing import (
     as_http_error,
@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 
 PROTOCOL: Final = "h2"
 """Its name where the two sides of a TLS handshake agree on one (ALPN)."""
-TURN: Final = 128
-"""Of what is read in one turn of the loop, see `work`: some milliseconds at worst."""
 BURST: Final = 65536
 """Bytes of answers before the socket is given them, and may say that the client does not read."""
 PROGRESS: Final = CONTENT
@@ -117,7 +115,7 @@ class Http2Connection(asyncio.Protocol):
         if self._closing:
             return
         self._check_exchanges(now)
-        if not self._blocked:
+        if not self._paused:
             self._check_frames(now)
         self._flush()
         self._close_if_done()
@@ -177,40 +175,37 @@ class Http2Connection(asyncio.Protocol):
         if not self._open or self._closing or self._blocked:
             return
         try:
-            done = self._hear_frames()
+            self._hear_frames()
         except ProtocolError as error:
             log.info("a client breaks HTTP/2: %s", error)
             self._close()
             return
         if self._widened:
             self._go_on()
-        if not done:
+        if self._frames.left:
             self._hear_soon()
         elif self._ended:
             self._hear_end()
         self._balance()
-        self._flush()
         if self._turn is None:
             self._take_turn()
+        else:
+            self._flush()
 
     def _hear_soon(self) -> None:
         if self._hearing is None and not self._closing:
             self._hearing = asyncio.get_running_loop().call_soon(self._hear)
 
-    def _hear_frames(self) -> bool:
-        """Whether all that is whole is heard. Raises ProtocolError."""
-        done = 0
-        while done < TURN:
-            frame = self._frames.take()
-            if frame is None or self._closing:
-                return True
-            done += work(frame)
+    def _hear_frames(self) -> None:
+        """Raises ProtocolError."""
+        for frame in self._frames.turn():
             found = self._h2.receive_data(frame)
             self._frames.count(found)
             for event in found:
                 if take := _TAKERS.get(type(event)):
                     take(self, event)
-        return False
+            if self._closing:
+                return
 
     def _hear_end(self) -> None:
         for exchange in [one for one in self._exchanges.values() if not one.received]:
@@ -247,7 +242,8 @@ class Http2Connection(asyncio.Protocol):
             raise too_large(server.limits)
         if b"expect" in fields and expects_continue(_values(headers, b"expect")):
             self._h2.send_headers(exchange.stream, [(b":status", b"100")])
-        exchange.handler = handler_of(route, path, _values(headers, b"authorization"))
+        credentials = _values(headers, b"authorization") if b"authorization" in fields else ()
+        exchange.handler = handler_of(route, path, credentials)
 
     def _body(self, event: events.DataReceived) -> None:
         stream, data = event.stream_id, event.data
@@ -311,7 +307,7 @@ class Http2Connection(asyncio.Protocol):
         self._turn = None
         if self._queue and self._open and not self._full:
             self._serve(self._queue.popleft())
-            self._flush()
+        self._flush()
         self._await_turn()
         self._close_if_done()
 
