@@ -172,9 +172,8 @@ async def attacked(parts: Sequence[bytes]) -> None:
     async with serving() as (server, port):
         assert whole(await said(port, parts)), "an answer was cut off"
         await until(lambda: not server.connections)
-        assert (server.budget.used, server.unsent.used) == (0, 0), (
-            "memory of a request that is over is never given back"
-        )
+        used = server.budget.used, server.unsent.used
+        assert used == (0, 0), "memory of a request that is over is never given back"
         assert await answered(port) == b"good", "one client's nonsense costs the next its answer"
     assert faults == []
 

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -68,6 +68,10 @@ class Secured:
         self.clients.append(made := Http2Client(*streams))
         await made.begin()
         return made
+
+    def be_patient(self, waiting: float = 60.0) -> None:
+        """No connection ends for the time that it takes, but for `waiting`."""
+        self.server.limits = replace(self.server.limits, waiting=waiting, idle=60.0)
 
     def context(self, name: str = CLIENT) -> ssl.SSLContext:
         return client(self.authority, name)
