@@ -37,7 +37,15 @@ from hetserve_shell.http.server import HttpServer
 from http_clients import said, until
 
 LIMITS: Final = Limits(
-    head=2048, body=20_000, bodies=30_000, connections=16, streams=4, waiting=5.0, unread=0.1, lingering=0.05
+    head=2048,
+    body=20_000,
+    bodies=30_000,
+    connections=16,
+    streams=4,
+    answers=100_000,
+    waiting=5.0,
+    unread=0.1,
+    lingering=0.05,
 )
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD: Final = 9
@@ -47,6 +55,7 @@ ends = st.sampled_from([(), ("END_STREAM",), ("END_HEADERS",), ("END_STREAM", "E
 fields = st.sampled_from(
     [
         (b":method", b"POST"),
+        (b":method", b"CONNECT"),
         (b":path", b"/echo"),
         (b":path", b"/wait"),
         (b":path", b"/last"),
@@ -163,16 +172,25 @@ async def attacked(parts: Sequence[bytes]) -> None:
     async with serving() as (server, port):
         assert whole(await said(port, parts)), "an answer was cut off"
         await until(lambda: not server.connections)
-        assert server.budget.used == 0, "memory of a request that is over is never given back"
+        used = server.budget.used, server.unsent.used
+        assert used == (0, 0), "memory of a request that is over is never given back"
         assert await answered(port) == b"good", "one client's nonsense costs the next its answer"
     assert faults == []
 
 
 REQUEST: Final = HeadersFrame(1, head(GOOD), flags=("END_HEADERS",)).serialize()
 NO_WINDOW: Final = SettingsFrame(0, {4: 0}).serialize()
-MANY: Final = HeadersFrame(
-    1, head([GOOD[0], (b":path", b"/many"), *GOOD[2:]]), flags=("END_HEADERS", "END_STREAM")
+HEADERS_OF_MANY: Final = head([GOOD[0], (b":path", b"/many"), *GOOD[2:]])
+MANY: Final = HeadersFrame(1, HEADERS_OF_MANY, flags=("END_HEADERS", "END_STREAM")).serialize()
+
+MANY_MORE: Final = HeadersFrame(3, HEADERS_OF_MANY, flags=("END_HEADERS", "END_STREAM")).serialize()
+CONNECT: Final = HeadersFrame(
+    1, head([(b":method", b"CONNECT"), GOOD[3]]), flags=("END_HEADERS", "END_STREAM")
 ).serialize()
+NOWHERE: Final = HeadersFrame(
+    1, head([GOOD[0], (b":path", b"/nowhere"), *GOOD[2:]]), flags=("END_HEADERS",)
+).serialize()
+LATER: Final = HeadersFrame(3, head(GOOD), flags=("END_HEADERS", "END_STREAM")).serialize()
 
 
 @settings(deadline=None)
@@ -182,10 +200,27 @@ MANY: Final = HeadersFrame(
 @example(content=[NO_WINDOW, MANY], together=True)
 @example(content=[MANY, GoAwayFrame(0).serialize()], together=True)
 @example(content=[MANY, REQUEST], together=False)
+@example(content=[NO_WINDOW, MANY, MANY_MORE], together=True)
+@example(content=[CONNECT], together=True)
+@example(content=[NOWHERE, *[DataFrame(1, bytes(16384)).serialize()] * 5, LATER], together=True)
 def test_any_frames_get_whole_answers_and_the_next_request_is_served(content: list[bytes], together: bool) -> None:
     start = PREFACE + SettingsFrame(0).serialize()
     parts = [start + b"".join(content)] if together else [start, *content]
     uvloop.run(attacked(parts))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_waits_for_its_turn_is_answered_though_the_client_sends_no_more(together: bool) -> None:
+    body = b"".join(b"%d," % number for number in range(1000))
+    crumbs = b"".join(DataFrame(1, body[at : at + 5]).serialize() for at in range(0, len(body), 5))
+    upload = PREFACE + SettingsFrame(0).serialize() + REQUEST + crumbs
+    end = DataFrame(1, b"", flags=("END_STREAM",)).serialize()
+
+    async def answer() -> bytes:
+        async with serving() as (_, port):
+            return await said(port, [upload + end] if together else [upload, end])
+
+    assert body in uvloop.run(answer())
 
 
 @settings(deadline=None, max_examples=20)

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -69,6 +69,10 @@ class Secured:
         await made.begin()
         return made
 
+    def be_patient(self, waiting: float = 60.0) -> None:
+        """No connection ends for the time that it takes, but for `waiting`."""
+        self.server.limits = replace(self.server.limits, waiting=waiting, idle=60.0)
+
     def context(self, name: str = CLIENT) -> ssl.SSLContext:
         return client(self.authority, name)
 
@@ -110,6 +114,7 @@ def _routes(made: Secured) -> Routes:
         b"/wait": wait,
         b"/wait-last": wait_last,
         b"/much": lambda _body: bytes(8_000_000),
+        b"/some": lambda _body: bytes(200_000),
         b"/fail": fail,
         b"/last": LastAnswer,
         b"/text": lambda _body: Reply((b"a", b"b"), status=HTTPStatus.ACCEPTED),
@@ -139,4 +144,4 @@ async def secured_server(
         client.writer.transport.abort()
     await made.server.stop(1.0)
     await until(lambda: not made.server.connections)
-    assert made.server.budget.used == 0
+    assert (made.server.budget.used, made.server.unsent.used) == (0, 0)

@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol, cast
 
 from hetserve_shell.http.admission import Bounded
+from hetserve_shell.http.exchange import Unsent
 from hetserve_shell.http.limits import (
     CONTINUE,
     BodyBudget,
@@ -55,6 +56,7 @@ class Server(Protocol):
     method: bytes
     limits: Limits
     budget: BodyBudget
+    unsent: Unsent
     now: float
     date: bytes
 

@@ -2,7 +2,8 @@
 
 The library h2 keeps the protocol's state, compresses heads and counts windows; this module serves what it has read and
 bounds what a client can take, as `connection` does for HTTP/1.1. Of what one read brings only the first request is
-answered at once; each other one gets a turn of the loop.
+answered at once; each other one gets a turn of the loop. A read of many frames takes several turns, and the socket
+waits meanwhile.
 """
 
 from __future__ import annotations
@@ -12,21 +13,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, cast
 
 import orjson
 from h2 import events
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.exceptions import DenialOfServiceError, ProtocolError
-from h2.settings import SettingCodes, Settings
+from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.connection import Server
-from hetserve_shell.http.limits import Handler, HttpError, LastAnswer, Limits, Reply, Result
+from hetserve_shell.http.exchange import Exchange
+from hetserve_shell.http.frames import CONTENT, Frames, protocol
+from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Result
 from hetserve_shell.http.routing import (
     as_http_error,
     expects_continue,
@@ -41,39 +40,14 @@ log = logging.getLogger(__name__)
 
 PROTOCOL: Final = "h2"
 """Its name where the two sides of a TLS handshake agree on one (ALPN)."""
-SLICE: Final = 8192
-"""Bytes that are read at once: nearly a thousand frames, at worst."""
-IDLE_EVENTS: Final = 5000
-"""Frames that ask for nothing, such as pings and windows, in half a second: 600 pods a second make some 1,000."""
-FRAME: Final = 16384 + 9
-"""Bytes of a frame at most."""
+BURST: Final = 65536
+"""Bytes of answers before the socket is given them, and may say that the client does not read."""
+PROGRESS: Final = CONTENT
+"""Bytes of an answer that a client takes in the time for one that it does not take, or it is given up."""
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
 
 Headers = list[tuple[bytes, bytes]]
-
-
-class _Protocol(H2Connection):
-    MAX_CLOSED_STREAMS = 1024
-    """Of which it is remembered how they ended: 65,536 would take megabytes of each long connection."""
-
-
-@dataclass(slots=True, eq=False)
-class Exchange:
-    """A request that came whole or in part, and its answer until all of it is sent.
-
-    since: when it began, or its answer could not go on [s]. rest: of the answer, until the client takes more; None:
-    there is no answer yet.
-    """
-
-    stream: int
-    since: float
-    handler: Handler
-    head_only: bool
-    parts: list[bytes] = field(default_factory=list)
-    size: int = 0
-    received: bool = False
-    rest: bytes | None = None
 
 
 class Http2Connection(asyncio.Protocol):
@@ -81,19 +55,23 @@ class Http2Connection(asyncio.Protocol):
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._h2 = _protocol(server.limits)
+        self._h2 = protocol(server.limits)
+        self._frames = Frames(server.limits.head, server.now)
         self._exchanges: dict[int, Exchange] = {}
         self._queue: deque[Exchange] = deque()
         self._running = 0
         """Handlers that go on; also those of streams that the client has given up."""
-        self._unseen, self._unseen_since = 0, server.now
-        """Bytes of a frame or a head that is not whole yet, and since when they come."""
-        self._idle_events = 0
-        """Of frames that ask for nothing, since the last look at the time."""
+        self._hearing: asyncio.Handle | None = None
+        """The turn in which what is left of a read is heard."""
         self._turn: asyncio.Handle | None = None
-        self._had_turn = False
+        """The turn of the next request that waits."""
+        self._widened = False
+        """Whether the client may take more of the answers that wait."""
+        self._unflushed = 0
+        """Bytes of answers that the socket has not been given."""
         self._open = False
-        self._blocked = False
+        self._blocked = self._paused = False
+        """Whether the client does not read, and whether we do not."""
         self._last = ANY_STREAM
         """Later streams are refused, and can be asked for again elsewhere."""
         self._parting = False
@@ -131,23 +109,21 @@ class Http2Connection(asyncio.Protocol):
             self.transport.abort()
 
     def check_time(self, now: float) -> None:
-        limits = self._server.limits
-        self._idle_events = 0
-        if self._until is not None:  # closing or unread
-            if now >= self._until:
-                self.abort()
+        if self._until is not None and now >= self._until:  # closing or unread
+            self.abort()
             return
-        for exchange in list(self._exchanges.values()):
-            if exchange.rest is not None and now >= exchange.since + limits.unread:
-                self._give_up(exchange, ErrorCodes.CANCEL)
-            elif not exchange.received and exchange.rest is None and now >= exchange.since + limits.waiting:
-                self._refuse(exchange, too_slow(limits))
-        if self._unseen and now >= self._unseen_since + limits.waiting:
-            self._close()
+        if self._closing:
+            return
+        self._check_exchanges(now)
+        if not self._paused:
+            self._check_frames(now)
         self._flush()
-        if not self._exchanges and now >= self.idle_since + (limits.idle if self._served else limits.waiting):
-            self.finish()
         self._close_if_done()
+
+    def give_up(self, exchange: Exchange) -> None:
+        """Ends an answer that its client does not take."""
+        self._give_up(exchange, ErrorCodes.ENHANCE_YOUR_CALM)
+        self._flush()
 
     # Called by the transport
 
@@ -162,92 +138,118 @@ class Http2Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        self._had_turn = False
-        try:
-            for start in range(0, len(data), SLICE):
-                self._read(data[start : start + SLICE] if len(data) > SLICE else data)
-        except ProtocolError as error:
-            log.info("a client breaks HTTP/2: %s", error)
-            self._close()
-            return
-        self._flush()
-        self._close_if_done()
+        self._frames.feed(data, self._server.now)
+        if self._hearing is None:
+            self._hear()
 
     def eof_received(self) -> bool:
         """The client sends no more; its whole requests are still answered."""
-        for exchange in [one for one in self._exchanges.values() if not one.received]:
-            self._forget(exchange)
-        self._parting = self._ended = True
-        self._last = self._h2.highest_inbound_stream_id
+        self._ended = True
+        if self._blocked or self._hearing is not None:
+            return True
+        self._hear_end()
         return bool(self._exchanges)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._open = False
-        for exchange in list(self._exchanges.values()):
-            self._forget(exchange)
+        self._forget_all()
         self._server.closed(self)
 
     def pause_writing(self) -> None:
         self._blocked = True
         self._until = self._server.now + self._server.limits.unread
-        self.transport.pause_reading()
+        self._balance()
 
     def resume_writing(self) -> None:
         self._blocked = False
         self._until = self._server.now + self._server.limits.lingering if self._closing else None
-        self.transport.resume_reading()
-        self._await_turn()
+        self._widened = True
+        self._hear_soon()
+        self._balance()
 
-    # What h2 has read
+    # What has come
 
-    def _read(self, data: bytes) -> None:
+    def _hear(self) -> None:
+        """Hears what has come, but no more than in one turn of the loop."""
+        self._hearing = None
+        if not self._open or self._closing or self._blocked:
+            return
+        try:
+            self._hear_frames()
+        except ProtocolError as error:
+            log.info("a client breaks HTTP/2: %s", error)
+            self._close()
+            return
+        if self._widened:
+            self._go_on()
+        if self._frames.left:
+            self._hear_soon()
+        elif self._ended:
+            self._hear_end()
+        self._balance()
+        if self._turn is None:
+            self._take_turn()
+        else:
+            self._flush()
+
+    def _hear_soon(self) -> None:
+        if self._hearing is None and not self._closing:
+            self._hearing = asyncio.get_running_loop().call_soon(self._hear)
+
+    def _hear_frames(self) -> None:
         """Raises ProtocolError."""
-        found = self._h2.receive_data(data)
-        if not self._unseen:
-            self._unseen_since = self._server.now
-        self._unseen = 0 if found else self._unseen + len(data)
-        if self._unseen > self._server.limits.head + FRAME:
-            raise DenialOfServiceError("a frame or a head that is too large")
-        self._take(found)
+        for frame in self._frames.turn():
+            found = self._h2.receive_data(frame)
+            self._frames.count(found)
+            for event in found:
+                if take := _TAKERS.get(type(event)):
+                    take(self, event)
+            if self._closing:
+                return
 
-    def _take(self, found: list[events.Event]) -> None:
-        """Raises ProtocolError where too little of it is of requests."""
-        for event in found:
-            self._idle_events += _asks_for_nothing(event)
-            if take := _TAKERS.get(type(event)):
-                take(self, event)
-        if self._idle_events > IDLE_EVENTS:
-            raise DenialOfServiceError(f"more than {IDLE_EVENTS} frames that ask for nothing")
+    def _hear_end(self) -> None:
+        for exchange in [one for one in self._exchanges.values() if not one.received]:
+            self._forget(exchange)
+        self._parting = True
+        self._last = self._h2.highest_inbound_stream_id
+
+    def _balance(self) -> None:
+        """Reads no more than can be heard, and answered to who takes it."""
+        pause = self._blocked or self._hearing is not None
+        if pause != self._paused and not self.transport.is_closing():
+            self._paused = pause
+            if pause:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
 
     def _begin(self, event: events.RequestReceived) -> None:
         stream = event.stream_id
         if stream > self._last:
-            with suppress(ProtocolError):  # the client has given it up itself
-                self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
+            self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
             return
         self._exchanges[stream] = exchange = Exchange(stream, self._server.now, _unanswered, head_only=False)
         try:
             self._route(exchange, event.headers)
         except HttpError as error:
             self._refuse(exchange, error)
-        except ProtocolError:  # it was given up in the same read
-            self._forget(exchange)
 
     def _route(self, exchange: Exchange, headers: Headers) -> None:
         server, fields = self._server, dict(headers)  # h2 refuses a head that names its path or method twice
-        path = fields[b":path"].partition(b"?")[0]
+        path = fields.get(b":path", b"").partition(b"?")[0]  # CONNECT names none
         route, exchange.head_only = find_route(server.routes, server.method, fields[b":method"], path)
         if _exceeds(fields.get(b"content-length", b""), server.limits.body):
             raise too_large(server.limits)
         if b"expect" in fields and expects_continue(_values(headers, b"expect")):
             self._h2.send_headers(exchange.stream, [(b":status", b"100")])
-        exchange.handler = handler_of(route, path, _values(headers, b"authorization"))
+        credentials = _values(headers, b"authorization") if b"authorization" in fields else ()
+        exchange.handler = handler_of(route, path, credentials)
 
     def _body(self, event: events.DataReceived) -> None:
         stream, data = event.stream_id, event.data
         self._h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
         exchange = self._exchanges.get(stream)
-        if exchange is None or exchange.rest is not None or not data:
+        if exchange is None or exchange.answer is not None or not data:
             return
         budget, limits = self._server.budget, self._server.limits
         exchange.parts.append(data)
@@ -260,31 +262,38 @@ class Http2Connection(asyncio.Protocol):
 
     def _end(self, event: events.StreamEnded) -> None:
         exchange = self._exchanges.get(event.stream_id)
-        if exchange is None or exchange.rest is not None:
+        if exchange is None or exchange.answer is not None:
             return
         exchange.received = True
-        if self._had_turn or self._queue or self._full:
-            self._queue.append(exchange)
-            self._await_turn()
-        else:
-            self._had_turn = True
-            self._serve(exchange)
+        self._queue.append(exchange)
 
     def _reset(self, event: events.StreamReset) -> None:
         if exchange := self._exchanges.get(event.stream_id):
             self._forget(exchange)
 
-    def _go_on(self, _event: events.WindowUpdated | events.RemoteSettingsChanged) -> None:
-        for exchange in [one for one in self._exchanges.values() if one.rest is not None]:
-            try:
-                self._send(exchange)
-            except ProtocolError:
-                self._forget(exchange)
+    def _widen(self, _event: events.WindowUpdated | events.RemoteSettingsChanged) -> None:
+        self._widened = True
 
     def _gone(self, _event: events.ConnectionTerminated) -> None:
         self._close()
 
     # Inside
+
+    def _check_exchanges(self, now: float) -> None:
+        limits = self._server.limits
+        for exchange in list(self._exchanges.values()):
+            if exchange.answer is not None:
+                if now >= exchange.since + limits.unread:
+                    self._give_up(exchange, ErrorCodes.CANCEL)
+            elif not exchange.received and not self._blocked and now >= exchange.since + limits.waiting:
+                self._refuse(exchange, too_slow(limits))
+
+    def _check_frames(self, now: float) -> None:
+        limits = self._server.limits
+        if self._frames.unfinished and now >= self._frames.since + limits.waiting:
+            self.finish()  # what has begun is still answered
+        if not self._exchanges and now >= self.idle_since + (limits.idle if self._served else limits.waiting):
+            self.finish()
 
     @property
     def _full(self) -> bool:
@@ -298,7 +307,7 @@ class Http2Connection(asyncio.Protocol):
         self._turn = None
         if self._queue and self._open and not self._full:
             self._serve(self._queue.popleft())
-            self._flush()
+        self._flush()
         self._await_turn()
         self._close_if_done()
 
@@ -356,37 +365,53 @@ class Http2Connection(asyncio.Protocol):
             (b"date", self._server.date),
             *(more or ()),
         ]
-        exchange.rest = b"" if exchange.head_only else body
+        exchange.answer = b"" if exchange.head_only else body
         exchange.since = self._server.now
-        try:
-            self._h2.send_headers(exchange.stream, head, end_stream=not exchange.rest)
+        self._h2.send_headers(exchange.stream, head, end_stream=not exchange.answer)
+        self._send(exchange)
+        if exchange.stream in self._exchanges:
+            self._server.unsent.keep(exchange, self)
+
+    def _go_on(self) -> None:
+        """Sends what the client has made room for."""
+        self._widened = False
+        for exchange in [one for one in self._exchanges.values() if one.answer is not None]:
             self._send(exchange)
-        except ProtocolError:  # h2 has read that the client gave it up, and we have not yet
-            self._forget(exchange)
 
     def _send(self, exchange: Exchange) -> None:
-        """Sends as much of an answer as the client takes. Raises ProtocolError where it takes none any more."""
-        stream, rest = exchange.stream, exchange.rest or b""
-        while rest:
-            size = min(len(rest), self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size)
+        """Sends as much of an answer as the client takes."""
+        stream, answer = exchange.stream, exchange.answer or b""
+        while exchange.sent < len(answer) and not self._blocked:
+            size = min(self._h2.local_flow_control_window(stream), CONTENT)
             if size <= 0:
                 break
-            exchange.since = self._server.now
-            self._h2.send_data(stream, rest[:size], end_stream=size == len(rest))
-            rest = rest[size:]
-        exchange.rest = rest
-        if not rest:
+            part = answer[exchange.sent : exchange.sent + size]
+            exchange.sent += len(part)
+            self._h2.send_data(stream, part, end_stream=exchange.sent == len(answer))
+            self._unflushed += len(part)
+            if self._unflushed >= BURST:
+                self._flush()
+        if exchange.sent == len(answer):
             # What the client still sends of a request that was refused is not wanted.
             self._give_up(exchange, None if exchange.received else ErrorCodes.NO_ERROR)
+        elif exchange.sent >= exchange.noted + PROGRESS and self._last == ANY_STREAM:
+            exchange.noted, exchange.since = exchange.sent, self._server.now
+            self._server.unsent.went_on(exchange)
 
     def _give_up(self, exchange: Exchange, code: ErrorCodes | None) -> None:
         if code is not None:
-            with suppress(ProtocolError):  # the client has ended it in the same read
+            with suppress(ProtocolError):  # the client has ended it with the same frame
                 self._h2.reset_stream(exchange.stream, code)
         self._forget(exchange)
 
+    def _forget_all(self) -> None:
+        self._frames.clear()
+        for exchange in list(self._exchanges.values()):
+            self._forget(exchange)
+
     def _forget(self, exchange: Exchange) -> None:
         self._release(exchange)
+        self._server.unsent.release(exchange)
         self._exchanges.pop(exchange.stream, None)
         if exchange in self._queue:
             self._queue.remove(exchange)
@@ -402,6 +427,9 @@ class Http2Connection(asyncio.Protocol):
             self._parting = True
             self._last = self._h2.highest_inbound_stream_id
             self._say_last(self._last)
+            for exchange in self._exchanges.values():
+                if exchange.answer is not None:  # from now on nothing renews its time
+                    exchange.since = self._server.now
 
     def _say_last(self, stream: int) -> None:
         # Not by h2, which would then send nothing more: neither an answer nor a window.
@@ -409,6 +437,7 @@ class Http2Connection(asyncio.Protocol):
         self.transport.write(GoAwayFrame(0, last_stream_id=stream).serialize())
 
     def _flush(self) -> None:
+        self._unflushed = 0
         if self._open and (data := self._h2.data_to_send()):
             self.transport.write(data)
 
@@ -421,9 +450,12 @@ class Http2Connection(asyncio.Protocol):
         if not self._open or self._closing:
             return
         self._flush()
-        for exchange in list(self._exchanges.values()):
-            self._forget(exchange)
         self._closing, self._until = True, self._server.now + self._server.limits.lingering
+        if self._hearing is not None:
+            self._hearing.cancel()
+            self._hearing = None
+        self._forget_all()
+        self._balance()
         if self.transport.can_write_eof() and not self._ended:
             self.transport.write_eof()
         else:
@@ -435,31 +467,10 @@ _TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]]
     events.DataReceived: Http2Connection._body,
     events.StreamEnded: Http2Connection._end,
     events.StreamReset: Http2Connection._reset,
-    events.WindowUpdated: Http2Connection._go_on,
-    events.RemoteSettingsChanged: Http2Connection._go_on,
+    events.WindowUpdated: Http2Connection._widen,
+    events.RemoteSettingsChanged: Http2Connection._widen,
     events.ConnectionTerminated: Http2Connection._gone,
 }
-
-
-def _asks_for_nothing(event: events.Event) -> bool:
-    if isinstance(event, events.DataReceived):
-        return not event.data and event.stream_ended is None
-    return not isinstance(event, events.RequestReceived | events.StreamEnded)
-
-
-def _protocol(limits: Limits) -> H2Connection:
-    # What we send is made here alone, and need not be looked at as if it came from somewhere else.
-    config = H2Configuration(client_side=False, validate_outbound_headers=False, normalize_outbound_headers=False)
-    made = _Protocol(config)
-    values = {
-        SettingCodes.MAX_CONCURRENT_STREAMS: limits.streams,
-        SettingCodes.INITIAL_WINDOW_SIZE: limits.body + 1,
-        SettingCodes.MAX_HEADER_LIST_SIZE: limits.head,
-        SettingCodes.ENABLE_CONNECT_PROTOCOL: 0,
-    }
-    made.local_settings = Settings(client=False, initial_values=values)
-    made.decoder.max_header_list_size = limits.head
-    return made
 
 
 def _values(headers: Headers, name: bytes) -> list[bytes]:

@@ -67,10 +67,10 @@ class Limits:
     """Bytes, counts and seconds that clients can take.
 
     head: request line and headers. body: of one request. bodies: of all waiting requests. connections: open ones.
-    streams: requests beside each other on one connection of HTTP/2. backlog: not accepted yet; asyncio accepts all in
-    one turn. waiting: for the first byte of a connection and for a whole request. idle: between requests; longer than
-    the client's own limit (Go: 90 s). unread: for a client that does not read. lingering: after a refusal, so that a
-    reset does not overtake it.
+    streams: requests beside each other on one connection of HTTP/2. answers: all that clients of HTTP/2 have not taken.
+    backlog: not accepted yet; asyncio accepts all in one turn. waiting: for the first byte of a connection and for a
+    whole request. idle: between requests; longer than the client's own limit (Go: 90 s). unread: for a client that does
+    not read. lingering: after a refusal, so that a reset does not overtake it.
     """
 
     head: int = 64 * 1024
@@ -78,6 +78,7 @@ class Limits:
     bodies: int = 32 * 1024 * 1024
     connections: int = 1024
     streams: int = 256
+    answers: int = 32 * 1024 * 1024
     backlog: int = 2048
     waiting: float = 10.0
     idle: float = 120.0

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hetserve_shell.http.admission import Admission
 from hetserve_shell.http.connection import Connection, Member, Server
+from hetserve_shell.http.exchange import Unsent
 from hetserve_shell.http.limits import BodyBudget, Limits, Routes
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class HttpServer:
         self._hear = hear
         self.limits = limits or Limits()
         self.budget = BodyBudget(self.limits.bodies)
+        self.unsent = Unsent(self.limits.answers)
         self.now = 0.0
         self.date = b""
         self.admission: Admission[Member] = Admission(self.limits.connections, name)

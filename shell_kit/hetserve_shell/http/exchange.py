@@ -1,0 +1,68 @@
+"""Requests over HTTP/2 with their answers, and the bound on answers that clients do not take."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hetserve_shell.http.limits import Handler
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A request that came whole or in part, and its answer until all of it is sent.
+
+    since: when it began, or its answer went on last [s]. answer: None: there is none yet. sent: bytes of it; noted:
+    when it went on last.
+    """
+
+    stream: int
+    since: float
+    handler: Handler
+    head_only: bool
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    received: bool = False
+    answer: bytes | None = None
+    sent: int = 0
+    noted: int = 0
+
+
+class Keeper(Protocol):
+    """A connection with answers that its client has not taken."""
+
+    def give_up(self, exchange: Exchange) -> None:
+        """Ends an answer, and releases it, for those that go on."""
+
+
+class Unsent:
+    """Answers that clients have not taken, on all connections of a server.
+
+    Beyond `limit` bytes the one goes that has stood still longest. used: bytes of those that are kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._kept: dict[Exchange, Keeper] = {}
+        """The one that has stood still longest comes first."""
+
+    def keep(self, exchange: Exchange, keeper: Keeper) -> None:
+        self._kept[exchange] = keeper
+        self.used += len(exchange.answer or b"")
+        while self.used > self.limit:
+            longest, its = next(iter(self._kept.items()))
+            log.warning("more than %d bytes of answers are not taken: one is given up", self.limit)
+            its.give_up(longest)
+
+    def went_on(self, exchange: Exchange) -> None:
+        """Notes that a client has taken some of an answer."""
+        if keeper := self._kept.pop(exchange, None):
+            self._kept[exchange] = keeper
+
+    def release(self, exchange: Exchange) -> None:
+        if self._kept.pop(exchange, None):
+            self.used -= len(exchange.answer or b"")
