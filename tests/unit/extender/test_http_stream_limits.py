@@ -225,11 +225,14 @@ async def test_many_windows_at_once_are_looked_at_once(secured: Secured, monkeyp
     for _ in range(STREAMS - 1):
         await client.ask("/some")
     await client.until(lambda: sum(len(one.body) for one in client.answers.values()) == 65535)
-    looks = []
+    looks: list[int] = []
     real = H2Connection.local_flow_control_window
-    monkeypatch.setattr(
-        H2Connection, "local_flow_control_window", lambda h2, stream: looks.append(stream) or real(h2, stream)
-    )
+
+    def looked_at(h2: H2Connection, stream: int) -> int:
+        looks.append(stream)
+        return real(h2, stream)
+
+    monkeypatch.setattr(H2Connection, "local_flow_control_window", looked_at)
     stream = max(client.answers)
     client.writer.write(WindowUpdateFrame(stream, 1).serialize() * 2000)
     assert (await client.call("/empty")).status == 200

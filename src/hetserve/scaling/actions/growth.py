@@ -148,7 +148,7 @@ def _step(look: Look, found: FoundPlan, cause: Shortage) -> Decision:
     facts, after, limits = look.facts, found.counts, found.limits
     added = total(after) - look.instances
     if added <= 0 and found.held is None:
-        why = f"{plan_words(found.plan)} are planned for {qps_text(load)}, which are in force"
+        why = f"{plan_words(found.plan)} are planned for {qps_text(cause.load)}, which are in force"
         return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan of more instances: {why}")
     if added <= 0:
         held = found.held or look.measured.capacity
