@@ -7,9 +7,11 @@ written, read and heard of shows the same to us, at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from hetserve.reconcile.deployments.ownership import is_deleting
 
 DEPLOYMENTS: Final = "deployments"
 PODS: Final = "pods"
@@ -45,13 +47,33 @@ class Heard:
             self._latest[kind] = revision_of(revision)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How many instances a Deployment asks for, and how often its spec had been changed by then."""
+
+    generation: int = 0
+    replicas: int = 0
+
+    @classmethod
+    def by(cls, deployment: Mapping[str, Any]) -> Asked:
+        """One that is being deleted asks for none."""
+        meta = deployment["metadata"]
+        replicas = 0 if is_deleting(deployment) else int(deployment["spec"].get("replicas") or 0)
+        return cls(int(meta.get("generation") or 0), replicas)
+
+    def never_fell_until(self, now: Asked) -> bool:
+        """Whether it has asked for no fewer at any time: between two changes there is a state that nobody has seen."""
+        return self.replicas <= now.replicas and now.generation - self.generation in (0, 1)
+
+
 @dataclass(slots=True)
 class Seen:
     """The revision of each kind that a service's last list showed, or its last write made; without one the next list
-    must be the latest.
+    must be the latest. Also what the Deployments of the last look asked for, by UID; None: there was no look.
     """
 
     _reached: dict[str, int] = field(default_factory=dict)
+    _asked: dict[str, Asked] | None = None
 
     def reached(self, kind: str) -> int | None:
         return self._reached.get(kind)
@@ -74,6 +96,15 @@ class Seen:
         """Takes note of what a write has made, if a list was seen before it: what it did not show is not known."""
         if kind in self._reached:
             self.note(kind, answer["metadata"].get("resourceVersion"))
+
+    def show(self, deployments: Iterable[Mapping[str, Any]]) -> bool:
+        """Takes note of a look's Deployments. Returns whether instances may have been taken since the look before."""
+        before, now = self._asked, {str(raw["metadata"]["uid"]): Asked.by(raw) for raw in deployments}
+        self._asked = now
+        if before is None:
+            return False
+        gone = before.keys() - now.keys()
+        return bool(gone) or not all(before.get(uid, Asked()).never_fell_until(one) for uid, one in now.items())
 
     def forget(self, kind: str) -> None:
         """Something was deleted, or it is not known what a write has done."""

@@ -7,7 +7,8 @@ and the facts of the cluster change. So a plan for other facts of the declared p
 A service of which nothing runs yet waits PATIENCE for its tried plan, then gets an untried one, which takes a fraction
 of the time: a thousand new services do not wait for each other's simulations, and few pods are started to be moved.
 Where so many wait that its turn would come later anyway, it gets the untried one at once. While such a crowd comes,
-tried plans wait, but for those that services which run need: each takes a process for seconds, and the machine with it.
+tried plans wait, but for those that services need to which no untried one helps: each takes a process for seconds, and
+the machine with it. They do not wait for long, and not crowd after crowd (`crowd`).
 So that the first of a crowd do not take all processes, the tried plan of a new service begins a moment later.
 A tried plan for a load that has moved meanwhile is no answer, and does not renew the patience.
 
@@ -21,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
-from math import inf
 from typing import Final, TypeVar
 
 from hetserve.api.conditions import Reason
@@ -29,6 +29,7 @@ from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Done, Work, WorkKind
 from hetserve.reconcile import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
+from hetserve_operator.plans.crowd import Crowd
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
@@ -39,12 +40,8 @@ PATIENCE: Final = 10.0
 """Seconds after which a service without any plan gets an untried one."""
 USUAL: Final = 1.0
 """Seconds that a process takes for a tried plan: about, and where other processes compute as well."""
-CROWDED: Final = 5.0
-"""Seconds for which tried plans wait after a service has come that got no patience: the next may be near."""
 SETTLE: Final = 0.5
 """Seconds after which the tried plan of a new service may begin."""
-CROWD_AT_MOST: Final = 60.0
-"""Seconds for which a crowd holds tried plans up, however many come."""
 FAIR: Final = 4
 """Of so many tickets that a lane takes, one is the oldest."""
 _MOST_PLANS: Final = 6
@@ -181,7 +178,7 @@ class PlanBook:
     ) -> None:
         self._patient = int(processes * PATIENCE / USUAL)
         self._settle = settle
-        self._crowded_until = self._crowd_began = -inf
+        self._crowd = Crowd()
         self.wanted: Callable[[], None] = lambda: None
         self.dropped: Callable[[Ticket], None] = lambda _: None
         self._clock = clock
@@ -258,8 +255,8 @@ class PlanBook:
         ends = [one.begins for one in waiting if one.begins > now]
         if lane is Lane.QUICK:
             ends += [until for until, _ in self._patience.values()]
-        if self._is_crowded and waiting:
-            ends.append(self._crowded_until)
+        if waiting and (held := self._crowd.holds_until) > now:
+            ends.append(held)
         return min(ends) - now if ends else None
 
     def is_planned(self, ticket: Ticket) -> bool:
@@ -362,21 +359,21 @@ class PlanBook:
     def _first_plan_by(self) -> float:
         """Until when a service waits for its tried plan."""
         now = self._clock()
-        if len(self._patience) < self._patient and not self._is_crowded:
+        if len(self._patience) < self._patient and not self._crowd.is_there(now):
             return now + PATIENCE
-        if not self._is_crowded:
-            self._crowd_began = now
-        self._crowded_until = min(now + CROWDED, self._crowd_began + CROWD_AT_MOST)
+        self._crowd.grow(now)
         return now
 
     def _may_begin(self, ticket: Ticket) -> bool:
-        """Whether a tried plan may take a process now: while a crowd comes, only where something runs and needs it."""
+        """Whether a tried plan may take a process now: while a crowd comes, only where no untried plan helps."""
         rank = _rank(ticket.question)
-        return not self._is_crowded or rank is _Rank.SHORT or (rank is _Rank.NEEDED and not ticket.question.untried)
+        if self._clock() >= self._crowd.holds_until or rank is _Rank.SHORT:
+            return True
+        return rank is _Rank.NEEDED and not self._is_helped(ticket.key, ticket.question)
 
-    @property
-    def _is_crowded(self) -> bool:
-        return self._clock() < self._crowded_until
+    def _is_helped(self, key: Key, question: PlanQuestion) -> bool:
+        """Whether a service has, or will have, an untried plan."""
+        return question.untried and (key in self._patience or not self._is_hopeless(key, question))
 
     def _no_patience(self, key: Key) -> None:
         self._patience.pop(key, None)

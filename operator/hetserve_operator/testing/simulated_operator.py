@@ -49,6 +49,7 @@ class SimulatedOperator:
         self.settings = PlanSettings()
         self.demand: Callable[[Key, datetime], Demand | None] = lambda _key, _now: None
         self._plans = PlansAtOnce(planner) if plans is None else plans
+        self._lags = False
         self.metrics = OperatorMetrics()
         self.restart()
 
@@ -86,11 +87,17 @@ class SimulatedOperator:
         change(raw)
         self.api.put(path, raw)
 
+    def lag(self) -> None:
+        """From now on no watch tells anything, and lists show as little as they may of what anybody writes."""
+        self._lags = True
+        self.api.cache.lag(self.api.revision, self.api.objects)
+
     async def look(self, key: Key) -> bool:
         """Reconciles a service with a fresh cache; False if it failed and must be repeated."""
-        self.api.cache.catch_up()
         try:
-            await self.observer.relist()
+            if not self._lags:
+                self.api.cache.catch_up()
+                await self.observer.relist()
             while await self.controller.reconcile(key) == AFTER_RECORD:
                 pass
         except (ApiStatusError, ApiUnreachableError, StuckError):

@@ -2,7 +2,7 @@
 
 A service, its Deployments, ReplicaSets and pods are read before each step, since a stale view would repeat or undo our
 own writes: lists of Deployments and pods are not older than what we have written, read and heard of (`revisions`).
-ReplicaSets may be: one that a list lacks is read by name.
+ReplicaSets may be: one that a list lacks, or shows with no controller among these Deployments, is read by name.
 Nodes, other pods, types and profiles come from the cache; the next event corrects a plan made from a stale view.
 A watch tells everything but a deletion in one of its gaps; comparing counts finds that one.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,10 +26,17 @@ from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, World
 from hetserve.reconcile.cluster.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
 from hetserve.reconcile.cluster.scalers import ScalerFact
-from hetserve.reconcile.deployments.ownership import belongs, deployments_to_find, replica_sets_to_find, sort_pods
+from hetserve.reconcile.deployments.ownership import (
+    belongs,
+    controller,
+    deployments_to_find,
+    replica_sets_to_find,
+    sort_pods,
+    type_of,
+)
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
-from hetserve_operator.revisions import DEPLOYMENTS, PODS, Seen
+from hetserve_operator.revisions import DEPLOYMENTS, PODS, Asked, Seen
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
@@ -50,6 +58,8 @@ NOT_REACHED: Final = (410, 504)
 """What the API server answers where it has not reached a revision within some seconds, or knows it no more."""
 RECOUNT_PAUSE: Final = 1.0
 """Seconds after which a difference is checked again."""
+_Deployments = tuple[RawObject, ...]
+_Pods = tuple[PodFact, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +167,7 @@ class Observer:
 
     async def world(self, key: Key, memory: Memory, clock: float) -> World:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
-        service, labelled, listed_pods, sets = await asyncio.gather(
-            self._service(key),
-            self._listed(DEPLOYMENTS, deployments_path, key, memory.seen),
-            self._listed(PODS, pods_path, key, memory.seen),
-            self._of_service(replica_sets_path, key, at_least=ANY).all(),
-        )
-        # Only now: a list that goes on after another request has failed must not tell of it later.
-        memory.seen.take(DEPLOYMENTS, labelled.revision, anew=labelled.anew)
-        memory.seen.take(PODS, listed_pods.revision, anew=listed_pods.anew)
-        facts = [fact for fact in map(pod_fact, sorted(listed_pods.objects, key=_name)) if fact is not None]
-        deployments, replica_sets = await self._owners(key, labelled.objects, facts, sets)
-        pods, foreign_pods = sort_pods(key.name, deployments, replica_sets, facts)
+        service, deployments, pods, foreign_pods = await self._own(key, memory.seen)
         types, broken_types = self._cache.types()
         outline = None if service is None else service_outline(service)
         profiles, broken_profiles = self._profiles(outline)
@@ -178,7 +177,7 @@ class Observer:
             types=types,
             profiles=profiles,
             broken=(*broken_types, *broken_profiles),
-            deployments=tuple(sorted(deployments, key=_name)),
+            deployments=deployments,
             pods=pods,
             foreign_pods=foreign_pods,
             capacity=self._cache.capacity,
@@ -195,13 +194,42 @@ class Observer:
             settings=self._planning,
         )
 
-    def _scalers(self, service: RawObject | None, deployments: Sequence[RawObject]) -> tuple[ScalerFact, ...]:
+    async def _own(self, key: Key, seen: Seen) -> tuple[RawObject | None, _Deployments, _Pods, _Pods]:
+        """The service, its Deployments, its pods, and strangers with its label."""
+        service, labelled, listed, sets = await asyncio.gather(
+            self._service(key),
+            self._listed(DEPLOYMENTS, deployments_path, key, seen),
+            self._listed(PODS, pods_path, key, seen),
+            self._of_service(replica_sets_path, key, at_least=ANY).all(),
+        )
+        # Only now: a list that goes on after another request has failed must not tell of it later.
+        seen.take(DEPLOYMENTS, labelled.revision, anew=labelled.anew)
+        seen.take(PODS, listed.revision, anew=listed.anew)
+        found = await self._sorted(key, labelled.objects, listed.objects, sets)
+        if seen.show(found[0]):
+            # Before the request, which may fail: what ends is paid until it is gone, also what no list has shown yet.
+            seen.forget(PODS)
+            listed = await self._listed(PODS, pods_path, key, seen)
+            seen.take(PODS, listed.revision, anew=listed.anew)
+            found = await self._sorted(key, labelled.objects, listed.objects, sets)
+        if _some_are_to_end(_belonging(service, found[0]), found[1]):
+            seen.forget(PODS)  # which of them ends is not known yet
+        return service, *found
+
+    async def _sorted(
+        self, key: Key, labelled: list[RawObject], listed_pods: list[RawObject], sets: list[RawObject]
+    ) -> tuple[_Deployments, _Pods, _Pods]:
+        """Deployments, pods and strangers. labelled, sets: Deployments and ReplicaSets with the service's label."""
+        facts = [fact for fact in map(pod_fact, sorted(listed_pods, key=_name)) if fact is not None]
+        deployments, replica_sets = await self._owners(key, labelled, facts, sets)
+        return tuple(sorted(deployments, key=_name)), *sort_pods(key.name, deployments, replica_sets, facts)
+
+    def _scalers(self, service: RawObject | None, deployments: _Deployments) -> tuple[ScalerFact, ...]:
         """Those of the service's own Deployments."""
         if service is None:
             return ()
-        meta = service["metadata"]
-        own = [_name(one) for one in deployments if belongs(one, str(meta["name"]), str(meta["uid"]))]
-        return self._cache.scaling(str(meta["namespace"]), own)
+        own = [_name(one) for one in _belonging(service, deployments)]
+        return self._cache.scaling(str(service["metadata"]["namespace"]), own)
 
     def _profiles(self, outline: ServiceOutline | None) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
         if outline is None or outline.model is None:
@@ -217,11 +245,14 @@ class Observer:
         """Deployments and ReplicaSets that pods belong to.
 
         labelled, sets: Deployments and ReplicaSets with the service's label. Others are read by name after the pods, so
-        that a missing one is gone: anybody can remove a label, and the lists may be older than the pods.
+        that a missing one is gone: anybody can remove a label, and the lists may be older than the pods. So is a
+        ReplicaSet that none of these Deployments controls: the list may show it as it was before one adopted it.
         """
-        sets += await self._by_name(replica_sets_path, key, replica_sets_to_find(key.name, pods), sets)
-        above = deployments_to_find(key.name, pods, sets)
-        return [*labelled, *await self._by_name(deployments_path, key, above, labelled)], sets
+        there = {raw["metadata"]["uid"] for raw in labelled}
+        known = [raw for raw in sets if (owner := controller(raw)) is not None and owner.uid in there]
+        known += await self._by_name(replica_sets_path, key, replica_sets_to_find(key.name, pods), known)
+        above = deployments_to_find(key.name, pods, known)
+        return [*labelled, *await self._by_name(deployments_path, key, above, labelled)], known
 
     async def _by_name(
         self, path: Callable[[str, str], str], key: Key, owners: set[OwnerReference], known: list[RawObject]
@@ -258,6 +289,22 @@ class Observer:
     def _of_service(self, path: Callable[[str], str], key: Key, *, at_least: str | None = None) -> Pages:
         labels = f"{names.LABEL_SERVICE}={key.name}"
         return Pages(self._api, path(key.namespace), labels=labels, at_least=at_least)
+
+
+def _belonging(service: RawObject | None, deployments: _Deployments) -> list[RawObject]:
+    """The service's own."""
+    if service is None:
+        return []
+    meta = service["metadata"]
+    return [one for one in deployments if belongs(one, str(meta["name"]), str(meta["uid"]))]
+
+
+def _some_are_to_end(deployments: list[RawObject], pods: _Pods) -> bool:
+    """Whether more pods of a type live than its Deployments ask for."""
+    live = Counter(pod.instance_type for pod in pods if not pod.terminating)
+    for one in deployments:
+        live[type_of(one)] -= Asked.by(one).replicas
+    return any(count > 0 for count in live.values())
 
 
 def _name(raw: Mapping[str, Any]) -> str:

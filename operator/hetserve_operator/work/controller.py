@@ -33,7 +33,7 @@ from hetserve.reconcile.deployments.build import manifest_digest
 from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.revisions import DEPLOYMENTS, PODS
+from hetserve_operator.revisions import DEPLOYMENTS
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.apply import NameTakenError, Writer, unused_name
 from hetserve_operator.workqueue import Key
@@ -195,8 +195,6 @@ class Controller:
             raise
         self._metrics.write(request, "ok")
         self._note(request, answer, memory)
-        if _lowers(request, world):
-            memory.seen.forget(PODS)  # what ends is charged until it is gone: also what was made just before
         if isinstance(request, WriteStatus):
             await self._announce(announcements(request.previous, request.status), world)
             await self._record(request, permit)
@@ -306,16 +304,6 @@ def describe(request: Request) -> str:
     if isinstance(request, WriteStatus):
         return f"{request.namespace}/{request.name}: write status ({request.status['reason']}): {request.reason}"
     return f"{request.key}: {request.reason}"
-
-
-def _lowers(request: Request, world: World) -> bool:
-    """Whether a request takes instances of a Deployment."""
-    if not isinstance(request, Apply | Replace):
-        return isinstance(request, Delete)
-    uid = request.uid if isinstance(request, Apply) else str(request.manifest["metadata"]["uid"])
-    before = next((raw for raw in world.deployments if raw["metadata"]["uid"] == uid), None)
-    wanted = request.manifest["spec"].get("replicas")
-    return before is None or wanted is None or int(wanted) < int(before["spec"].get("replicas", 1))
 
 
 def _is_known(error: Exception) -> bool:

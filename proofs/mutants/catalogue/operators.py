@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropStatement, Replace, always
+from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
 LAWS: Final = "tests/properties/test_operator_fence_laws.py"
 FENCE: Final = "tests/unit/operator/test_operator_fence.py"
 PROCESS: Final = "tests/unit/operator/test_operator_process.py"
 KNOWN: Final = "tests/unit/operator/test_operator_reads_as_new_as_it_knows.py"
+ENDS: Final = "tests/unit/operator/test_operator_charges_what_ends.py"
 CONTROLLER: Final = "hetserve_operator.work.controller"
 
 OPERATORS: Final = (
@@ -93,6 +94,30 @@ OPERATORS: Final = (
         Replace("$seen.reached($kind)", "0"),
         KNOWN,
         "test_the_first_look_wants_the_latest_and_later_ones_what_they_know",
+    ),
+    Mutant(
+        "pods that end are missed where nobody has told who took them",
+        "hetserve_operator.watch.observe",
+        "Observer._own",
+        never("$seen.show($found)"),
+        ENDS,
+        "test_instances_that_were_taken_are_paid_until_they_are_gone",
+    ),
+    Mutant(
+        "a ReplicaSet is of whom an old list shows",
+        "hetserve_operator.watch.observe",
+        "Observer._owners",
+        always("$owner.uid in $there"),
+        ENDS,
+        "test_replica_sets_that_changed_hands_are_of_who_has_them_now",
+    ),
+    Mutant(
+        "one crowd holds tried plans up after the other",
+        "hetserve_operator.plans.crowd",
+        "Crowd.grow",
+        never("$now < self._pause_until"),
+        "tests/unit/operator/test_untried_plans.py",
+        "test_services_that_come_for_minutes_leave_processes_time_for_tried_plans",
     ),
     Mutant(
         "the first of a crowd take all processes for tried plans",

@@ -34,7 +34,7 @@ SCALERS: Final = (
         "scalers: those of Deployments that only have our label count",
         "hetserve_operator.watch.observe",
         "Observer._scalers",
-        Replace("[_name(one) for one in deployments if belongs(one, $a, $b)]", "[_name(one) for one in deployments]"),
+        Replace("_belonging($service, $deployments)", "$deployments"),
         NAMED,
         "test_a_deployment_with_our_label_that_is_not_ours_may_have_a_scaler",
     ),

@@ -19,7 +19,7 @@ from hetserve_shell.kube.client import APPLY_PATCH, JSON_PATCH, NOT_SENT, Answer
 from hetserve_shell.kube.connection import JSON, ApiUnreachableError
 from hetserve_shell.testing.deployments import applied, as_fields, copied, defaulted, schema_refusal
 from hetserve_shell.testing.patches import json_patched, merged
-from hetserve_shell.testing.watch_cache import WatchCache
+from hetserve_shell.testing.watch_cache import WatchCache, listed
 
 Json = dict[str, Any]
 Fault = Literal["lost before", "lost after"] | int
@@ -171,8 +171,8 @@ class FakeApiServer:
         if not _is_collection(path):
             raise ApiStatusError(404, "NotFound", f"{path} not found")
         labels, fields = query.get("labelSelector"), query.get("fieldSelector", "")
-        revision, listed = self.cache.answers(query, self.revision, lambda: self.listing(path), path)
-        found = [raw for raw in listed if _selected(raw, labels) and _has_fields(raw, fields)]
+        revision, there = self.cache.answers(query, self.revision, self.objects, path)
+        found = [raw for raw in there if _selected(raw, labels) and _has_fields(raw, fields)]
         first = int(query.get("continue", 0))
         end = first + int(query.get("limit", len(found) or 1))
         metadata: Json = {"resourceVersion": str(revision)}
@@ -183,8 +183,7 @@ class FakeApiServer:
         return {"metadata": metadata, "items": found[first:end]}
 
     def listing(self, path: str) -> list[Json]:
-        folder, plural = path.rsplit("/", 1)
-        return [raw for known, raw in self.items(plural) if known.startswith(f"{folder}/")]
+        return listed(self.objects, path)
 
     # Writing
 

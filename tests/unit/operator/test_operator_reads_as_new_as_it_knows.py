@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from hetserve.reconcile import Apply, Delete, World
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, Heard, Seen
 from hetserve_operator.testing import SimulatedOperator
-from hetserve_operator.work.controller import _lowers
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import GPU_DEPLOYMENT, PLANNED, converged, deployment_path
@@ -116,15 +113,6 @@ async def test_after_instances_were_taken_the_list_of_pods_must_be_the_latest() 
         await reconciled(sim)
     assert sim.replicas() == PLANNED
     assert (PODS, None) in seen[3:]
-
-
-def test_a_deletion_and_fewer_replicas_take_instances() -> None:
-    before = {"metadata": {"uid": "u"}, "spec": {"replicas": 3}}
-    world = cast("World", SimpleNamespace(deployments=(before,)))
-    for replicas, lowers in ((2, True), (3, False), (4, False), (None, True)):
-        spec = {} if replicas is None else {"replicas": replicas}
-        assert _lowers(Apply({"metadata": {"name": "d"}, "spec": spec}, "u", "1", ""), world) is lowers
-    assert _lowers(Delete("ns", "d", "u", "1", ""), world)
 
 
 @pytest.mark.parametrize("text", ["", "abc", None, "-1"])

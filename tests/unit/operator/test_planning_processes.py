@@ -118,7 +118,8 @@ async def test_a_process_tells_its_processor_time() -> None:
 async def test_a_process_that_plans_lets_the_operator_go_first() -> None:
     process = await PlanningProcess.start()
     try:
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + NICENESS
+        ours, most = os.getpriority(os.PRIO_PROCESS, 0), 19
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(ours + NICENESS, most)
     finally:
         await process.end()
 

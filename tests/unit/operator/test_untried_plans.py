@@ -17,7 +17,8 @@ from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, Plan
 from hetserve.testing.builders import service
 from hetserve.testing.planning import line, option, problem
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.plans.book import CROWDED, PATIENCE, SETTLE, USUAL, Lane, PlanBook, Ticket
+from hetserve_operator.plans.book import PATIENCE, SETTLE, USUAL, Lane, PlanBook, Ticket
+from hetserve_operator.plans.crowd import CROWDED
 from hetserve_operator.workqueue import Key
 from judged_plans import MEMBER, Script, plan_of, registered
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE
@@ -148,16 +149,44 @@ def test_a_crowd_holds_up_no_service_that_runs_and_waits_for_its_plan(bench: Ben
     assert bench.take().key == A
 
 
-def test_a_crowd_that_never_ends_lets_tried_plans_through_at_times(bench: Bench) -> None:
-    crowd(bench)
-    taken = 0
-    for number in range(30):
-        bench.now += CROWDED * 0.9
-        bench.ask(Key("ns", f"late{number}"), replace(OTHER, load=QPS(number + 1)))
-        while ticket := bench.book.take(Lane.QUICK):
-            taken += not ticket.work.quick
-            bench.book.settle(ticket, UNTRIED if ticket.work.quick else TRIED, Lane.QUICK)
-    assert taken > 0
+def test_services_that_come_for_minutes_leave_processes_time_for_tried_plans(bench: Bench) -> None:
+    """Three a second, for two processes that make an untried plan in 0.1 s and a tried one in 1 s."""
+    declared: dict[Key, Problem] = {}
+    planned: dict[Key, bool] = {}
+    busy: list[tuple[float, Ticket]] = []
+    for tick in range(2400):
+        bench.now = tick / 10
+        if tick % 3 == 0:
+            declared[key := Key("ns", f"s{tick:04d}")] = replace(DECLARED, load=QPS(tick + 1))
+            bench.woken.append(key)
+        for done in [work for work in busy if work[0] <= bench.now]:
+            busy.remove(done)
+            planned[done[1].key] = planned.get(done[1].key, False) or not done[1].untried
+            bench.book.settle(done[1], UNTRIED if done[1].untried else TRIED, Lane.QUICK)
+        while bench.woken:
+            bench.ask(key := bench.woken.pop(), declared[key], new=key not in planned)
+        while len(busy) < 2 and (ticket := bench.book.take(Lane.QUICK)):
+            busy.append((bench.now + (0.1 if ticket.untried else 1.0), ticket))
+    assert sum(planned.values()) > 250, "processes are idle while tried plans wait"
+    assert len(planned) > len(declared) - 4 * PATIENCE, "and new services have no plan"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [PlannerTimedOut("judged", Seconds(10.0)), infeasible(DECLARED, "judged", Reason.BUDGET_TOO_LOW, "too low")],
+    ids=["stopped", "infeasible"],
+)
+def test_a_crowd_holds_up_no_service_that_only_a_tried_plan_can_help(
+    bench: Bench, answer: Plan | PlannerTimedOut
+) -> None:
+    for number in range(PATIENT + 2):
+        bench.ask(Key("ns", f"s{number:02d}"), replace(DECLARED, load=QPS(number + 1)))
+    failed, helped = bench.settle(answer), bench.settle(UNTRIED)
+    ticket = bench.take()
+    assert (ticket.key, ticket.untried) == (failed.key, False)
+    assert bench.book.take(Lane.QUICK) is None, "nobody has looked at the other's plan yet, and it has one"
+    bench.ask(helped.key, helped.question.declared)
+    assert bench.book.take(Lane.QUICK) is None
 
 
 def test_the_first_of_a_crowd_take_no_process() -> None:
