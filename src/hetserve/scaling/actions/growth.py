@@ -83,19 +83,23 @@ def _cause(look: Look) -> Shortage | None:
     low, forecast, holds = seen.lowest, seen.forecast, seen.capacity
     if low is None or forecast is None or holds is None:
         return None
-    limit, load = rules.trigger * holds, _load(look, low)
-    needed = up_to_grid(load / rules.saturation)
+    limit = rules.trigger * holds
     against = f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(look.counts)} hold{look.by_mix}"
     if low > limit:
         words = f"at least {qps_text(low)} throughout {rules.up.window:g} s, above {against}"
-        return Shortage(ScalingReason.LOAD_ABOVE_CAPACITY, words, load, needed)
+        return _above(look, low, ScalingReason.LOAD_ABOVE_CAPACITY, words)
     if forecast > limit:
         words = f"{qps_text(low)} and rising to {qps_text(forecast)} until new instances serve, above {against}"
-        return Shortage(ScalingReason.TREND_ABOVE_CAPACITY, words, load, needed)
-    return _slo_missed(look, low, load, holds)
+        return _above(look, low, ScalingReason.TREND_ABOVE_CAPACITY, words)
+    return _slo_missed(look, low, holds)
 
 
-def _slo_missed(look: Look, low: QPS, load: QPS, holds: QPS) -> Shortage | None:
+def _above(look: Look, low: QPS, reason: ScalingReason, words: str) -> Shortage:
+    load = _load(look, low)
+    return Shortage(reason, words, load, up_to_grid(load / look.facts.rules.saturation))
+
+
+def _slo_missed(look: Look, low: QPS, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
     Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
@@ -104,8 +108,11 @@ def _slo_missed(look: Look, low: QPS, load: QPS, holds: QPS) -> Shortage | None:
     calm = facts.rules.up.window + launch_time(facts, look.counts)
     settled = look.is_settled and all(facts.now - change.at >= calm for change in facts.changes)
     missed = surely_missed(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
+    if not (settled and missed):
+        return None
+    load = _load(look, low)
     needed = load / facts.rules.saturation
-    if not (settled and missed) or holds >= MOST_GROWTH * needed:
+    if holds >= MOST_GROWTH * needed:
         return None
     words = (
         f"fewer than {slo.percentile:.10g} % of the queries met the SLO throughout {facts.rules.up.window:g} s at "
