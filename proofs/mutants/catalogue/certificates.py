@@ -13,7 +13,9 @@ ROTATION: Final = "hetserve_shell.tls.rotation"
 DOCTOR: Final = "hetserve.cli.health.certificates"
 SERVER: Final = "tests/unit/extender/test_http_tls.py"
 STREAMS: Final = "hetserve_shell.http.http2"
+FRAMES: Final = "hetserve_shell.http.frames"
 OVER_STREAMS: Final = "tests/unit/extender/test_http_streams.py"
+LIMITS: Final = "tests/unit/extender/test_http_stream_limits.py"
 FILES: Final = "tests/unit/shell_kit/test_certificates.py"
 HANDSHAKE: Final = "hetserve_shell.tls.handshake"
 FIRST: Final = "tests/unit/extender/test_certificates_are_checked_first.py"
@@ -110,9 +112,9 @@ CERTIFICATES: Final = (
     Mutant(
         "over HTTP/2: an answer that nobody takes is kept for ever",
         STREAMS,
-        "Http2Connection.check_time",
-        Replace("$exchange.rest is not None and $now >= $exchange.since + $limits.unread", "False"),
-        OVER_STREAMS,
+        "Http2Connection._check_exchanges",
+        Replace("$now >= $exchange.since + $limits.unread", "False"),
+        LIMITS,
         "test_an_answer_that_the_client_does_not_take_is_given_up_and_holds_up_no_other",
     ),
     Mutant(
@@ -154,5 +156,29 @@ CERTIFICATES: Final = (
         Replace("_leaf($files).not_before > $now", "False"),
         FIRST,
         "test_an_issuers_clock_may_be_ahead_by_minutes",
+    ),
+    Mutant(
+        "over HTTP/2: who takes an answer byte by byte holds it for ever",
+        STREAMS,
+        "Http2Connection._send",
+        Replace("$exchange.sent >= $exchange.noted + PROGRESS", "$exchange.sent > $exchange.noted"),
+        LIMITS,
+        "test_an_answer_that_is_taken_byte_by_byte_is_given_up",
+    ),
+    Mutant(
+        "over HTTP/2: answers that nobody takes have no bound together",
+        "hetserve_shell.http.exchange",
+        "Unsent.keep",
+        Replace("self.used > self.limit", "False"),
+        LIMITS,
+        "test_answers_that_nobody_takes_are_bounded_over_all_connections",
+    ),
+    Mutant(
+        "over HTTP/2: a read is heard to its end, whoever waits",
+        FRAMES,
+        "Frames.turn",
+        Replace("$done < TURN", "True"),
+        LIMITS,
+        "test_a_read_of_many_frames_is_heard_in_turns",
     ),
 )

@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 class Exchange:
     """A request that came whole or in part, and its answer until all of it is sent.
 
-    since: when it began, or its answer went on last [s]. answer: None: there is none yet. sent: bytes of it; noted:
-    when it went on last.
+    since: when it began, came whole, or its answer went on last [s]. answer: None: there is none yet. sent: bytes of
+    it; noted: of these, when it went on last.
     """
 
     stream: int

@@ -264,7 +264,7 @@ class Http2Connection(asyncio.Protocol):
         exchange = self._exchanges.get(event.stream_id)
         if exchange is None or exchange.answer is not None:
             return
-        exchange.received = True
+        exchange.received, exchange.since = True, self._server.now
         self._queue.append(exchange)
 
     def _reset(self, event: events.StreamReset) -> None:
@@ -282,10 +282,14 @@ class Http2Connection(asyncio.Protocol):
     def _check_exchanges(self, now: float) -> None:
         limits = self._server.limits
         for exchange in list(self._exchanges.values()):
+            unread = now >= exchange.since + limits.unread
             if exchange.answer is not None:
-                if now >= exchange.since + limits.unread:
+                if unread:
                     self._give_up(exchange, ErrorCodes.CANCEL)
-            elif not exchange.received and not self._blocked and now >= exchange.since + limits.waiting:
+            elif exchange.received:
+                if unread and exchange in self._queue:  # behind answers that are not taken
+                    self._give_up(exchange, ErrorCodes.REFUSED_STREAM)
+            elif not self._blocked and now >= exchange.since + limits.waiting:
                 self._refuse(exchange, too_slow(limits))
 
     def _check_frames(self, now: float) -> None:
@@ -428,7 +432,7 @@ class Http2Connection(asyncio.Protocol):
             self._last = self._h2.highest_inbound_stream_id
             self._say_last(self._last)
             for exchange in self._exchanges.values():
-                if exchange.answer is not None:  # from now on nothing renews its time
+                if exchange.received:  # from now on nothing renews its time
                     exchange.since = self._server.now
 
     def _say_last(self, stream: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ from h2.connection import H2Connection
 from h2.exceptions import ProtocolError
 from hpack import Encoder
 from hyperframe.frame import (
+    ContinuationFrame,
     DataFrame,
     Frame,
     GoAwayFrame,
@@ -25,10 +27,11 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from authorities import Authority
+from authorities import CLIENT, SERVER, Authority
+from hetserve_shell.http.frames import Frames
 from http2_clients import Http2Client
 from http_clients import LIMITS, until
-from secured_server import Secured, secured_server
+from secured_server import Secured, client, secured_server
 
 STREAMS = 8
 CANCEL, ENHANCE_YOUR_CALM = 8, 11
@@ -96,7 +99,9 @@ async def test_answers_that_nobody_takes_are_bounded_over_all_connections(secure
     secured.server.limits = replace(secured.server.limits, unread=60.0)
     one, other = await secured.connect_by_streams(), await secured.connect_by_streams()
     one.takes = other.takes = False
-    going, still = await one.ask("/much"), await other.ask("/much")
+    going = await one.ask("/much")
+    await until(lambda: secured.server.unsent.used == 8_000_000)
+    still = await other.ask("/much")
     await until(lambda: secured.server.unsent.used == 16_000_000)
     one.h2.increment_flow_control_window(100_000)
     one.h2.increment_flow_control_window(100_000, going)
@@ -122,16 +127,20 @@ async def test_who_takes_an_answer_slowly_outlives_no_end_of_the_connection(secu
 
 async def test_who_reads_slowly_outlives_no_end_of_the_connection(secured: Secured) -> None:
     """The windows are wide, so that the socket holds the answers back."""
+    secured.server.limits = replace(secured.server.limits, unread=1.0)
+    secured.server.unsent.limit = STREAMS * 8_000_000
     client = await secured.connect_by_streams()
     client.widen()
-    for _ in range(4):
+    for _ in range(STREAMS):
         await client.ask("/much")
     await until(lambda: secured.server.unsent.used > 0)
     next(iter(secured.server.admission)).finish()
-    async with asyncio.timeout(5.0):
-        while secured.server.connections:
-            await client.reader.read(65536)
-            await asyncio.sleep(0.02)  # some 10 s for all
+    taken = 0
+    async with asyncio.timeout(30.0):
+        while data := await client.reader.read(65536):
+            taken += len(data)
+            await asyncio.sleep(0.005)
+    assert taken < STREAMS * 8_000_000, "all of it, for as long as that took"
 
 
 async def test_a_client_that_reads_nothing_is_cut_off_and_holds_little(secured: Secured) -> None:
@@ -150,6 +159,7 @@ async def test_a_frame_of_a_request_that_is_over_costs_no_call_under_way(secured
     client = await secured.connect_by_streams()
     await client.call("/echo", b"x")
     held = await client.ask("/wait", b"under way")
+    await until(lambda: bool(secured.begun))
     client.writer.write(frame.serialize())
     await asyncio.sleep(0.3)
     secured.gate.set()
@@ -175,6 +185,7 @@ FLOODS: dict[str, list[Frame]] = {
     "data of a request that is over": [OVER, *[DataFrame(1, b"x")] * 20_000],
     "windows of a request that is over": [OVER, *[WindowUpdateFrame(1, 1)] * 20_000],
     "heads of a request that is over": [OVER, *[HeadersFrame(1, b"\x82", flags=("END_HEADERS",))] * 20_000],
+    "a head without end": [HeadersFrame(1, b"\x00", flags=()), *[ContinuationFrame(1, bytes(16384))] * 10],
     "heads without end": [HeadersFrame(1, b"\x00", flags=())] * 2,
 }
 
@@ -188,6 +199,13 @@ async def test_frames_that_no_client_needs_harm_nobody_else(secured: Secured, fl
     for _ in range(10):
         assert (await good.call("/echo", b"good")).body == b'"good"'
     await until(lambda: secured.server.connections == 1)
+
+
+async def in_the_midst(secured: Secured) -> None:
+    """Until a body has come in part."""
+    async with asyncio.timeout(5.0):
+        while not secured.server.budget.used:  # noqa: ASYNC110  (in each turn of the loop)
+            await asyncio.sleep(0)
 
 
 def requests(count: int, *then: Callable[[int], Frame]) -> list[Frame]:
@@ -248,19 +266,86 @@ async def test_what_waits_for_its_turn_is_kept_in_order(secured: Secured, finish
         client.h2.send_data(stream, body[start : start + 5], end_stream=start + 5 >= len(body))
     client.flush()
     if finished:
-        while not secured.server.budget.used:  # noqa: ASYNC110  (in the midst of it)
-            await asyncio.sleep(0)
+        await in_the_midst(secured)
         assert secured.server.budget.used < len(body)
         next(iter(secured.server.admission)).finish()
     assert (await client.answer(stream)).body == b'"' + body + b'"'
+
+
+async def test_what_waits_for_its_turn_is_answered_though_the_client_says_its_end(secured: Secured) -> None:
+    """In the read that brings it; over plain sockets an end is seen only when all before it is heard."""
+    received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client(secured.authority, CLIENT, "h2").wrap_bio(received, to_send, server_hostname=SERVER)
+    reader, writer = await asyncio.open_connection("127.0.0.1", secured.port)
+    with suppress(ssl.SSLWantReadError):
+        ours.do_handshake()
+    writer.write(to_send.read())
+    received.write(await reader.read(65536))
+    ours.do_handshake()
+    crumbs = [HeadersFrame(1, head("/echo"), flags=("END_HEADERS",)), *[DataFrame(1, b"x")] * 500]
+    frames = [SettingsFrame(0), *crumbs, DataFrame(1, b"", flags=("END_STREAM",))]
+    ours.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"".join(frame.serialize() for frame in frames))
+    with suppress(ssl.SSLWantReadError):
+        ours.unwrap()
+    writer.write(to_send.read())
+    received.write(await asyncio.wait_for(reader.read(), 5.0))
+    answer = b""
+    with suppress(ssl.SSLError):
+        while data := ours.read(65536):
+            answer += data
+    assert b'"' + b"x" * 500 + b'"' in answer
+    writer.close()
+
+
+async def test_no_more_is_read_while_frames_wait_for_their_turn(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[bool] = []
+    real = Frames.feed
+
+    def feed(frames: Frames, data: bytes, now: float) -> None:
+        waiting.append(frames.left)
+        real(frames, data, now)
+
+    monkeypatch.setattr(Frames, "feed", feed)
+    client = await secured.connect_by_streams()
+    stream = client.start("/echo")
+    client.writer.write(client.h2.data_to_send() + DataFrame(stream, b"x").serialize() * 2000)
+    await in_the_midst(secured)
+    client.writer.write(DataFrame(stream, b"", flags=("END_STREAM",)).serialize())
+    assert (await client.answer(stream)).body == b'"' + b"x" * 2000 + b'"'
+    assert True not in waiting
+
+
+async def test_who_is_cut_off_while_its_frames_wait_is_listened_to_until_it_is_gone(secured: Secured) -> None:
+    """Or a reset overtakes the last answers."""
+    secured.server.limits = replace(secured.server.limits, lingering=60.0)
+    client = await secured.connect_by_streams()
+    client.writer.write(PingFrame(0, b"12345678").serialize() * 6000)
+    await client.until_closed()
+    client.writer.close()
+    await until(lambda: not secured.server.connections)
+
+
+async def test_frames_that_come_in_halves_end_nothing(secured: Secured) -> None:
+    secured.be_patient(waiting=0.5)
+    client = await secured.connect_by_streams()
+    await client.call("/echo", b"x")
+    ping = PingFrame(0, b"12345678").serialize()
+    client.writer.write(ping[:9])
+    for _ in range(10):
+        await asyncio.sleep(0.1)
+        client.writer.write(ping[9:] + ping[:9])
+    client.writer.write(ping[9:])
+    assert (await client.call("/echo", b"after")).body == b'"after"'
+    assert client.last == []
 
 
 async def test_who_is_gone_while_its_frames_wait_leaves_nothing_behind(secured: Secured) -> None:
     client = await secured.connect_by_streams()
     stream = client.start("/echo")
     client.writer.write(client.h2.data_to_send() + DataFrame(stream, b"x").serialize() * 4000)
-    while not secured.server.budget.used:  # noqa: ASYNC110  (in the midst of it)
-        await asyncio.sleep(0)
+    await in_the_midst(secured)
     client.writer.transport.abort()
     await until(lambda: not secured.server.connections)
     assert secured.server.budget.used == 0
