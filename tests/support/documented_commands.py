@@ -147,6 +147,12 @@ ON_THE_DEMO: Final = (
 ON_KIND: Final = ("helm test hetserve --namespace hetserve-system --logs --timeout 2m",)
 """Those that need containers which run."""
 
+ON_CERTIFICATES: Final = (
+    "hetserve-extender check-certificates --extender DIR --scheduler DIR"
+    " --server-name hetserve-extender.hetserve-system.svc --client-name hetserve-scheduler",
+)
+"""Those that need files with certificates alone."""
+
 _NEEDS_AN_ENGINE: Final = "needs a container engine; `make e2e-kind` builds the same images by images.build"
 NOT_RUN: Final[Mapping[str, str]] = {
     "cosign verify REGISTRY/hetserve/operator:VERSION --certificate-identity-regexp"
@@ -170,6 +176,7 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "e2e/test_documented_commands_run_on_a_cluster.py": tuple(row for rows in ON_A_CLUSTER.values() for row in rows),
     "e2e/test_demo.py": ON_THE_DEMO,
     "e2e/kind/test_helm_test_places_a_pod.py": ON_KIND,
+    "tests/unit/extender/test_certificates_are_checked_first.py": ON_CERTIFICATES,
     "nowhere": tuple(NOT_RUN),
 }
 """Commands by the test that runs them."""

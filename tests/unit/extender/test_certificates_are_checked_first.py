@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from authorities import CLIENT, PAST, SERVER, Authority, Leaf, put
+from documented_commands import ON_CERTIFICATES
 from hetserve_extender.main import main
 
 FUTURE = ("20600101000000Z", "20610101000000Z")
@@ -126,6 +128,16 @@ def test_what_keeps_the_sides_apart_is_named_with_file_and_remedy(
     for line, part in zip(lines, words, strict=True):
         assert line.startswith(f"Error: {bench.folder}/")
         assert part in line
+
+
+def test_the_documented_command_finds_them_fit(bench: Bench) -> None:
+    (command,) = ON_CERTIFICATES
+    for side in ("extender", "scheduler"):
+        command = command.replace(f"--{side} DIR", f"--{side} {bench.folder / side}")
+    program, *words = shlex.split(command)
+    done = CliRunner().invoke(main, words)
+    assert (program, done.exit_code) == ("hetserve-extender", 0)
+    assert done.stdout.startswith("extender and scheduler trust each other")
 
 
 def test_certificates_that_fit_together_pass_and_the_first_end_is_told(bench: Bench) -> None:
