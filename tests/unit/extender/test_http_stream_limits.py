@@ -282,8 +282,9 @@ async def test_what_waits_for_its_turn_is_answered_though_the_client_says_its_en
     writer.write(to_send.read())
     received.write(await reader.read(65536))
     ours.do_handshake()
-    crumbs = [HeadersFrame(1, head("/echo"), flags=("END_HEADERS",)), *[DataFrame(1, b"x")] * 500]
-    frames: list[Frame] = [SettingsFrame(0), *crumbs, DataFrame(1, b"", flags=("END_STREAM",))]
+    frames: list[Frame] = [SettingsFrame(0), HeadersFrame(1, head("/echo"), flags=("END_HEADERS",))]
+    frames += [DataFrame(1, b"x")] * 500
+    frames.append(DataFrame(1, b"", flags=("END_STREAM",)))
     ours.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"".join(frame.serialize() for frame in frames))
     with suppress(ssl.SSLWantReadError):
         ours.unwrap()
