@@ -76,16 +76,17 @@ class Frames:
         self.left, done = True, 0
         if self._preface:
             yield self._take_preface()
+        data, end = self._data, self._at
         while done < TURN:
-            data, start = self._data, self._at
+            start = end
             content = int.from_bytes(data[start : start + 3], "big")
-            end = start + HEADER + content
+            end += HEADER + content
             if len(data) < end:
                 self._keep_rest(content)
                 return
-            self._at, kind = end, data[start + 3]
+            self._at = end
             done += 1
-            if kind in HEADS:
+            if data[start + 3] in HEADS:
                 done += HEAD + content // 8
                 self._count_head(content, data[start + 4])
             if not self._head:

@@ -246,11 +246,11 @@ async def test_many_windows_at_once_are_looked_at_once(secured: Secured, monkeyp
     looks: list[int] = []
     real = H2Connection.local_flow_control_window
 
-    def looked_at(h2: H2Connection, stream: int) -> int:
+    def look(h2: H2Connection, stream: int) -> int:
         looks.append(stream)
         return real(h2, stream)
 
-    monkeypatch.setattr(H2Connection, "local_flow_control_window", looked_at)
+    monkeypatch.setattr(H2Connection, "local_flow_control_window", look)
     stream = max(client.answers)
     client.writer.write(WindowUpdateFrame(stream, 1).serialize() * 2000)
     assert (await client.call("/empty")).status == 200
@@ -282,9 +282,9 @@ async def test_what_waits_for_its_turn_is_answered_though_the_client_says_its_en
     writer.write(to_send.read())
     received.write(await reader.read(65536))
     ours.do_handshake()
-    frames: list[Frame] = [SettingsFrame(0), HeadersFrame(1, head("/echo"), flags=("END_HEADERS",))]
-    frames += [DataFrame(1, b"x")] * 500
-    frames.append(DataFrame(1, b"", flags=("END_STREAM",)))
+    crumbs: list[Frame] = [DataFrame(1, b"x")] * 500
+    begin, end = HeadersFrame(1, head("/echo"), flags=("END_HEADERS",)), DataFrame(1, b"", flags=("END_STREAM",))
+    frames = [SettingsFrame(0), begin, *crumbs, end]
     ours.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"".join(frame.serialize() for frame in frames))
     with suppress(ssl.SSLWantReadError):
         ours.unwrap()
