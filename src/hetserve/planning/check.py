@@ -109,14 +109,15 @@ def _flows(problem: Problem, plan: Plan, held: list[tuple[TypeOption, int]]) -> 
     profiles = {option.name: option.profile for option, _ in held}
     for flow in plan.flow:
         rate, batches = Fraction(flow.qps), _between(flow.first, flow.last, ordered)
-        whole = sum(shares[b] for b in batches)
+        whole = sum(shares[b] for b in batches) if len(batches) > 1 else 1
         total += rate
         served[flow.first, flow.last] = served.get((flow.first, flow.last), Fraction(0)) + rate
         for batch in batches:
             mean, misses = _service(profiles[flow.type], batch, problem.slo.latency)
             part = rate if len(batches) == 1 else rate * shares[batch] / whole
             busy[flow.type] += part * mean
-            late += part * misses if misses else 0
+            if misses:
+                late += part * misses
     yield from _unserved(shares, served, total)
     for option, count in held:
         if busy[option.name] > count * (1 + _LOAD_SLACK):
@@ -141,9 +142,10 @@ def _unserved(shares: dict[int, Fraction], served: dict[tuple[int, int], Fractio
     for batch in shares:
         if found[batch] != 1:
             yield f"batch {batch} is in {found[batch]} classes of the flow"
+    slack = total * _LOAD_SLACK
     for (first, last), rate in served.items():
         due = total * sum(shares[batch] for batch in classes[first, last])
-        if abs(rate - due) > total * _LOAD_SLACK:
+        if abs(rate - due) > slack:
             yield f"batches {first} to {last} get {float(rate):.6g} q/s of {float(due):.6g} q/s"
 
 

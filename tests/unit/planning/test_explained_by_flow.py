@@ -98,6 +98,16 @@ def test_launching_weighs_on_the_plan_and_not_on_the_floor() -> None:
     assert made.floor_cost == pytest.approx(free.floor_cost, rel=2e-3)
 
 
+def test_the_floor_of_a_quick_plan_with_launches_is_that_of_parts_of_instances() -> None:
+    slow = tuple(dataclasses.replace(option, launch_time=Seconds(3600)) for option in two())
+    charged = dataclasses.replace(least(types=slow), launch_weight=1.0)
+    quick, tried = plan(charged, quick=True), plan(charged)
+    assert quick.floor_cost is not None
+    assert tried.floor_cost is not None
+    dearest = max(option.price for option in slow)
+    assert tried.floor_cost - len(slow) * dearest <= quick.floor_cost <= tried.floor_cost
+
+
 @pytest.mark.parametrize("which", ["throughput", "cheapest"])
 def test_prices_bound_what_one_more_instance_adds(which: str, request: pytest.FixtureRequest) -> None:
     made: Plan = request.getfixturevalue(which)

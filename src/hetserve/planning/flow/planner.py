@@ -11,8 +11,16 @@ from hetserve.planning.flow.explanation.outcome import of_climb, of_race
 from hetserve.planning.flow.explanation.steps import without_launches
 from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, too_little
 from hetserve.planning.flow.limits import spendable, trickle
-from hetserve.planning.flow.programs.classes import COARSE, ClassTable, class_table
-from hetserve.planning.flow.programs.program import CEILING, FluidRates, Mix, launch_charge, least_cost, most_load
+from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values, class_table
+from hetserve.planning.flow.programs.program import (
+    CEILING,
+    FluidRates,
+    Mix,
+    launch_charge,
+    least_cost,
+    least_money,
+    most_load,
+)
 from hetserve.planning.flow.search.cost import proved
 from hetserve.planning.flow.search.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
 from hetserve.planning.flow.search.proof import Proof
@@ -80,14 +88,17 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
 
 def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Plan:
     budget = None if table.problem.budget is None else int(table.problem.budget)
-    ceiling = least_cost(table.upper, CEILING, load, budget=budget)
+    upper = table.merged(COARSE, "least") if quick else table.upper
+    ceiling = least_cost(upper, CEILING, load, budget=budget)
     if ceiling is None:
         return too_little(table, load, budget)
-    floor = _floor(table.merged(COARSE, "least") if quick else table.upper, load, budget, ceiling)
+    floor = _floor(upper, load, budget, ceiling, quick=quick)
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_cost(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
-        counts = untried_cost(table, load, budget, ceiling.counts) or ceiling.counts
+        counts = untried_cost(table, load, budget, ceiling.counts) or _fewest(table, load, budget)
+        if counts is None:
+            return too_little(table, load, budget)
         held = load if table.problem.load else untried_rate(table, counts)
         return explain(Choice(table, counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick))
     proof = Proof(judge, seed)
@@ -99,14 +110,22 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, seen))
 
 
-def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix) -> float:
+def _fewest(table: ClassTable, load: float, budget: int | None) -> Values | None:
+    """Counts that carry the load with nothing in hand; None: there are none."""
+    mix = least_cost(table, CEILING, load, budget=budget)
+    return None if mix is None else mix.counts
+
+
+def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix, *, quick: bool) -> float:
     """Least micro-dollars/h of any mix that carries the load: money alone, whatever launching weighs.
 
-    upper: a table whose program no mix beats; fewer classes answer sooner, and less.
+    upper: a table whose program no mix beats; fewer classes answer sooner, and less. quick: parts of instances count.
     """
     weight = upper.problem.launch_weight
     if not any(launch_charge(option, weight) for option in upper.types):
         return ceiling.objective_bound
+    if quick:
+        return least_money(without_launches(upper), CEILING, load)
     least = least_cost(without_launches(upper), CEILING, load, budget=budget)
     return 0.0 if least is None else least.objective_bound
 

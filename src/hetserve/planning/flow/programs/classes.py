@@ -62,7 +62,14 @@ class ClassTable:
 
     def misses(self, limit: float) -> Floats:
         """[type, class] probability that service takes longer than `limit` seconds; 1 if not servable."""
-        return self._merged(_beyond(self.latency, limit), 1.0)
+        if limit not in self._missed:
+            self._missed[limit] = self._merged(_beyond(self.latency, limit), 1.0)
+            self._missed[limit].setflags(write=False)
+        return self._missed[limit]
+
+    @cached_property
+    def _missed(self) -> dict[float, Floats]:
+        return {}
 
     def spreads(self, flow: Floats) -> Floats:
         """[class] E[S^2] / E[S]^2 of the service time S on a type, mean over a flow [type, class]; 1 without a flow."""

@@ -71,6 +71,14 @@ class Model:
         self.row_lower.append(least)
         self.row_upper.append(most)
 
+    def equations(self, ends: NDArray[np.int64], columns: NDArray[np.int64], values: Floats) -> None:
+        """Adds sum values x columns = 0 for each of `ends`: of the columns from the end before it up to its own."""
+        self.columns.append(columns)
+        self.values.append(values)
+        self.starts += (self.starts[-1] + ends).tolist()
+        self.row_lower += [0.0] * len(ends)
+        self.row_upper += [0.0] * len(ends)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:

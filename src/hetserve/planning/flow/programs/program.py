@@ -134,6 +134,14 @@ def least_cost(
     return _Builder(table, margin, only).answer(load, budget, cuts)
 
 
+def least_money(table: ClassTable, margin: Margin, load: float) -> float:
+    """Micro-dollars/h below which no mix carries a load [queries/s], were parts of instances for sale; 0: none does."""
+    model, _ = _Builder(table, margin).build(load, None, ())
+    model.integral = [False] * len(model.integral)
+    solved = solve(model)
+    return 0.0 if solved is None else solved.objective * min(option.price for option in table.types)
+
+
 def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix | None:
     """The fluid rate of these counts; None: they cannot serve every class."""
     builder = _Builder(table, margin)
@@ -350,10 +358,10 @@ class _Builder:
         """Balance of each class, time of each type (of `fixed` counts, if given), and the late ones."""
         table, kinds, classes = self.table, columns.kinds, columns.classes
         places = columns.first_flow + np.arange(len(kinds))
-        order = np.argsort(classes, kind="stable")
-        ends = np.searchsorted(classes[order], np.arange(1, len(table.shares)))
-        for mine in np.split(places[order], ends):
-            model.row([*mine.tolist(), columns.rate], [1.0] * len(mine) + [-1.0], 0.0, 0.0)
+        order, size = np.argsort(classes, kind="stable"), len(table.shares)
+        ends = np.searchsorted(classes[order], np.arange(1, size + 1))
+        served = np.insert(places[order], ends, columns.rate)
+        model.equations(ends + np.arange(1, size + 1), served, np.where(served == columns.rate, -1.0, 1.0))
         work = table.shares[classes] * table.means[kinds, classes] / self.unit
         for t in range(len(table.types)):
             mine = kinds == t
