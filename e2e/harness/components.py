@@ -184,20 +184,23 @@ def token_of(kube: Kube, name: str, namespace: str = SYSTEM_NAMESPACE) -> str:
 
 def write_account(kube: Kube, folder: StateFolder, name: str, namespace: str = SYSTEM_NAMESPACE) -> Path:
     """Kubeconfig of a service account, with a token; returns its path."""
-    token = token_of(kube, name, namespace)
-    admin = yaml.safe_load(folder.kubeconfig.read_text())
+    path = folder.account(name)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_kubeconfig(path, folder.kubeconfig, name, token_of(kube, name, namespace), namespace)
+    return path
+
+
+def write_kubeconfig(path: Path, admin: Path, name: str, token: str, namespace: str) -> None:
+    """Kubeconfig of whom a token names, at the cluster of an administrator's."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": name,
-        "clusters": [{"name": RELEASE, "cluster": admin["clusters"][0]["cluster"]}],
+        "clusters": [{"name": RELEASE, "cluster": yaml.safe_load(admin.read_text())["clusters"][0]["cluster"]}],
         "users": [{"name": name, "user": {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": RELEASE, "user": name, "namespace": namespace}}],
     }
-    path = folder.account(name)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, yaml.safe_dump(config), mode=0o600)
-    return path
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
