@@ -13,7 +13,7 @@ import click
 import pytest
 import yaml
 
-from documented import FENCED, PAGES, ROOT, shown
+from documented import FENCED, ROOT, shown
 from harness.reference_docs import cli_page, helps, kind_page
 from hetserve.api.kinds import KINDS
 from hetserve.cli.app import app
@@ -36,13 +36,21 @@ def unknown(command: str) -> list[str]:
     return odd
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+EVERY_PAGE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+"""The reference and the decisions, too."""
+INLINE = re.compile(r"`(?:\.venv/bin/)?(hetserve [a-z][^`]*)`")
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
 def test_every_command_that_a_page_shows_exists_with_its_options(page: Path) -> None:
-    assert {line: odd for line in shown(page.read_text(encoding="utf-8")) if (odd := unknown(line))} == {}
+    text = page.read_text(encoding="utf-8")
+    assert {line: odd for line in (*shown(text), *INLINE.findall(text)) if (odd := unknown(line))} == {}
 
 
 def test_commands_are_found_and_what_does_not_exist_is_seen() -> None:
-    assert len([line for page in PAGES for line in shown(page.read_text(encoding="utf-8"))]) > 15
+    texts = [page.read_text(encoding="utf-8") for page in EVERY_PAGE]
+    assert len([line for text in texts for line in shown(text)]) > 80
+    assert len([line for text in texts for line in INLINE.findall(text)]) > 60
     text = "```console\n$ hetserve plan x.yaml --budgets 1  # why\n```\n\n    cat x | hetserve why --all | less\n"
     assert list(shown(text)) == ["hetserve plan x.yaml --budgets 1", "hetserve why --all"]
     assert unknown("hetserve plan x.yaml --budgets 1") == ["--budgets"]

@@ -38,7 +38,7 @@ def large(share: float | None) -> Act:
 
 
 def noise(share: float) -> Act:
-    return lambda story: setattr(story.load, "noise", share)
+    return lambda story: story.load.noises.append((story.clock, share))
 
 
 def metrics(freshness: Freshness | None) -> Act:
@@ -188,7 +188,7 @@ def healed(story: Story) -> None:
     for field in ("never_ready", "gated", "refused"):
         getattr(story.cluster, field).clear()
     story.load.freshness, story.takes, story.planners.fails = Freshness.FRESH, 0, 0
-    story.load.noise = min(story.load.noise, 0.05)
+    noise(min(story.load.noises[-1][1], 0.05))(story)
     if story.line is not None:
         story.line.way = None
         story.line.land()

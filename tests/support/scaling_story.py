@@ -97,13 +97,14 @@ def _draw(second: int) -> float:
 class Load:
     """The true load over time, and what Prometheus makes of it.
 
-    freshness: of what it answers; None: it does not answer. since: it has no samples from before [s]. mixes: share of
-    large queries as measured, from a time on; None: the sizes are not measured. queries: how many tell it. told: times
-    at which it was answered, with that share and number. rates: times of Fresh answers, with the newest rate.
+    noises: share by which samples vary, from a time on. freshness: of what it answers; None: it does not answer. since:
+    it has no samples from before [s]. mixes: share of large queries as measured, from a time on; None: the sizes are
+    not measured. queries: how many tell it. told: times at which it was answered, with that share and number. rates:
+    times of Fresh answers, with the newest rate.
     """
 
     steps: list[tuple[float, float]]
-    noise: float = 0.0
+    noises: list[tuple[float, float]] = field(default_factory=lambda: [(-1e9, 0.0)])
     freshness: Freshness | None = Freshness.FRESH
     since: float = -1e9
     lower_bound: bool = False
@@ -125,7 +126,8 @@ class Load:
     def at(self, second: float) -> float:
         """Queries/s at a time of the story."""
         base = next((qps for begin, qps in reversed(self.steps) if begin <= second), self.steps[0][1])
-        return base * (1 + self.noise * _draw(int(second)))
+        noise = next(share for begin, share in reversed(self.noises) if begin <= second)
+        return base * (1 + noise * _draw(int(second)))
 
     def highest(self, now: float, window: float) -> float:
         """The largest rate that holds at some moment of a window, of the samples that there are."""
