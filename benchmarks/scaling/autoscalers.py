@@ -1,7 +1,8 @@
-"""The best settings of a HorizontalPodAutoscaler over one trace: a single type, and queries/s of an instance.
+"""The best settings of a HorizontalPodAutoscaler over one trace: a single type, queries/s of an instance, and a window.
 
 Shares of what an instance serves without a pause are tried, upwards from the first while queries stay in time, else
-downwards: a list that ends at 95 % would hide cheaper settings. Targets above 1 may do, as instances are whole.
+downwards: a list that ends at 95 % would hide cheaper settings. Targets above 1 may do, as instances are whole. Of the
+type that is best with the default window, other windows are tried too, each with all targets.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 import numpy as np
 from benchmarks.reporting import Json
-from benchmarks.scaling.rivals import HorizontalPodAutoscaler, targets
+from benchmarks.scaling.rivals import WINDOW, HorizontalPodAutoscaler, targets
 
 from hetserve.base.units import QPS
 from hetserve.planning import Problem
@@ -23,6 +24,7 @@ from hetserve.scaling.replay.following import run
 FIRST: Final = 0.95
 UPWARDS: Final = (1.0, 1.05, 1.1, 1.15, 1.2, 1.25)
 DOWNWARDS: Final = (0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+OTHER_WINDOWS: Final = (60.0, 150.0, 600.0)
 _HOPELESS: Final = 3.0
 """Times the allowed share of late queries: large ones wait first, so fewer are late than rates alone say."""
 _MINUTE: Final = 60.0
@@ -30,10 +32,11 @@ _MINUTE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A type, and the target as a share of what one instance of it serves without a pause."""
+    """A type, the target as a share of what one instance of it serves without a pause, and the window [s]."""
 
     type: str
     share: float
+    window: float = WINDOW
 
 
 class Autoscalers:
@@ -47,17 +50,19 @@ class Autoscalers:
         self._types = sorted((option.name for option in usable), key=lambda name: (self._dollars_at_first(name), name))
 
     def cheapest(self, allowed: float) -> Json:
-        """{type, target, dollars, late} with at most the share `allowed` of queries late; empty: there is none."""
+        """{type, target, window, dollars, late} with at most the share `allowed` of queries late; empty: none has."""
         best: Setting | None = None
         for name in self._types:
-            best = self._better(name, allowed, best)
+            best = self._better(name, WINDOW, allowed, best)
+        for window in OTHER_WINDOWS if best else ():
+            best = self._better(best.type, window, allowed, best)  # type: ignore[union-attr]
         return {} if best is None else self._as_json(best)
 
-    def _better(self, name: str, allowed: float, best: Setting | None) -> Setting | None:
-        """The cheapest of a type, or `best` if that is no dearer."""
+    def _better(self, name: str, window: float, allowed: float, best: Setting | None) -> Setting | None:
+        """The cheapest of a type and a window, or `best` if that is no dearer."""
         found = best
         for share in (FIRST, *UPWARDS):
-            setting = Setting(name, share)
+            setting = Setting(name, share, window)
             if self._is_dearer(setting, best):
                 continue  # a higher target costs less
             if not self._keeps(setting, allowed):
@@ -66,7 +71,7 @@ class Autoscalers:
         if found is not best:
             return found
         for share in DOWNWARDS:
-            setting = Setting(name, share)
+            setting = Setting(name, share, window)
             if self._is_dearer(setting, best):
                 return best
             if self._keeps(setting, allowed):
@@ -99,7 +104,9 @@ class Autoscalers:
     def _fleet(self, setting: Setting) -> Fleet:
         if setting not in self._fleets:
             fleet = Fleet(self._problem.types)
-            run(HorizontalPodAutoscaler(self._problem, setting.type, self._target(setting)), fleet, self._arrived)
+            target = self._target(setting)
+            rival = HorizontalPodAutoscaler(self._problem, setting.type, target, setting.window)
+            run(rival, fleet, self._arrived)
             self._fleets[setting] = fleet
         return self._fleets[setting]
 
@@ -114,4 +121,5 @@ class Autoscalers:
 
     def _as_json(self, setting: Setting) -> Json:
         late, dollars = self._late_share(setting), self._dollars(setting)
-        return {"type": setting.type, "target": self._target(setting), "dollars": dollars, "late": late}
+        target = self._target(setting)
+        return {"type": setting.type, "target": target, "window": setting.window, "dollars": dollars, "late": late}

@@ -22,6 +22,8 @@ from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import free_problem
 from hetserve.scaling.replay import Fleet
 
+WINDOW: Final = 300.0
+"""Seconds of `behavior.scaleDown.stabilizationWindowSeconds`, by default."""
 _HOUR: Final = 3600.0
 
 
@@ -50,13 +52,13 @@ def _cheapest(problem: Problem, rules: ScalingRules, rate: float, ask: Ask) -> C
 
 
 class HorizontalPodAutoscaler:
-    """autoscaling/v2 on one type, by the queries/s of each instance, with the defaults of `behavior`.
+    """autoscaling/v2 on one type, by the queries/s of each instance; but for the window, `behavior` is the default.
 
     target: queries/s of an instance. Tolerance 10 %; up at once by at most four or as many again in 15 s; down to the
     largest recommendation of `window` seconds.
     """
 
-    def __init__(self, problem: Problem, name: str, target: QPS, window: float = 300.0) -> None:
+    def __init__(self, problem: Problem, name: str, target: QPS, window: float = WINDOW) -> None:
         self._names = [option.name for option in problem.types]
         self._name, self._target, self._window = name, target, window
         self._replicas = 0

@@ -104,7 +104,7 @@ def describe(data: Json) -> str:
         )
         for one in data["loads"]
     ]
-    head = ("load", "launch", "$", "late", "changes", "HPA no later $", "late", "target")
+    head = ("load", "launch", "$", "late", "changes", "HPA no later $", "late", "settings")
     dearer = dearer_than("as_seldom_late", data["loads"])
     middle, none = statistics.median(dearer or [-1.0]), sum(not one["as_seldom_late"] for one in data["loads"])
     figure = f"{middle:+.1%}, {max(dearer, default=-1.0):+.1%} at most; {none} of {len(rows)} have none"

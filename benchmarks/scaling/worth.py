@@ -41,9 +41,10 @@ def service(launch: Seconds = LAUNCH) -> Problem:
 _HEAD: Final = """RM2 of the samples at the least cost, up to 60 queries/s; instances launch in 60 s. Queries go through
 the dispatch policy in the joint simulation. The clairvoyant pays the cheapest plan of each minute, and its launches. It
 moves with every minute and keeps the wanted saturation always, which the policy may exceed by the tolerance: so it can
-be the dearer one. The HorizontalPodAutoscaler has the single type and the target (queries/s of an instance) that cost
-least with at most 1 % late, and the defaults of `behavior`. Targets go up in steps of 5 % of what an instance serves
-without a pause for as long as they keep 1 %. The last columns: the same with no more late queries than the policy has.
+be the dearer one. The HorizontalPodAutoscaler has the single type, the target (queries/s of an instance) and the
+window before scale-down (60, 150, 300 or 600 s) that cost least with at most 1 % late, else the defaults of `behavior`.
+Targets go up in steps of 5 % of what an instance serves without a pause for as long as they keep 1 %. The last columns:
+the same with no more late queries than the policy has.
 """
 
 
@@ -96,7 +97,7 @@ def describe(data: Json) -> str:
         for day in data["days"]
     ]
     ours = ("day", "$", "over the clairvoyant", "late", "changes", "questions")
-    head = (*ours, "HPA $", "HPA late", "HPA target", "HPA no later $", "late")
+    head = (*ours, "HPA $", "HPA late", "HPA settings", "HPA no later $", "late")
     return "\n".join(
         [
             _HEAD,
@@ -137,7 +138,8 @@ def _over(day: Json) -> float:
 
 
 def beside(autoscaler: Json) -> tuple[str, str, str]:
-    """Dollars, late queries and target of a HorizontalPodAutoscaler, in words."""
+    """Dollars, late queries, and target and window of a HorizontalPodAutoscaler, in words."""
     if not autoscaler:
         return "none", "-", "-"
-    return f"{autoscaler['dollars']:.2f}", f"{autoscaler['late']:.2%}", f"{autoscaler['target']:.1f}"
+    settings = f"{autoscaler['target']:.1f}, {autoscaler['window']:g} s"
+    return f"{autoscaler['dollars']:.2f}", f"{autoscaler['late']:.2%}", settings

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.scaling.autoscalers import Autoscalers
 from benchmarks.scaling.days import days, noise, trace_of
-from benchmarks.scaling.rivals import HorizontalPodAutoscaler, clairvoyant_dollars, targets
+from benchmarks.scaling.rivals import WINDOW, HorizontalPodAutoscaler, clairvoyant_dollars, targets
 from benchmarks.scaling.unseen import LAUNCHES, loads
 
 from hetserve.base.units import QPS, Seconds
@@ -74,6 +74,11 @@ def test_targets_go_up_for_as_long_as_queries_stay_in_time(rivals: Autoscalers) 
     """The rate of one instance without a pause is 25 queries/s: no list ends at 95 % of it."""
     assert rivals.cheapest(0.5)["target"] > 0.95 * 25.0
     assert rivals.cheapest(0.2)["target"] < rivals.cheapest(0.5)["target"]
+
+
+def test_a_shorter_window_is_taken_where_a_load_falls_for_good() -> None:
+    rates = np.repeat([60.0, 10.0], 12)
+    assert Autoscalers(PROBLEM, arrivals_of(trace_of(rates), 1), 2).cheapest(0.3)["window"] < WINDOW
 
 
 def test_where_no_autoscaler_is_seldom_enough_late_there_is_none(rivals: Autoscalers) -> None:
