@@ -27,13 +27,18 @@ GRACE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """rm2 as the API server shows it. replicas: asked for; ready: of living pods; gone: pods that terminate."""
+    """rm2 as the API server shows it.
+
+    replicas: asked for; ready: of living pods; gone: pods that terminate. left: those of `ready` whose Deployment is
+    gone: they will be collected.
+    """
 
     replicas: Counts
     live: Counts
     placed: Counts
     ready: Counts
     gone: Counts
+    left: Counts
     plan: Counts
     status: Json
     spec: Json
@@ -111,6 +116,10 @@ class Picture:
         )
 
 
+def _owner(raw: Json) -> str:
+    return next((str(one["uid"]) for one in raw["metadata"].get("ownerReferences") or ()), "")
+
+
 def rate(counts: Counts) -> float:
     return sum(RATES[kind] * n for kind, n in counts.items())
 
@@ -140,7 +149,8 @@ class Judge:
 
     def picture(self) -> Picture:
         objects = self.story.api.objects
-        replicas, live, placed, ready, gone = (Counter[str]() for _ in range(5))
+        replicas, live, placed, ready, gone, left = (Counter[str]() for _ in range(6))
+        owners = {raw["metadata"]["uid"]: _owner(raw) for raw in objects.values()}
         for path, raw in objects.items():
             meta = raw["metadata"]
             labels = meta.get("labels") or {}
@@ -156,14 +166,16 @@ class Judge:
             elif "/pods/" in path:
                 live[kind] += 1
                 placed[kind] += bool(raw["spec"].get("nodeName"))
-                ready[kind] += any(
+                serves = any(
                     c["type"] == "Ready" and c["status"] == "True" for c in raw["status"].get("conditions") or ()
                 )
+                ready[kind] += serves
+                left[kind] += serves and owners.get(_owner(raw)) not in owners
         service = objects[SERVICE]
         status = service.get("status") or {}
         plan = Counter({row["instanceType"]: row["count"] for row in (status.get("plan") or {}).get("counts", ())})
         declared = frozenset(kind for kind in KINDS if self.story.type_path(kind) in objects)
-        shown = (replicas, live, placed, ready, gone, +plan)
+        shown = (replicas, live, placed, ready, gone, left, +plan)
         return Picture(*shown, status, service["spec"], dict(self.prices), declared)
 
     # Each write
@@ -256,10 +268,10 @@ class Judge:
         """I11: with a load that is known, Ready is whether what is ready holds it, whatever of the plan is ready.
 
         By a rate that was told lately: a decision that waits for more instances stays with the one it asked for.
-        Instances that are asked to go may count or not.
+        Instances that are asked to go, or whose Deployment is gone, may count or not.
         """
         ready, held = now.condition("Ready"), now.holds(now.ready)
-        stays = now.holds({kind: min(now.ready[kind], now.replicas[kind]) for kind in KINDS})
+        stays = now.holds({kind: min(now.ready[kind] - now.left[kind], now.replicas[kind]) for kind in KINDS})
         lately = [qps for at, qps in self.story.load.rates if at >= self.story.clock - WAITS]
         if ready["reason"] == "LoadNotCarried":
             assert any(qps > stays * (1 - 1e-6) for qps in lately), f"I11: {stays} of {lately} queries/s: {ready}"
@@ -397,7 +409,9 @@ class Judge:
         is_ready = conditions["Ready"]["status"] == "True"
         assert carried or rate(now.plan) >= reach * (1 - 1e-6), f"I6: {summary(now.plan)}, and {reach} are in reach"
         assert conditions["MetricsAvailable"]["status"] == "True", conditions["MetricsAvailable"]
-        assert conditions["Feasible"]["status"] == ("True" if carried else "False"), conditions["Feasible"]
+        # What the user keeps though it breaks what is declared carries the load, and is no plan that there could be.
+        feasible = carried and not now.exceeds(now.plan)
+        assert conditions["Feasible"]["status"] == ("True" if feasible else "False"), conditions["Feasible"]
         assert conditions["Ready"]["status"] == conditions["Feasible"]["status"], conditions["Ready"]
         newest = self.story.load.at(POLL * (self.story.clock // POLL))
         assert not is_ready or newest <= now.holds(now.ready) * (1 + 1e-6), f"I11: {newest}: {conditions['Ready']}"
@@ -412,7 +426,9 @@ class Judge:
             assert abs((now.large or 0.0) - seen) <= 0.08, f"I6: {now.large} in force, {seen} measured"
 
     def nothing_is_left_over(self, now: Picture, load: float) -> None:
-        """I6: no instance could go."""
+        """I6: no instance could go, unless the user keeps what breaks what is declared."""
+        if now.exceeds(now.plan):
+            return
         needed = load * (1 + TOLERANCE) / SATURATION
         for kind in KINDS:
             fewer = Counter(now.plan) - Counter({kind: 1})
