@@ -139,12 +139,14 @@ def arriving(
             failed.append(error)
 
     thread = threading.Thread(target=create, name="arrivals", daemon=True)
-    with following(kubeconfig, namespace, arrivals.take, arrivals.wrong):
-        thread.start()
-        try:
-            yield arrivals
-        finally:
-            arrivals.ended.set()
-            thread.join(timeout=30)
-    kube.close()
+    try:
+        with following(kubeconfig, namespace, arrivals.take, arrivals.wrong):
+            thread.start()
+            try:
+                yield arrivals
+            finally:
+                arrivals.ended.set()
+                thread.join(timeout=30)
+    finally:
+        kube.close()
     assert not failed, failed

@@ -92,10 +92,12 @@ def following(
 ) -> Iterator[None]:
     """Gives every revision of a namespace's pods to `take` during the block; what ends that early is put to `wrong`."""
     kube, stopping = Kube(kubeconfig), threading.Event()
+    # Before the block: what it does first may be over before the thread runs.
+    revision = kube.request("GET", kube.resource("pods").path(namespace)).json()["metadata"]["resourceVersion"]
 
     def watch() -> None:
         try:
-            _follow(kube, namespace, take)
+            _follow(kube, namespace, revision, take)
         except Exception as error:  # fails the test
             if not stopping.is_set():
                 wrong.append(f"the monitor ended: {type(error).__name__}: {error}")
@@ -110,10 +112,8 @@ def following(
         thread.join(timeout=1.0)  # a silent connection may block it
 
 
-def _follow(kube: Kube, namespace: str, take: Callable[[str, Manifest], None]) -> None:
+def _follow(kube: Kube, namespace: str, revision: str, take: Callable[[str, Manifest], None]) -> None:
     """Short watches for ever: a busy server may silence a long one."""
-    path = kube.resource("pods").path(namespace)
-    revision = kube.request("GET", path).json()["metadata"]["resourceVersion"]
     while True:
         with suppress(httpx.ReadTimeout):
             for kind, pod in kube.watch("pods", namespace, revision, WATCH_SECONDS):

@@ -44,6 +44,6 @@ def test_the_first_manifests_are_planned_placed_and_explained(first: KindCluster
     assert explained["inForce"]["summary"] == "2xfirst-v100", "the cluster plans as the command line does"
 
     name = pods[0]["metadata"]["name"]
-    assert f"GPU 0 of {pods[0]['spec']['nodeName']}" in says("why", name)
+    assert f"holds GPU 0 of node {pods[0]['spec']['nodeName']}" in says("why", name)
     gpus = json.loads(says("gpus", "-o", "json"))
     assert "hello" in json.dumps(gpus)
