@@ -28,19 +28,19 @@ def in_the_operator(kind: KindCluster, *command: str, stdin: str = "") -> str:
     return kind.kubectl("--namespace", SYSTEM_NAMESPACE, "exec", "--stdin", OPERATOR, "--", *command, stdin=stdin)
 
 
-@pytest.mark.parametrize("planner", ["flow", "kairos-plus"])
-def test_planning_finds_every_kernel(kind: KindCluster, planner: str) -> None:
+def planned(kind: KindCluster, kernels: str, asked: str) -> list[str]:
+    """Lines of a plan of the sample. kernels: `env` words that say where they are."""
     sample = (ROOT / "manifests" / "samples" / "rm2.yaml").read_text()
-    printed = in_the_operator(kind, "python", "-c", PLAN, "--planner", planner, stdin=sample)
-    assert "1xg4dn.xlarge" in printed
-    assert printed.splitlines()[-1] == "compiled 0"
+    words = ("env", *kernels.split(), "python", "-c", PLAN, *asked.split())
+    return in_the_operator(kind, *words, stdin=sample).splitlines()
 
 
-def test_without_what_the_image_holds_it_would_compile(kind: KindCluster) -> None:
-    sample = (ROOT / "manifests" / "samples" / "rm2.yaml").read_text()
-    elsewhere = ("env", "NUMBA_CACHE_DIR=/tmp/kernels", "python", "-c", PLAN, "--planner", "kairos-plus")
-    printed = in_the_operator(kind, *elsewhere, stdin=sample)
-    assert printed.splitlines()[-1] != "compiled 0"
+@pytest.mark.parametrize("asked", ["--planner flow", "--planner kairos --budget 40"])
+def test_planning_finds_every_kernel_and_elsewhere_would_compile_it(kind: KindCluster, asked: str) -> None:
+    found = planned(kind, "", asked)
+    assert found[0].startswith("rm2: ")
+    assert found[-1] == "compiled 0"
+    assert planned(kind, "NUMBA_CACHE_DIR=/tmp/kernels", asked)[-1] == "compiled 1"
 
 
 def test_the_image_cannot_be_written_to(kind: KindCluster) -> None:
