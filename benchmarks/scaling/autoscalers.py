@@ -1,8 +1,7 @@
 """The best settings of a HorizontalPodAutoscaler over one trace: a single type, queries/s of an instance, and a window.
 
 Shares of what an instance serves without a pause are tried, upwards from the first while queries stay in time, else
-downwards: a list that ends at 95 % would hide cheaper settings. Targets above 1 may do, as instances are whole. Of the
-type that is best with the default window, other windows are tried too, each with all targets.
+downwards: a list that ends at 95 % would hide cheaper settings. Targets above 1 may do, as instances are whole.
 """
 
 from __future__ import annotations
@@ -52,10 +51,9 @@ class Autoscalers:
     def cheapest(self, allowed: float) -> Json:
         """{type, target, window, dollars, late} with at most the share `allowed` of queries late; empty: none has."""
         best: Setting | None = None
-        for name in self._types:
-            best = self._better(name, WINDOW, allowed, best)
-        for window in OTHER_WINDOWS if best else ():
-            best = self._better(best.type, window, allowed, best)  # type: ignore[union-attr]
+        for window in (WINDOW, *OTHER_WINDOWS):
+            for name in self._types:
+                best = self._better(name, window, allowed, best)
         return {} if best is None else self._as_json(best)
 
     def _better(self, name: str, window: float, allowed: float, best: Setting | None) -> Setting | None:

@@ -67,8 +67,10 @@ def served(kind: KindCluster, pod: str) -> bytes:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
         try:
             assert forward.stdout is not None
-            port = int(re.findall(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())[0])
-            return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", port)))
+            said = forward.stdout.readline()
+            port = re.search(r"127\.0\.0\.1:(\d+)", said)
+            assert port, f"kubectl port-forward says {said!r}"
+            return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", int(port[1]))))
         finally:
             forward.terminate()
 

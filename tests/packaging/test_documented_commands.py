@@ -38,7 +38,7 @@ def unknown(command: str) -> list[str]:
 
 EVERY_PAGE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 """The reference and the decisions, too."""
-INLINE = re.compile(r"`(?:\.venv/bin/)?(hetserve [a-z][^`]*)`")
+INLINE = re.compile(r"`(?:\.venv/bin/|kubectl )?(hetserve [a-z][^`]*)`")
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)

@@ -88,6 +88,16 @@ class Picture:
     def allowed(self) -> frozenset[str]:
         return self.declared & frozenset(self.spec["instanceTypes"]["names"])
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the user keeps what runs: what is above the budget alone, or, where nothing fits it, whatever it is."""
+        if self.budget is None or self.spec["budget"].get("whenTooLow") != "Keep":
+            return False
+        cheapest = min((self.prices[kind] for kind in self.allowed), default=0)
+        allowed = all(kind in self.allowed for kind, n in self.plan.items() if n)
+        fits = allowed and sum(self.plan.values()) <= self.most_instances
+        return fits or cheapest * self.least_instances > self.budget
+
     def cost(self, counts: Counts) -> int:
         return sum(self.prices[kind] * n for kind, n in counts.items())
 
@@ -409,8 +419,10 @@ class Judge:
         is_ready = conditions["Ready"]["status"] == "True"
         assert carried or rate(now.plan) >= reach * (1 - 1e-6), f"I6: {summary(now.plan)}, and {reach} are in reach"
         assert conditions["MetricsAvailable"]["status"] == "True", conditions["MetricsAvailable"]
-        # What the user keeps though it breaks what is declared carries the load, and is no plan that there could be.
-        feasible = carried and not now.exceeds(now.plan)
+        # What the user keeps above the budget carries the load, and is no plan that there could be.
+        kept = now.exceeds(now.plan)
+        assert not kept or now.keeps, f"I6: {summary(now.plan)} breaks what is declared"
+        feasible = carried and not kept
         assert conditions["Feasible"]["status"] == ("True" if feasible else "False"), conditions["Feasible"]
         assert conditions["Ready"]["status"] == conditions["Feasible"]["status"], conditions["Ready"]
         newest = self.story.load.at(POLL * (self.story.clock // POLL))
@@ -426,7 +438,7 @@ class Judge:
             assert abs((now.large or 0.0) - seen) <= 0.08, f"I6: {now.large} in force, {seen} measured"
 
     def nothing_is_left_over(self, now: Picture, load: float) -> None:
-        """I6: no instance could go, unless the user keeps what breaks what is declared."""
+        """I6: no instance could go, unless the user keeps what is above the budget."""
         if now.exceeds(now.plan):
             return
         needed = load * (1 + TOLERANCE) / SATURATION

@@ -53,7 +53,10 @@ FLOW: Final = (
         "flow leaves a class unserved",
         _PROGRAM,
         "_Builder._flow_rows",
-        Replace("np.split(places[order], ends)", "np.split(places[order], ends)[1:]"),
+        Replace(
+            "np.where(served == columns.rate, -1.0, 1.0)",
+            "np.where(served == columns.rate, -1.0 * (np.arange(len(served)) > ends[0]), 1.0)",
+        ),
         _BY_HAND,
         "test_hetsevs_program_pays_for_types_that_keep_the_slo_at_every_batch",
     ),

@@ -17,8 +17,8 @@ class Choice:
     """Counts in the table's order.
 
     held: queries/s, proved by trials unless `untried` says why not. seen: the most that the trials that choose let
-    pass. ceiling: most queries/s of any mix for the budget, or least cost [micro-dollars/h] of any mix that carries the
-    load. others: what ran beside it, best first. steps: whether the next steps are wanted.
+    pass. ceiling: most queries/s of any mix for the budget, or a cost [micro-dollars/h] that no mix which carries the
+    load goes below. others: what ran beside it, best first. steps: whether the next steps are wanted.
     """
 
     table: ClassTable

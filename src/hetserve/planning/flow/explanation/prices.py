@@ -10,7 +10,7 @@ import numpy as np
 from hetserve.base.units import QPS
 from hetserve.planning.flow.explanation.choice import Choice
 from hetserve.planning.flow.programs.classes import ClassTable
-from hetserve.planning.flow.programs.program import FixedMix
+from hetserve.planning.flow.programs.program import CEILING, FixedMix, fixed
 from hetserve.planning.formatting import latency_text, qps_text, share_text
 from hetserve.planning.plan import BindingBatches, MarginalValues
 from hetserve.planning.problem import TypeRefusal
@@ -22,7 +22,9 @@ _ALIKE: Final = 0.1
 
 def marginal_values(choice: Choice) -> MarginalValues | None:
     """Prices at the chosen counts; None: their fluid rate is none."""
-    table, found = choice.table, choice.fluid.mix(choice.values)
+    table = choice.table
+    # What went on from other counts may give other prices of the same; of a quick plan nothing else was solved.
+    found = choice.fluid.mix(choice.values) if choice.untried else fixed(table, CEILING, choice.values)
     if found is None:
         return None
     gains = {option.name: QPS(float(gain)) for option, gain in zip(table.types, found.per_instance, strict=True)}

@@ -135,11 +135,15 @@ def least_cost(
 
 
 def least_money(table: ClassTable, margin: Margin, load: float) -> float:
-    """Micro-dollars/h below which no mix carries a load [queries/s], were parts of instances for sale; 0: none does."""
+    """Micro-dollars/h below which no mix carries a load [queries/s], launches included; 0: none carries it.
+
+    Parts of instances count, but for the first: a mix has at least one whole.
+    """
     model, _ = _Builder(table, margin).build(load, None, ())
     model.integral = [False] * len(model.integral)
     solved = solve(model)
-    return 0.0 if solved is None else solved.objective * min(option.price for option in table.types)
+    cheapest = min(option.price for option in table.types)
+    return 0.0 if solved is None else max(solved.objective, 1.0) * cheapest
 
 
 def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix | None:

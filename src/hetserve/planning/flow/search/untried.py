@@ -68,7 +68,8 @@ def untried_rate(table: ClassTable, counts: Values) -> float:
 def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> Values | None:
     """The cheapest counts found that hold the load by theory, else those that hold the most; None: there are none.
 
-    fewest: counts of a mix with nothing in hand: the program's with something in hand are mostly near their multiples.
+    fewest: counts of a mix with nothing in hand, perhaps of an easier table: the program's with something in hand are
+    mostly near their multiples.
     """
     search = _Search(table, load, budget)
     found = search.by_programs(fewest)
@@ -99,6 +100,9 @@ class _Search:
 
     def by_programs(self, fewest: Values) -> Values | None:
         """The best of the programs' counts."""
+        if self.theory.fluid(fewest) < self.load:
+            mix = least_cost(self.table, CEILING, self.load, budget=self.budget)
+            fewest = fewest if mix is None else mix.counts
         share = self.theory.hoped(fewest)
         for wait, late in MARGINS:
             seen = list(self._programs(wait, late, share))
