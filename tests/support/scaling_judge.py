@@ -90,7 +90,7 @@ class Picture:
 
     @property
     def keeps(self) -> bool:
-        """Whether the user keeps what runs: what is above the budget alone, or, where nothing fits it, whatever it is."""
+        """Whether the user keeps what runs: what is only above the budget, or, where nothing fits it, anything."""
         if self.budget is None or self.spec["budget"].get("whenTooLow") != "Keep":
             return False
         cheapest = min((self.prices[kind] for kind in self.allowed), default=0)
