@@ -23,6 +23,7 @@ import yaml
 from documented import FENCED
 from documented_commands import OFFLINE, ON_A_CLUSTER, Stage
 from harness import controlplane
+from harness.arrivals import pod
 from harness.cluster import Cluster
 from harness.components import HOST, ROOT
 from harness.kube import Manifest, read_manifests
@@ -32,8 +33,6 @@ from hetserve.api.names import (
     LABEL_LEADER,
     LABEL_SERVICE,
     QUEUE_GATE,
-    RESOURCE_GPU_MEMORY,
-    SCHEDULER_NAME,
     SYSTEM_NAMESPACE,
 )
 from readers_desk import DAY, decisions_of_resnet50, runs_of_sharing
@@ -253,21 +252,7 @@ def waiting(cluster: Cluster, *names: str) -> None:
     """Makes pods that wait at our gate; those that were there before go."""
     for name in names:
         cluster.kube.delete("pods", name, TEAM, grace=0)
-        cluster.kube.create(gated_pod(name))
-
-
-def gated_pod(name: str) -> Manifest:
-    limits = {RESOURCE_GPU_MEMORY: "1024"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": TEAM},
-        "spec": {
-            "schedulerName": SCHEDULER_NAME,
-            "schedulingGates": [{"name": QUEUE_GATE}],
-            "containers": [{"name": "model", "image": "none", "resources": {"limits": limits}}],
-        },
-    }
+        cluster.kube.create(pod(name, TEAM, 1024, {}, QUEUE_GATE))
 
 
 def it_lets_pods_out_of_the_queues(reader: Reader) -> None:

@@ -6,34 +6,20 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from harness import controlplane
+from harness.arrivals import pod
 from harness.chart import render_chart
 from harness.cluster import Cluster
 from harness.components import RELEASE, write_account
 from harness.nodes import Gpus, NodeGroup
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
+from hetserve.api.names import QUEUE_GATE, SYSTEM_NAMESPACE
 
 OTHERS = "example.com/admission"
 NODE = NodeGroup("gpu", "gpu", 1, cpu="16", memory="64Gi", gpus=Gpus("T4", 16384, 2))
-
-
-def pod(name: str, gates: list[str], namespace: str = "default") -> dict[str, Any]:
-    limits = {RESOURCE_GPU_MEMORY: "1024"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "schedulerName": SCHEDULER_NAME,
-            "schedulingGates": [{"name": gate} for gate in gates],
-            "containers": [{"name": "model", "image": "none", "resources": {"limits": limits}}],
-        },
-    }
 
 
 def gates(cluster: Cluster) -> dict[str, list[str]]:
@@ -65,9 +51,9 @@ def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_
     own_cluster.install_chart()  # roles and accounts, no process: the extender is down
     own_cluster.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     for number in range(12):
-        own_cluster.kube.create(pod(f"p{number}", [QUEUE_GATE]))
-    own_cluster.kube.create(pod("held", [OTHERS, QUEUE_GATE], "team"))
-    own_cluster.kube.create(pod("theirs", [OTHERS], "team"))
+        own_cluster.kube.create(pod(f"p{number}", "default", 1024, {}, QUEUE_GATE))
+    own_cluster.kube.create(pod("held", "team", 1024, {}, OTHERS, QUEUE_GATE))
+    own_cluster.kube.create(pod("theirs", "team", 1024, {}, OTHERS))
 
     listed = json.loads(hetserve(own_cluster, "queue", "-o", "json").stdout)
     assert (listed["waiting"], len(listed["queues"]), len(listed["next"])) == (12, 1, 8)
@@ -93,7 +79,7 @@ def test_the_watchdog_releases_pods_of_a_stuck_queue_and_says_so_on_the_pod(own_
     own_cluster.install_chart({"extender": {"queue": {"beta": 1, "failOpenAfter": "4s"}}})
     own_cluster.start_component("extender")  # and no scheduler: the one released pod is never bound
     for number in range(3):
-        own_cluster.kube.create(pod(f"p{number}", [QUEUE_GATE]))
+        own_cluster.kube.create(pod(f"p{number}", "default", 1024, {}, QUEUE_GATE))
 
     def all_are_out() -> bool | Unmet:
         held = gates(own_cluster)

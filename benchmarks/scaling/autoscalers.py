@@ -6,7 +6,7 @@ downwards: a list that ends at 95 % would hide cheaper settings. Targets above 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -80,7 +80,13 @@ class Autoscalers:
         return best is not None and self._dollars(setting) >= self._dollars(best)
 
     def _keeps(self, setting: Setting, allowed: float) -> bool:
-        """Whether few enough are late. What is overloaded by far is not played: its queues would be endless."""
+        """Whether few enough are late. What is overloaded by far is not played: its queues would be endless.
+
+        Nor is what was late with a longer window: at no time does a shorter one keep more instances.
+        """
+        longer = [replace(setting, window=one) for one in (WINDOW, *OTHER_WINDOWS) if one > setting.window]
+        if any(self._late.get(one, 0.0) > allowed for one in longer):
+            return False
         return self._beyond_rates(setting) <= _HOPELESS * allowed and self._late_share(setting) <= allowed
 
     def _beyond_rates(self, setting: Setting) -> float:

@@ -237,8 +237,8 @@ def test_a_crd_as_the_api_server_returns_it_does_not_differ_and_each_edit_does()
     assert differences(stored, wanted) == ("version v1alpha1",)
 
 
-@pytest.mark.parametrize("prefix", ["hetserve", "our-gpus"])
-def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: Path, prefix: str) -> None:
+def installed_as(prefix: str) -> tuple[dict[str, Any], ...]:
+    """Objects of an installation of a name, without an extender; NVIDIA's plugin and driver hold GPUs of two nodes."""
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -256,7 +256,7 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
     plugin["metadata"].pop("annotations", None)
     plugin["metadata"]["labels"] = {}
     plugin["status"] = {"capacity": {"nvidia.com/gpu": "2"}}
-    objects = (
+    return (
         lease,
         settings_object("operator", json.dumps(operating), prefix=prefix),
         settings_object("scheduler", json.dumps(scheduler), prefix=prefix, key="scheduler.yaml"),
@@ -270,8 +270,12 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
             "spec": {"driver": names.DRA_DRIVER, "nodeName": "n2"},
         },
     )
+
+
+@pytest.mark.parametrize("prefix", ["hetserve", "our-gpus"])
+def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: Path, prefix: str) -> None:
     bindings = [{"metadata": {"name": name}} for name in ("another's", names.ADMISSION_POLICIES[1])]
-    with HttpFace.serving(*objects) as api:
+    with HttpFace.serving(*installed_as(prefix)) as api:
         api.texts[BINDINGS] = json.dumps({"metadata": {"resourceVersion": "1"}, "items": bindings})
         api.texts["/version"] = json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
         for kind in ("selfsubjectaccessreviews", "subjectaccessreviews"):

@@ -11,50 +11,25 @@ import pytest
 
 from hetserve.api.conditions import ConditionType
 from hetserve.api.reason_docs import DOCS
-from hetserve.base.units import QPS, Seconds
+from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.planning.work import done
-from hetserve.reconcile import PlannerTimedOut
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
-from hetserve_operator.plans.book import Lane, PlanBook
+from hetserve.testing.builders import instance_type, service
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 from measured_demand import steady, unknown
+from scaled_scene import PlansLater, scene
 
 Json = dict[str, Any]
-EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
 SERVICE, T4 = path_of(service("rm2")), path_of(instance_type("t4"))
 ONE_A_DAY = {"lookAhead": "None", "policies": [{"type": "Instances", "value": 1, "period": "30m"}]}
 FULL = "0/12 nodes are available: 12 Insufficient memory"
 
 
-def scene(scaling: Json | None = None, **spec: Any) -> list[Json]:
-    """Twelve GPUs; an instance serves 10 queries/s, so that 30 queries/s take four."""
-    return [
-        *(node(f"t4-{i}", "t4", gpus=1) for i in range(12)),
-        instance_type("t4", {"spec.launchTime": "20s"}),
-        model_profile("rm2-t4", {"spec.instanceType": "t4", "spec.latency": {"linear": EACH}}),
-        service(
-            "rm2",
-            {
-                "spec.objective": "MinCost",
-                "spec.planner": "ilp",
-                "spec.budget": REMOVED,
-                "spec.load": REMOVED,
-                "spec.metrics": {"source": "Hetserve"},
-                "spec.scaling": {"scaleUp": {"lookAhead": "None"}, **(scaling or {})},
-                **{f"spec.{key}": value for key, value in spec.items()},
-            },
-        ),
-    ]
-
-
 async def serving(sim: SimulatedOperator | None = None, scaling: Json | None = None, **spec: Any) -> Any:
     """At 30 queries/s."""
     sim = sim or SimulatedOperator()
-    sim.add(*scene(scaling, **spec))
+    sim.add(*scene(scaling, launch="20s", **spec))
     sim.demand = steady(30)
     await sim.converge()
     return sim
@@ -188,7 +163,7 @@ async def test_a_limit_stays_as_it_was_while_the_load_is_not_known() -> None:
 
 async def test_no_limit_is_not_said_before_the_load_is_known() -> None:
     sim = SimulatedOperator()
-    sim.add(*scene(load={"expectedQPS": 30}))
+    sim.add(*scene(launch="20s", load={"expectedQPS": 30}))
     sim.demand = unknown(Freshness.MISSING, "no sample")
     await sim.converge()
     assert limited(sim) == ("Unknown", "WaitingForMetrics")
@@ -199,32 +174,14 @@ async def test_no_limit_is_not_said_before_the_load_is_known() -> None:
 
 async def test_without_a_plan_there_is_no_limit_to_judge() -> None:
     sim = SimulatedOperator()
-    sim.add(*scene())
+    sim.add(*scene(launch="20s"))
     sim.demand = unknown(Freshness.MISSING, "no sample")
     await sim.converge()
     assert limited(sim) == ("Unknown", "NotPlanned")
 
 
-class FailsLater(SimulatedOperator):
-    """Its questions are answered after each round; of plans for a load not while `fails`."""
-
-    def __init__(self) -> None:
-        self.book = PlanBook(lambda: self.clock, lambda _key: None)
-        self.fails = False
-        super().__init__(plans=self.book)
-
-    async def round(self) -> bool:
-        well = await super().round()
-        while (ticket := self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)) is not None:
-            stopped = self.fails and ticket.work.kind == "Decision"
-            answer = PlannerTimedOut("ilp", Seconds(60.0)) if stopped else done(ticket.work)
-            self.book.settle(ticket, answer, Lane.QUICK)
-            well = False
-        return well
-
-
 async def test_a_planner_that_fails_ends_no_limit() -> None:
-    sim = await serving(FailsLater(), scaling=LEAST)
+    sim = await serving(PlansLater(), scaling=LEAST)
     before = sim.condition("ScalingLimited")
     sim.fails = True
     sim.demand = steady(58)

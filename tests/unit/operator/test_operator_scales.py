@@ -10,38 +10,17 @@ from typing import Any
 import pytest
 
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
+from hetserve.testing.builders import instance_type, service
 from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh, steady, unknown
+from scaled_scene import scene
 
 Json = dict[str, Any]
 RATE = 10
 """Queries/s of an instance; at 80 % it is planned for 8."""
-EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
 SERVICE = path_of(service("rm2"))
-
-
-def scene(**overrides: Any) -> list[Json]:
-    return [
-        *(node(f"t4-{i}", "t4", gpus=1) for i in range(12)),
-        instance_type("t4"),
-        model_profile("rm2-t4", {"spec.instanceType": "t4", "spec.latency": {"linear": EACH}}),
-        service(
-            "rm2",
-            {
-                "spec.objective": "MinCost",
-                "spec.planner": "ilp",
-                "spec.budget": REMOVED,
-                "spec.load": REMOVED,
-                "spec.metrics": {"source": "Hetserve"},
-                "spec.scaling": {"scaleUp": {"lookAhead": "None"}},
-                **{key.replace("__", "."): value for key, value in overrides.items()},
-            },
-        ),
-    ]
 
 
 def instances(sim: SimulatedOperator) -> int:
@@ -184,7 +163,7 @@ async def test_a_true_zero_shrinks_to_the_least(sim: SimulatedOperator) -> None:
 
 async def test_a_minimum_that_keeps_more_than_the_load_needs_is_said() -> None:
     sim = SimulatedOperator()
-    sim.add(*scene(spec__scaling={"minInstances": 6, "scaleUp": {"lookAhead": "None"}}))
+    sim.add(*scene({"minInstances": 6}))
     sim.demand = steady(30)
     await sim.converge()
     limited = sim.condition("ScalingLimited")
@@ -272,7 +251,7 @@ async def test_advice_changes_no_deployment(sim: SimulatedOperator) -> None:
 
 async def test_advice_for_a_new_service_creates_nothing() -> None:
     sim = SimulatedOperator()
-    sim.add(*scene(spec__mode="Advise"))
+    sim.add(*scene(mode="Advise"))
     sim.demand = steady(30)
     await sim.converge()
     assert not sim.replicas()
@@ -282,7 +261,7 @@ async def test_advice_for_a_new_service_creates_nothing() -> None:
 @pytest.mark.parametrize("runs", [True, False])
 async def test_ten_percent_of_noise_writes_no_other_advice(runs: bool) -> None:
     sim = SimulatedOperator()
-    sim.add(*scene(spec__mode="Apply" if runs else "Advise"))
+    sim.add(*scene(mode="Apply" if runs else "Advise"))
     sim.demand = steady(30)
     await sim.converge()
     sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
@@ -304,7 +283,7 @@ async def test_ten_percent_of_noise_writes_no_other_advice(runs: bool) -> None:
 @pytest.mark.parametrize("runs", [True, False])
 async def test_advice_swings_with_the_load_no_more_than_a_plan_does(runs: bool) -> None:
     sim = SimulatedOperator()
-    sim.add(*scene(spec__mode="Apply" if runs else "Advise"))
+    sim.add(*scene(mode="Apply" if runs else "Advise"))
     sim.demand = steady(30)
     await sim.converge()
     sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))

@@ -9,63 +9,28 @@ from typing import Any
 
 import pytest
 
+import scaled_scene
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.planning.work import done
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
-from hetserve_operator.plans.book import Lane, PlanBook, Ticket
+from hetserve.testing.builders import service
+from hetserve_operator.plans.book import Lane, Ticket
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh
+from scaled_scene import PlansLater
 
 Json = dict[str, Any]
-EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
 SERVICE = path_of(service("rm2"))
 KEY = Key("default", "rm2")
-
-
-class PlansLater(SimulatedOperator):
-    """Its questions are answered after each round, unless `busy`."""
-
-    def __init__(self) -> None:
-        self.book = PlanBook(lambda: self.clock, lambda _key: None)
-        self.busy = False
-        super().__init__(plans=self.book)
-
-    async def round(self) -> bool:
-        """As of the operator; it is not over while there are answers to look at."""
-        well = await super().round()
-        while not self.busy and (ticket := self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)) is not None:
-            self.book.settle(ticket, done(ticket.work), Lane.QUICK)
-            well = False
-        return well
 
 
 OPERATORS = pytest.mark.parametrize("operator", [SimulatedOperator, PlansLater])
 
 
 def scene(scaling: Json | None = None, **spec: Any) -> list[Json]:
-    """Twelve GPUs of each of two types; an instance of either serves 10 queries/s."""
-    kinds = ("t4", "v100")
-    return [
-        *(node(f"{kind}-{i}", kind, gpus=1) for kind in kinds for i in range(12)),
-        *(instance_type(kind) for kind in kinds),
-        *(model_profile(f"rm2-{k}", {"spec.instanceType": k, "spec.latency": {"linear": EACH}}) for k in kinds),
-        service(
-            "rm2",
-            {
-                "spec.objective": "MinCost",
-                "spec.planner": "ilp",
-                "spec.budget": REMOVED,
-                "spec.load": REMOVED,
-                "spec.metrics": {"source": "Hetserve"},
-                "spec.scaling": {"scaleUp": {"lookAhead": "None"}, **(scaling or {})},
-                "spec.instanceTypes": {"names": ["t4"]},
-                **{f"spec.{key}": value for key, value in spec.items()},
-            },
-        ),
-    ]
+    """With GPUs of two types, of which the service may have one."""
+    return scaled_scene.scene(scaling, kinds=("t4", "v100"), **{"instanceTypes": {"names": ["t4"]}, **spec})
 
 
 def swinging(qps: float, by: float = 0.1) -> Measured:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetserve.base.units import MicroDollarsPerHour, Seconds
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Problem, TypeOption, plan, summary
 from hetserve.planning.flow.explanation.words import ceiling_text, floor_text
@@ -106,6 +106,8 @@ def test_the_floor_of_a_quick_plan_with_launches_is_that_of_parts_of_instances()
     assert tried.floor_cost is not None
     dearest = max(option.price for option in slow)
     assert tried.floor_cost - len(slow) * dearest <= quick.floor_cost <= tried.floor_cost
+    idle = plan(dataclasses.replace(charged, load=QPS(0.001)), quick=True)
+    assert idle.floor_cost == min(option.price for option in slow), "no mix has less than one whole instance"
 
 
 @pytest.mark.parametrize("which", ["throughput", "cheapest"])
