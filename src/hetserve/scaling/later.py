@@ -12,7 +12,7 @@ from typing import Final
 from hetserve.base.units import Seconds
 from hetserve.scaling.decision import Action, ScalingReason
 from hetserve.scaling.facts import Change, Facts
-from hetserve.scaling.look import MISSED_FOR, launch_time
+from hetserve.scaling.look import MISSED_FOR, calm_time
 from hetserve.scaling.scarcity import REMEMBERED
 
 _AFTER: Final = 1.0
@@ -42,6 +42,6 @@ def _periods(facts: Facts, change: Change) -> Iterator[float]:
     if change.reason is ScalingReason.SLO_MISSED:
         yield MISSED_FOR
     if facts.demand.attained:
-        yield rules.up.window + launch_time(facts, () if facts.in_force is None else facts.in_force.counts)
+        yield calm_time(facts, () if facts.in_force is None else facts.in_force.counts)
     if facts.demand.lower_bound:
         yield rules.down.window

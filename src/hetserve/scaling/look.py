@@ -139,6 +139,16 @@ def launch_time(facts: Facts, counts: Counts) -> Seconds:
     return max(times) if times else min(others, default=Seconds(0.0))
 
 
+def calm_time(facts: Facts, counts: Counts) -> Seconds:
+    """From a change on until all that says how many queries are late was measured while the new counts served [s].
+
+    A sample is of the queries of a whole window, and the last one from before the window of scaling up counts too.
+    """
+    demand = facts.demand
+    counted = max(facts.rules.up.window, demand.step) + demand.step + demand.window
+    return Seconds(launch_time(facts, counts) + counted)
+
+
 def standing_load(look: Look) -> QPS | None:
     """The load that a plan must carry whatever the samples are worth: the largest of what is known [queries/s].
 

@@ -192,6 +192,17 @@ def test_a_missed_slo_adds_none_while_instances_launch_or_twice_the_load_is_held
     assert decide(facts(late(38.0), {"t4": 4}), Answers()).action is Action.HOLD
 
 
+@pytest.mark.parametrize(("ago", "adds"), [(164.0, False), (165.0, True)])
+def test_what_was_late_before_a_change_served_is_not_held_against_it(ago: float, adds: bool) -> None:
+    """60 s of launch, then 30 s throughout, for which a sample 15 s before them counts too, each of 60 s of queries."""
+    counts = (("t4", 1),), (("t4", 2),)
+    change = Change(NOW - ago, Action.SCALE_UP, ScalingReason.LOAD_ABOVE_CAPACITY, *counts, QPS(38.0))
+
+    found = decide(facts(late(38.0), {"t4": 2}, changes=(change,)), Answers())
+
+    assert (found.reason is ScalingReason.SLO_MISSED) is adds
+
+
 def test_without_latencies_nothing_is_missed() -> None:
     assert decide(facts(steady(38.0), {"t4": 2}), Answers()).action is Action.HOLD
 
