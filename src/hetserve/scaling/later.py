@@ -12,7 +12,7 @@ from typing import Final
 from hetserve.base.units import Seconds
 from hetserve.scaling.decision import Action, ScalingReason
 from hetserve.scaling.facts import Change, Facts
-from hetserve.scaling.look import MISSED_FOR, calm_time
+from hetserve.scaling.look import MISSED_FOR, calm_from
 from hetserve.scaling.scarcity import REMEMBERED
 
 _AFTER: Final = 1.0
@@ -26,7 +26,8 @@ def turns_in(facts: Facts) -> Seconds | None:
     ]
     late = (facts.now + o.launch_time - facts.waiting[o.name] for o in facts.problem.types if o.name in facts.waiting)
     mix = () if facts.mix_settles is None else (facts.mix_settles,)
-    waits = [at + _AFTER - facts.now for at in (*ends, *late, *mix) if at + _AFTER > facts.now]
+    calm = (calm_from(facts, facts.in_force.counts),) if facts.demand.attained and facts.in_force is not None else ()
+    waits = [at + _AFTER - facts.now for at in (*ends, *late, *mix, *calm) if at + _AFTER > facts.now]
     return Seconds(min(waits)) if waits else None
 
 
@@ -41,7 +42,5 @@ def _periods(facts: Facts, change: Change) -> Iterator[float]:
         yield REMEMBERED
     if change.reason is ScalingReason.SLO_MISSED:
         yield MISSED_FOR
-    if facts.demand.attained:
-        yield calm_time(facts, () if facts.in_force is None else facts.in_force.counts)
     if facts.demand.lower_bound:
         yield rules.down.window

@@ -139,14 +139,16 @@ def launch_time(facts: Facts, counts: Counts) -> Seconds:
     return max(times) if times else min(others, default=Seconds(0.0))
 
 
-def calm_time(facts: Facts, counts: Counts) -> Seconds:
-    """From a change on until all that says how many queries are late was measured while the new counts served [s].
+def calm_from(facts: Facts, counts: Counts) -> float:
+    """From when on all that says how many queries are late was measured while `counts` served [Unix seconds].
 
     A sample is of the queries of a whole window, and the last one from before the window of scaling up counts too.
+    An instance may launch for longer than its type takes, or begin anew.
     """
-    demand = facts.demand
-    counted = max(facts.rules.up.window, demand.step) + demand.step + demand.window
-    return Seconds(launch_time(facts, counts) + counted)
+    demand, launch = facts.demand, launch_time(facts, counts)
+    changed = max((change.at + launch for change in facts.changes), default=-math.inf)
+    served = -math.inf if facts.served_since is None else facts.served_since
+    return max(changed, served) + max(facts.rules.up.window, demand.step) + demand.step + demand.window
 
 
 def standing_load(look: Look) -> QPS | None:

@@ -71,6 +71,7 @@ OTHER: dict[str, Any] = {
     "ready": {"t4": 1},
     "bound": {"t4": 1},
     "waiting": {"t4": Seconds(61.5)},
+    "served_since": NOW - 30.5,
 }
 
 

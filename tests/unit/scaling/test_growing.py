@@ -203,6 +203,15 @@ def test_what_was_late_before_a_change_served_is_not_held_against_it(ago: float,
     assert (found.reason is ScalingReason.SLO_MISSED) is adds
 
 
+@pytest.mark.parametrize(("ago", "adds"), [(104.0, False), (105.0, True)])
+def test_an_instance_that_launched_for_longer_or_began_anew_is_given_the_same_time(ago: float, adds: bool) -> None:
+    change = Change(NOW - 4000, Action.SCALE_UP, ScalingReason.LOAD_ABOVE_CAPACITY, (("t4", 1),), (("t4", 2),))
+
+    found = decide(facts(late(38.0), {"t4": 2}, changes=(change,), served_since=NOW - ago), Answers())
+
+    assert (found.reason is ScalingReason.SLO_MISSED) is adds
+
+
 def test_without_latencies_nothing_is_missed() -> None:
     assert decide(facts(steady(38.0), {"t4": 2}), Answers()).action is Action.HOLD
 

@@ -42,3 +42,13 @@ def test_an_instance_without_a_place_is_late_after_its_launch_time() -> None:
 
 def test_a_change_of_the_future_is_not_waited_for() -> None:
     assert turns_in(facts(steady(60.0), rules=STEPS, changes=changed(-1e9))) is None
+
+
+def test_late_queries_count_once_all_that_is_seen_of_them_came_while_the_instances_served() -> None:
+    """60 s of launch, and 105 s that a window of 30 s looks back; later where an instance served later."""
+    seen = steady(60.0, attained=[0.9] * 20)
+
+    assert turns_in(facts(seen, {"t4": 2}, changes=changed(100.0))) == 66.0
+    assert turns_in(facts(seen, {"t4": 2}, changes=changed(100.0), served_since=NOW - 10)) == 96.0
+    assert turns_in(facts(seen, {"t4": 2}, changes=changed(170.0))) is None
+    assert turns_in(facts(seen, {"t4": 2})) is None

@@ -95,7 +95,8 @@ class PodFact:
     of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
     gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
-    takes of its node is not known then. launch: how it came from its node to Ready; None: not seen.
+    takes of its node is not known then. launch: how it came from its node to Ready; None: not seen. ready_since: Unix
+    seconds; None: it is not Ready, or nothing says it.
     """
 
     uid: str
@@ -123,6 +124,7 @@ class PodFact:
     unread: str | None = None
     owner: OwnerReference | None = None
     launch: Launch | None = None
+    ready_since: float | None = None
 
     @property
     def booked_compute(self) -> Percent:
@@ -179,6 +181,7 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
         unread=unread,
         owner=pod.controller,
         launch=launch_of(pod, raw),
+        ready_since=_ready_since(pod),
     )
 
 
@@ -188,6 +191,14 @@ def _refusal(pod: Pod) -> str | None:
     if scheduled.get("reason") != "Unschedulable":
         return None
     return str(scheduled.get("message") or "Unschedulable")
+
+
+def _ready_since(pod: Pod) -> float | None:
+    """Since when it has been Ready [Unix seconds]; None: it is not, or its status does not say."""
+    ready = pod.condition("Ready")
+    with suppress(Exception):  # an odd time says nothing
+        return _seconds(ready["lastTransitionTime"]) if ready.get("status") == "True" else None
+    return None
 
 
 def _refused_since(pod: Pod) -> float | None:

@@ -7,7 +7,7 @@ load makes another plan. What the policy reads besides is in the world: samples,
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -165,12 +165,26 @@ def facts_of(
         ready=_counted(world, lambda pod: pod.ready),
         bound=_counted(world, lambda pod: pod.node is not None),
         waiting=waiting_times(world),
+        served_since=served_since(world),
     )
 
 
 def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
-    live = (pod for pod in world.pods if pod.instance_type is not None and not pod.terminating)
-    return Counter(str(pod.instance_type) for pod in live if counts(pod))
+    return Counter(str(pod.instance_type) for pod in _live(world) if counts(pod))
+
+
+def _live(world: World) -> Iterator[PodFact]:
+    return (pod for pod in world.pods if pod.instance_type is not None and not pod.terminating)
+
+
+def served_since(world: World) -> float | None:
+    """When the last of the instances that serve began to [Unix seconds]; None: not known.
+
+    A time far ahead says nothing.
+    """
+    times = (pod.ready_since for pod in _live(world))
+    last = world.now.timestamp() + CLOCKS_DIFFER
+    return max((at for at in times if at is not None and at <= last), default=None)
 
 
 def waiting_times(world: World) -> Mapping[str, Seconds]:

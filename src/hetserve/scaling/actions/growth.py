@@ -13,7 +13,7 @@ from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.look import Look, calm_time, look_at
+from hetserve.scaling.look import Look, calm_from, look_at
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
@@ -105,8 +105,7 @@ def _slo_missed(look: Look, low: QPS, holds: QPS) -> Shortage | None:
     Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
     """
     facts, slo = look.facts, look.facts.problem.slo
-    calm = calm_time(facts, look.counts)
-    settled = look.is_settled and all(facts.now - change.at >= calm for change in facts.changes)
+    settled = look.is_settled and facts.now >= calm_from(facts, look.counts)
     missed = surely_missed(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
     if not (settled and missed):
         return None
