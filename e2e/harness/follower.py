@@ -34,6 +34,11 @@ SCALING: Final = {
 SERVICE: Final = "svc"
 
 
+def patient(window: int) -> Manifest:
+    """Fields of a service that gives instances back when its load fits on less for so long [s]."""
+    return SCALING | {"scaleDown": {"stabilizationWindow": f"{window}s"}}
+
+
 def least(load: float, each: float = PER_INSTANCE) -> int:
     """Instances that use at most the saturation. each: queries/s that one carries."""
     return -int(-load // (each * SATURATION))

@@ -161,7 +161,7 @@ def test_they_are_read_from_the_secrets_that_are_mounted(tmp_path: Path) -> None
         deployment("extender", mounted, bundle),
         deployment("scheduler"),
         kubernetes_secret("mine", one.server(days=3), two),
-        kubernetes_secret("hetserve-scheduler-tls", two.leaf(CLIENT), one),
+        kubernetes_secret("hetserve-scheduler-tls", two.leaf(CLIENT, days=20), one),
         trust,
     )
     with HttpFace.serving(*objects) as api:
