@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import re
@@ -23,6 +24,7 @@ from harness.state import sweep
 from harness.twin import Twin
 from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
+from hetserve_operator.plans.process import PlanningProcess
 
 STATE_ROOT: Final = ROOT / "e2e" / ".state"
 CLUSTER_FIXTURES: Final = ("cluster", "bare_cluster", "own_cluster")
@@ -60,6 +62,16 @@ def state_root() -> Path:
     return STATE_ROOT
 
 
+@pytest.fixture(scope="session")
+def compiled_planners() -> None:
+    """A first run compiles them for up to a minute, as images do ahead: a service waits for no answer meanwhile."""
+
+    async def once() -> None:
+        await (await PlanningProcess.start()).end()
+
+    asyncio.run(once())
+
+
 def _new_cluster(name: str, root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
     path = root / f"{name}-{os.getpid()}-{next(_numbers)}"
     reaper = watch(path)
@@ -83,7 +95,7 @@ def bare_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
+def cluster(state_root: Path, toolset: tools.Toolset, compiled_planners: None) -> Iterator[Cluster]:
     """Control plane, nodes of both testbeds, chart and all components.
 
     Shared: leave components and nodes unchanged, and delete pods with GPUs.
@@ -95,7 +107,7 @@ def cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def own_cluster(state_root: Path, toolset: tools.Toolset) -> Iterator[Cluster]:
+def own_cluster(state_root: Path, toolset: tools.Toolset, compiled_planners: None) -> Iterator[Cluster]:
     """A control plane for one test, without nodes and hetserve."""
     yield from _new_cluster("own", state_root, toolset)
 
