@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.reporting import Json, Kept, machine, table, verdict
 
 KEPT: Final = Kept("sharing", "sharing.parts")
-PARTS: Final = ("statements", "traps", "demo", "rule", "sets", "density", "policies", "price", "speed")
+PARTS: Final = ("statements", "traps", "demo", "rule", "sets", "density", "policies", "price", "gpu", "speed")
 LIBRARIES: Final = ("numba", "NumPy", "SciPy", "highspy")
 Goals = Sequence[tuple[str, str, str, bool | None]]
 
@@ -25,12 +25,12 @@ ELSEWHERE: Final = (
 
 _HEAD: Final = """# Sharing a GPU, measured
 
-`make bench-sharing` measures everything below and writes this page (`FLAGS="traps rule"`: only these parts; `--quick`:
-less, and no page; `--report`: only the page; what was cut off goes on). Nothing here was measured on a GPU: shares of
-compute, interference and latencies are assumptions, those of four models that HetSev's paper (Electronics 2023) shares
-GPUs among. While an instance serves, it is slowed by max(1 + sum of c sqrt(b b') / 8, sum of u) over what is busy on
-its GPU: u is a share of compute, c what a neighbour does to it, b are batches. All stretches come from the joint
-simulation of the product.
+`make bench-sharing` measures everything below and writes this page (`FLAGS="traps rule"`: only these parts;
+`--quick`: less, and no page; `--report`: only the page; what was cut off goes on). [A real GPU](#a-real-gpu) was
+measured on one. In all other parts shares of compute, interference and latencies are assumptions, those of four
+models that HetSev's paper (Electronics 2023) shares GPUs among. While an instance serves, it is slowed by max(1 + sum
+of c sqrt(b b') / 8, sum of u) over what is busy on its GPU: u is a share of compute, c what a neighbour does to it, b
+are batches. These stretches come from the joint simulation of the product.
 
 What is promised, and on what it rests: [how to measure sharing](../how-to-measure-sharing.md#what-is-promised).
 

@@ -1,0 +1,1 @@
+"""How models share a real GPU, beside what the model of sharing says of them."""

@@ -1,0 +1,178 @@
+"""What the model of sharing says of four models on a real GPU, beside what they did there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+import benchmarks.gpu
+from benchmarks.reporting import Json, table
+from benchmarks.sharing.results import goals
+
+from hetserve.base.units import Millionths
+from hetserve.profiles.measurements import Run, read_measurements
+from hetserve.profiles.sharing import ONE, NotShareableError, compute_booking
+from hetserve.profiles.sharing_fit import Estimate, fit_sharing, ratio_of_means
+from hetserve.registry.choices import SharingMode
+
+TITLE: Final = "A real GPU"
+FOLDER: Final = Path(benchmarks.gpu.__file__).parent / "h200"
+TYPE: Final = "h200"
+SIGMAS: Final = (1.25, 1.5, 2.0, 3.0, 5.0)
+_WORDS: Final = """Measured on an {name} (driver {driver_version}) by `python3 -m benchmarks.gpu.measure`: PyTorch,
+half precision, the kernels of a query launched together (a CUDA graph), inputs and answers in the host's memory. Four
+models as large as ResNet-50, BERT-base, DLRM and a decoder of 1.2 billion weights, each with a small and a large
+batch: eight tenants. Each run is 1.2 s of one to four servers that are always busy. `hetserve profile fit` sees what
+is alone, copies and pairs; **no fit sees the sets of three and four**. The runs are kept in `benchmarks/gpu/h200`:
+this part needs no GPU.
+
+A bound is max(sum of shares, 1 + sum of (factor - 1)), by the factors between just these batches. Above a ratio of 1
+the model promised too much.
+"""
+_RULE: Final = """
+Which pairs of different models, and which sets, the bookings let onto one GPU for a sigma, by the stated shares and
+each tenant's greatest factor, as the product counts; and how many of them stayed within sigma when they ran. Lost:
+refused, though all stayed within. Always busy is the worst that tenants can do to each other.
+"""
+Tenant = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """share, factors: as a fit states them, by tenant, and by (who does it, to whom). together: slow-downs of runs."""
+
+    share: Mapping[Tenant, Millionths]
+    factors: Mapping[tuple[Tenant, Tenant], Millionths]
+    middles: Mapping[tuple[Tenant, Tenant], float]
+    together: Sequence[Mapping[Tenant, float]]
+
+    def bound(self, members: Iterable[Tenant], of: Tenant) -> float:
+        """Greatest slow-down of one among members, as the model has it. Middles, not the safe ends of intervals."""
+        mine = [one for one in members if one != of]
+        shares = sum(self.share[one] for one in (of, *mine)) / ONE
+        return max(shares, 1 + sum(self.middles[one, of] - 1 for one in mine))
+
+    def booking(self, tenant: Tenant, sigma: Millionths) -> int | None:
+        """Percent; None: shares with nobody."""
+        greatest = max((factor for (by, _), factor in self.factors.items() if by == tenant), default=ONE)
+        try:
+            return compute_booking(self.share[tenant], greatest, sigma)
+        except NotShareableError:
+            return None
+
+
+def read(mode: SharingMode, folder: Path = FOLDER) -> Measured:
+    """What was measured in a mode."""
+    text = gzip.decompress((folder / f"runs-{mode}.csv.gz").read_bytes()).decode()
+    sets = json.loads((folder / f"sets-{mode}.json").read_text(encoding="utf-8"))["sets"]
+    models = sorted({member["model"] for one in sets for member in one["members"]})
+    share: dict[Tenant, Millionths] = {}
+    factors: dict[tuple[Tenant, Tenant], Millionths] = {}
+    middles: dict[tuple[Tenant, Tenant], float] = {}
+    alone: dict[Tenant, float] = {}
+    for model in models:
+        found = read_measurements(text, str(folder), model, TYPE)
+        alone |= {(model, batch): 1000 * statistics.fmean(own) for batch, own in found.alone.by_batch.items()}
+        for batch in sorted({run.batch for run in found.runs if run.copies > 1}):
+            share[model, batch] = fit_sharing(found, mode, batch).share.stated
+        for pair, factor in _pairs(model, found.runs):
+            middles[pair] = factor.value
+            factors[pair] = Millionths(max(ONE, 100 * math.ceil(10_000 * factor.high)))
+    seen = [{_tenant(one): one["mean_ms"] / alone[_tenant(one)] for one in run["members"]} for run in sets]
+    return Measured(share, factors, middles, [*_pairs_together(middles), *seen])
+
+
+def _pairs(model: str, runs: Mapping[Run, tuple[float, ...]]) -> Iterator[tuple[tuple[Tenant, Tenant], Estimate]]:
+    """What a model did to each other: (who does it, to whom), latency beside it / alone."""
+    for run, own in runs.items():
+        if run.neighbour:
+            factor = ratio_of_means(own, runs[Run(run.model, run.batch)])
+            yield ((model, run.neighbour_batch), (run.model, run.batch)), factor
+
+
+def _pairs_together(middles: Mapping[tuple[Tenant, Tenant], float]) -> Iterator[dict[Tenant, float]]:
+    for one, other in middles:
+        if one < other:
+            yield {one: middles[other, one], other: middles[one, other]}
+
+
+def _tenant(member: Json) -> Tenant:
+    return str(member["model"]), int(member["batch"])
+
+
+def measure(quick: bool) -> Json:  # noqa: ARG001  nothing takes long
+    """By mode: lines of shares, ratios of the sets, what each sigma lets in."""
+    machine = json.loads((FOLDER / "machine.json").read_text(encoding="utf-8"))
+    return {"gpu": machine["gpu"], "modes": {mode: _judged(read(mode)) for mode in get_args(SharingMode)}}
+
+
+def _judged(measured: Measured) -> Json:
+    sets = [run for run in measured.together if len(run) > 2]
+    ratios = [
+        {"of": list(tenant), "members": len(run), "ratio": slow / measured.bound(run, tenant)}
+        for run in sets
+        for tenant, slow in run.items()
+    ]
+    shares = {f"{model} {batch}": share / ONE for (model, batch), share in sorted(measured.share.items())}
+    return {"shares": shares, "sets": len(sets), "ratios": ratios, "rule": [at(measured, one) for one in SIGMAS]}
+
+
+def at(measured: Measured, sigma: float) -> Json:
+    """What the bookings of a sigma let in and refuse, and what came of it."""
+    limit = Millionths(round(sigma * ONE))
+    bookings = {tenant: measured.booking(tenant, limit) for tenant in measured.share}
+    most = [(max(run.values()), _fits([bookings[tenant] for tenant in run])) for run in measured.together]
+    let_in = [worst for worst, fits in most if fits]
+    return {
+        "sigma": sigma,
+        "runs": len(most),
+        "in": len(let_in),
+        "kept": sum(worst <= sigma for worst in let_in),
+        "worst": max(let_in, default=None),
+        "lost": sum(worst <= sigma for worst, fits in most if not fits),
+    }
+
+
+def _fits(bookings: Sequence[int | None]) -> bool:
+    known = [booking for booking in bookings if booking is not None]
+    return len(known) == len(bookings) and sum(known) <= 100
+
+
+def describe(data: Json) -> str:
+    words = _WORDS.format(**data["gpu"])
+    modes = data["modes"]
+    names = list(next(iter(modes.values()))["shares"])
+    shares = table(("share while serving, stated", *names), _share_rows(modes, names))
+    rows = [row for mode, found in modes.items() for row in _ratio_rows(mode, found)]
+    rule = [_rule_row(mode, one) for mode, found in modes.items() for one in found["rule"]]
+    head = ("mode", "sigma", "runs", "let in", "of these within sigma", "their worst", "lost")
+    return "\n".join((words, shares, goals(rows) + _RULE, table(head, rule)))
+
+
+def _share_rows(modes: Json, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for mode, found in modes.items():
+        yield mode, *(f"{found['shares'][name]:.2f}" for name in names)
+
+
+def _ratio_rows(mode: str, found: Json) -> Iterator[tuple[str, str, str, bool | None]]:
+    ratios = sorted(one["ratio"] for one in found["ratios"])
+    above = sum(ratio > 1 for ratio in ratios)
+    worst = max(found["ratios"], key=lambda one: one["ratio"])
+    who = f"{worst['of'][0]} at batch {worst['of'][1]}, one of {worst['members']}"
+    yield (
+        f"{mode}: measured slow-down / bound, {len(ratios)} tenants in {found['sets']} sets",
+        "<= 1",
+        f"median {statistics.median(ratios):.2f}, most {ratios[-1]:.2f} ({who}); {above} above 1",
+        above == 0,
+    )
+
+
+def _rule_row(mode: str, one: Json) -> tuple[object, ...]:
+    worst = "" if one["worst"] is None else f"{one['worst']:.2f}"
+    return mode, one["sigma"], one["runs"], one["in"], one["kept"], worst, one["lost"]
