@@ -152,6 +152,7 @@ async def test_an_older_tls_and_a_resumed_session_are_refused(secured: Secured) 
 
 async def test_strangers_in_the_middle_of_a_handshake_are_bounded_and_end(secured: Secured) -> None:
     """As connections they count, so that they cannot take the descriptors."""
+    secured.be_patient(waiting=1.5)
     client = await secured.connect()
     await client.send(post("/echo", b"x"))
     await client.answer()
