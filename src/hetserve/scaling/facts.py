@@ -83,8 +83,8 @@ class Facts:
     nothing was planned yet. expected: spec.load.expectedQPS. keeps_over_budget: spec.budget.whenTooLow is Keep.
     changes: recorded, in any order. ready: instances that serve, by type. bound: those on a node. waiting: seconds for
     which the scheduler has found no place for the oldest instance of a type; without gated ones, and those that only
-    wait for a GPU that does not have their model yet. served_since: when the last of those that serve began to [Unix
-    seconds]; None: not known.
+    wait for a GPU that does not have their model yet. served_since: when the last of those in force began to serve
+    [Unix seconds]; None: not known.
     """
 
     now: float

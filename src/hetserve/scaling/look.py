@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hetserve.base.units import QPS, Seconds
-from hetserve.demand.windows import highest, lowest
+from hetserve.demand.windows import HELD_STEPS, highest, lowest
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
@@ -142,13 +142,14 @@ def launch_time(facts: Facts, counts: Counts) -> Seconds:
 def calm_from(facts: Facts, counts: Counts) -> float:
     """From when on all that says how many queries are late was measured while `counts` served [Unix seconds].
 
-    A sample is of the queries of a whole window, and the last one from before the window of scaling up counts too.
-    An instance may launch for longer than its type takes, or begin anew.
+    A sample is of the queries that ended in a window, and the last one from before the window of scaling up counts too,
+    for as long as samples hold. Where nothing says since when the instances serve, an added one takes its launch time.
     """
-    demand, launch = facts.demand, launch_time(facts, counts)
-    changed = max((change.at + launch for change in facts.changes), default=-math.inf)
+    demand, up = facts.demand, facts.rules.up.window
+    launch = launch_time(facts, counts) if facts.served_since is None else Seconds(0.0)
+    changed = max((change.at + (launch if change.added else 0.0) for change in facts.changes), default=-math.inf)
     served = -math.inf if facts.served_since is None else facts.served_since
-    return max(changed, served) + max(facts.rules.up.window, demand.step) + demand.step + demand.window
+    return max(changed, served) + max(up + demand.step, HELD_STEPS * demand.step) + demand.window
 
 
 def standing_load(look: Look) -> QPS | None:

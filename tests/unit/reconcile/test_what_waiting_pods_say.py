@@ -1,4 +1,4 @@
-"""Since when pods wait, and for what, and since when they serve.
+"""Since when pods wait, and for what.
 
 Scarcity of a type counts no time at a gate, and no wait for another model.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
-from hetserve.reconcile.plans.scaled import served_since, waiting_times
+from hetserve.reconcile.plans.scaled import waiting_times
 from hetserve.reconcile.world import World
 
 Json = dict[str, Any]
@@ -85,33 +85,3 @@ def test_neither_a_gate_nor_the_same_model_is_a_lack_of_room() -> None:
     assert seconds(waiting(FULL, REFUSED, schedulingGates=[{"name": "example.com/gate"}])) == {}
     assert seconds(waiting(SAME, REFUSED)) == {}
     assert seconds(waiting(SAME.replace("1 node(s)", "1 Insufficient cpu, 1 node(s)"), REFUSED)) == {"t4": 300.0}
-
-
-def serving(since: str | None, status: str = "True", *, terminating: bool = False) -> PodFact:
-    labels = {"hetserve.io/instance-type": "t4"}
-    metadata: Json = {"name": "p", "namespace": "default", "uid": "u", "creationTimestamp": CREATED, "labels": labels}
-    if terminating:
-        metadata["deletionTimestamp"] = CREATED
-    ready = {"type": "Ready", "status": status, "lastTransitionTime": since}
-    found = pod_fact({"metadata": metadata, "spec": {"containers": []}, "status": {"conditions": [ready]}})
-    assert found is not None
-    return found
-
-
-def served(*pods: PodFact) -> float | None:
-    """Seconds ago."""
-    since = served_since(World(None, NOW, pods=pods))
-    return None if since is None else NOW.timestamp() - since
-
-
-def test_the_instance_that_became_ready_last_counts() -> None:
-    assert served(serving(REFUSED), serving(LATER), serving(CREATED)) == 240.0
-
-
-def test_what_does_not_serve_or_says_no_time_or_one_far_ahead_says_nothing() -> None:
-    silent = serving(LATER, "False"), serving(LATER, terminating=True), serving(None), serving("soon")
-    ahead = serving("2027-11-23T13:00:00Z")
-
-    assert served(serving(REFUSED), *silent, ahead) == 300.0
-    assert served(*silent, ahead) is None
-    assert served() is None

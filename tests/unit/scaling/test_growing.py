@@ -212,6 +212,31 @@ def test_an_instance_that_launched_for_longer_or_began_anew_is_given_the_same_ti
     assert (found.reason is ScalingReason.SLO_MISSED) is adds
 
 
+def test_once_it_is_known_since_when_they_serve_no_launch_time_is_waited_for() -> None:
+    counts = (("t4", 1),), (("t4", 2),)
+    change = Change(NOW - 120, Action.SCALE_UP, ScalingReason.LOAD_ABOVE_CAPACITY, *counts, QPS(38.0))
+
+    found = decide(facts(late(38.0), {"t4": 2}, changes=(change,), served_since=NOW - 110), Answers())
+
+    assert found.reason is ScalingReason.SLO_MISSED
+
+
+def test_nothing_launches_where_instances_were_removed() -> None:
+    counts = (("t4", 3),), (("t4", 2),)
+    change = Change(NOW - 120, Action.SCALE_DOWN, ScalingReason.LOAD_FITS_ON_LESS, *counts, QPS(38.0))
+
+    assert decide(facts(late(38.0), {"t4": 2}, changes=(change,)), Answers()).reason is ScalingReason.SLO_MISSED
+
+
+@pytest.mark.parametrize(("ago", "adds"), [(104.0, False), (105.0, True)])
+def test_a_sample_holds_for_three_steps_however_short_the_window_is(ago: float, adds: bool) -> None:
+    at_once = ScalingRules(up=Direction(Seconds(0.0)), look_ahead=False)
+
+    found = decide(facts(late(38.0), {"t4": 2}, rules=at_once, served_since=NOW - ago), Answers())
+
+    assert (found.reason is ScalingReason.SLO_MISSED) is adds
+
+
 def test_without_latencies_nothing_is_missed() -> None:
     assert decide(facts(steady(38.0), {"t4": 2}), Answers()).action is Action.HOLD
 

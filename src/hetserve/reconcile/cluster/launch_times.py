@@ -35,13 +35,14 @@ def observed_launch_times(pods: Iterable[PodFact], declared: Mapping[str, Second
             by_type[pod.instance_type].append(pod)
     found: dict[str, Seconds] = {}
     for name, mine in sorted(by_type.items()):
-        samples = _samples(mine, _longest_warming(declared.get(name)))
+        samples = _samples(mine, longest_warming(declared.get(name)))
         if len(samples) >= SAMPLES:
             found[name] = _preferred(median(samples))
     return found
 
 
-def _longest_warming(declared: Seconds | None) -> float:
+def longest_warming(declared: Seconds | None) -> float:
+    """Seconds from running containers to Ready above which a pod was Ready before. declared: launch time [s]."""
     return LONGEST_WARMING if declared is None else max(LONGEST_WARMING, _DECLARED * declared)
 
 

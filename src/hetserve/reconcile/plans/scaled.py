@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from hetserve import scaling
@@ -20,6 +20,7 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import highest, lowest
 from hetserve.planning.work import Work
 from hetserve.reconcile.cluster.observed import PodFact
+from hetserve.reconcile.cluster.serving import served_since
 from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.capacities import Capacities
 from hetserve.reconcile.plans.case import (
@@ -165,7 +166,7 @@ def facts_of(
         ready=_counted(world, lambda pod: pod.ready),
         bound=_counted(world, lambda pod: pod.node is not None),
         waiting=waiting_times(world),
-        served_since=served_since(world),
+        served_since=_served_since(case, world, in_force),
     )
 
 
@@ -177,14 +178,11 @@ def _live(world: World) -> Iterator[PodFact]:
     return (pod for pod in world.pods if pod.instance_type is not None and not pod.terminating)
 
 
-def served_since(world: World) -> float | None:
-    """When the last of the instances that serve began to [Unix seconds]; None: not known.
-
-    A time far ahead says nothing.
-    """
-    times = (pod.ready_since for pod in _live(world))
-    last = world.now.timestamp() + CLOCKS_DIFFER
-    return max((at for at in times if at is not None and at <= last), default=None)
+def _served_since(case: Case, world: World, in_force: scaling.InForce | None) -> float | None:
+    """When the last of the instances in force began to serve [Unix seconds]; None: not known."""
+    launches = {option.name: option.launch_time for option in case.declared.types}
+    latest = world.now + timedelta(seconds=CLOCKS_DIFFER)
+    return None if in_force is None else served_since(world.pods, dict(in_force.counts), launches, latest)
 
 
 def waiting_times(world: World) -> Mapping[str, Seconds]:
