@@ -73,7 +73,7 @@ def test_nothing_is_removed_while_prometheus_is_away_and_what_it_missed_is_made_
         follower.begin(scaling=patient(PATIENCE))
         sandbox.ready("svc")
         # What is last seen is a load that has fallen, and would give instances back a few seconds later.
-        follower.play([(0, CALM), (FALLS, LITTLE), *rise(FALLS + 10, 15, LITTLE, BUSY)])
+        follower.play([(0, CALM), (FALLS, LITTLE), *rise(FALLS + 18, 10, LITTLE, BUSY)])
         follower.becomes("ScalingActive", "True", 30)
         follower.sees(LITTLE, FALLS + 20)
         fell = time.monotonic()

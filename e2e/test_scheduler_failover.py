@@ -1,4 +1,4 @@
-"""Promise: when the leading scheduler is killed, the other places pods within 10 s."""
+"""Promise: when the leading scheduler is killed, the other places pods within 10 s, beside other tests within 20 s."""
 
 from __future__ import annotations
 

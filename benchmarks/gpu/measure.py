@@ -92,7 +92,7 @@ def _lines(run: Run, found: list[list[Query]], instance: str) -> Iterator[tuple[
 
 
 def _spread(queries: list[Query]) -> list[Query]:
-    """Some of them, evenly over the run, without a fixed stride that could beat with a neighbour's rhythm."""
+    """Some of them, evenly over the run."""
     if len(queries) <= KEPT:
         return queries
     return [queries[round(index * (len(queries) - 1) / (KEPT - 1))] for index in range(KEPT)]
@@ -148,13 +148,6 @@ def mps() -> Iterator[bool]:
             os.environ.pop(name)
 
 
-def _memory() -> dict[str, str]:
-    """MiB that the driver counts, by process."""
-    asked = ("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader")
-    lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
-    return dict(line.split(", ", 1) for line in lines if ", " in line)
-
-
 def main() -> None:
     """Measures without MPS, and with it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -165,7 +158,11 @@ def main() -> None:
     given = parser.parse_args()
     asked = ("nvidia-smi", f"--query-gpu={FACTS}", "--format=csv,noheader")
     facts = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    machine: dict[str, Any] = {"gpu": dict(zip(FACTS.split(","), facts.split(", "), strict=False)), "taken_mib": {}}
+    machine: dict[str, Any] = {
+        "seconds": given.seconds,
+        "gpu": dict(zip(FACTS.split(","), facts.split(", "), strict=False)),
+        "taken_mib": {},
+    }
     given.out.mkdir(parents=True, exist_ok=True)
     for mode in given.modes.split(","):
         began = time.monotonic()

@@ -26,14 +26,6 @@ class Tenant:
     query: Callable[[int], tuple[Any, ...]]
     batches: tuple[int, ...]
 
-    @property
-    def small(self) -> int:
-        return self.batches[0]
-
-    @property
-    def large(self) -> int:
-        return self.batches[-1]
-
 
 class Bottleneck(nn.Module):  # type: ignore[misc]
     """A block of ResNet-50."""

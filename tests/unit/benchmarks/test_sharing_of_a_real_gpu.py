@@ -46,11 +46,27 @@ def test_a_tenant_that_does_more_than_sigma_to_anybody_shares_with_nobody() -> N
     assert measured.booking(SMALL, sigma) == 25
 
 
+def test_a_bound_by_what_is_stated_is_by_the_upper_ends() -> None:
+    pair = LARGE, SMALL
+    measured = gpu.Measured({SMALL: HALF, LARGE: ONE}, {pair: Millionths(4_500_000)}, {pair: 4.0}, ())
+    assert measured.bound((SMALL, LARGE), SMALL, stated=True) == 4.5
+
+
 @pytest.mark.parametrize("mode", get_args(SharingMode))
-def test_whatever_the_bookings_let_onto_the_gpu_stayed_within_sigma_there(mode: SharingMode) -> None:
+def test_all_that_was_measured_is_read(mode: SharingMode) -> None:
     measured = gpu.read(mode)
     assert len(measured.share) == 8
-    assert len(measured.factors) == 48
-    judged = [gpu.at(measured, sigma) for sigma in gpu.SIGMAS]
-    assert {one["runs"] for one in judged} == {24 + 16}
-    assert [one["kept"] for one in judged] == [one["in"] for one in judged]
+    assert len(measured.factors) == len(measured.middles) == 48
+    assert [len(run) for run in measured.together].count(2) == 24
+    assert sum(len(run) > 2 for run in measured.together) == 16
+    assert all(slow > 0.9 for run in measured.together for slow in run.values())
+
+
+def test_what_is_let_in_and_lost_is_counted_at_each_sigma() -> None:
+    both = {SMALL: 1.2, LARGE: 1.9}
+    factors = {(SMALL, LARGE): Millionths(1_900_000), (LARGE, SMALL): Millionths(1_200_000)}
+    measured = gpu.Measured({SMALL: HALF, LARGE: HALF}, factors, {}, (both, both | {("c", 64): 1.0}))
+    measured = gpu.Measured({**measured.share, ("c", 64): HALF}, factors, {}, measured.together)
+    refused, let_in = gpu.at(measured, 1.95), gpu.at(measured, 2.5)
+    assert (refused["pairs"], refused["sets"], refused["lost"]) == (0, 0, 2)
+    assert (let_in["pairs"], let_in["pairs_kept"], let_in["sets"], let_in["worst"]) == (1, 1, 1, 1.9)
