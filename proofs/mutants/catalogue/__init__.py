@@ -12,6 +12,7 @@ from mutants.catalogue.flow import FLOW
 from mutants.catalogue.following import FOLLOWING
 from mutants.catalogue.givers import GIVERS
 from mutants.catalogue.health import HEALTH
+from mutants.catalogue.lateness import LATENESS
 from mutants.catalogue.leaders import LEADERS
 from mutants.catalogue.ledger import LEDGER
 from mutants.catalogue.moves import MOVES
@@ -45,6 +46,7 @@ MUTANTS: Final = (
     *FLOW,
     *SCALING,
     *FOLLOWING,
+    *LATENESS,
     *SCALERS,
     *RECORDS,
     *SERVICE_SPEC,

@@ -1,0 +1,49 @@
+"""Bugs of what is held against instances whose queries are late."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.changes import Replace
+from mutants.mutant import Mutant
+
+LOOK: Final = "hetserve.scaling.look"
+SERVING: Final = "hetserve.reconcile.cluster.serving"
+GROWING: Final = "tests/unit/scaling/test_growing.py"
+SERVES: Final = "tests/unit/reconcile/test_since_when_instances_serve.py"
+
+LATENESS: Final = (
+    Mutant(
+        "lateness: what was late before a change served counts",
+        LOOK,
+        "calm_from",
+        Replace("max(changed, served)", "served"),
+        GROWING,
+        "test_what_was_late_before_a_change_served_is_not_held_against_it",
+    ),
+    Mutant(
+        "lateness: an instance that began anew gets no time",
+        LOOK,
+        "calm_from",
+        Replace("max(changed, served)", "changed"),
+        GROWING,
+        "test_an_instance_that_launched_for_longer_or_began_anew_is_given_the_same_time",
+    ),
+    Mutant(
+        "lateness: instances that are not in force count",
+        SERVING,
+        "served_since",
+        Replace("counts[name] - 1", "-1"),
+        SERVES,
+        "test_what_is_not_in_force_says_nothing",
+    ),
+    Mutant(
+        "lateness: a blip of Ready hides that queries are late",
+        SERVING,
+        "_began",
+        Replace("pod.ready_since - pod.launch.warming", "pod.ready_since"),
+        SERVES,
+        "test_a_pod_that_becomes_ready_again_has_served_since_its_containers_run",
+    ),
+)
+"""In the order of their modules."""
