@@ -48,7 +48,7 @@ class Servers:
                 process = spawn.Process(target=serve, args=(name, theirs), daemon=True)
                 process.start()
                 self._all[name, copy] = process, ours
-        self.taken = {name: self._hear(name, 0).taken for name in TENANTS}
+        self.taken = {name: self._hear(name, 0) for name in TENANTS}
         for name in TENANTS:
             for copy in range(1, COPIES):
                 self._hear(name, copy)

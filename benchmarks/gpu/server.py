@@ -24,19 +24,15 @@ class Loop:
     ends: float
 
 
-@dataclass(frozen=True)
-class Ready:
-    """taken: MiB that PyTorch holds of the GPU's memory for this process."""
-
-    taken: float
-
-
 def serve(name: str, connection: Connection) -> None:
-    """Answers each Loop with (monotonic second at which a query ended, its seconds), until None comes."""
+    """Answers each Loop with (monotonic second at which a query ended, its seconds), until None comes.
+
+    Once it is ready, it says how many MiB of the GPU's memory PyTorch holds for it.
+    """
     torch.set_num_threads(1)
     with torch.inference_mode():
         captured = _load(name)
-        connection.send(Ready(torch.cuda.memory_reserved() / 2**20))
+        connection.send(torch.cuda.memory_reserved() / 2**20)
         while (loop := connection.recv()) is not None:
             connection.send(_play(captured[loop.batch], loop))
 
@@ -81,6 +77,7 @@ def _load(name: str) -> dict[int, Captured]:
 
 def _play(captured: Captured, loop: Loop) -> list[tuple[float, float]]:
     found = []
+    # All servers of a run begin at one moment: a query of one that began sooner would have met no neighbour.
     time.sleep(max(0.0, loop.begins - time.monotonic()))
     began = time.monotonic()
     while began < loop.ends:

@@ -34,7 +34,7 @@ BERT-base, DLRM and a decoder of 1.2 billion weights, each with a small and a la
 sees the sets of three and four**. The runs are kept in `benchmarks/gpu/h200`: this part needs no GPU.
 
 Slow-downs are of mean latencies: of sets only means were kept. Each is over what the tenant takes alone in the same
-mode; under MPS small queries take up to 21 % longer alone. A bound is max(sum of shares, 1 + sum of (factor - 1)),
+mode; under MPS small queries take longer alone. A bound is max(sum of shares, 1 + sum of (factor - 1)),
 by the factors between just these batches: by their middles, and by the upper ends of their intervals, which
 profiles state. Above a ratio of 1 the model promised too much. Shares end at 1: copies that finish less together
 than one alone show as 1, too.
@@ -156,7 +156,6 @@ def at(measured: Measured, sigma: float) -> Json:
     sets = [worst for is_set, worst, fits in most if fits and is_set]
     return {
         "sigma": sigma,
-        "runs": len(most),
         "pairs": len(pairs),
         "pairs_kept": sum(worst <= sigma for worst in pairs),
         "sets": len(sets),
@@ -189,9 +188,7 @@ def _scanned(mode: str, found: Json) -> str:
     if not broken:
         return _SCAN.format(mode=mode, first=lets, broken="None was broken.")
     (low, _), (high, _), worst = broken[0], broken[-1], max(slow for _, slow in broken)
-    words = (
-        f"{len(broken)} were broken, from {low:.2f} to {high:.2f}, by a set of which one was slowed {worst:.2f} times."
-    )
+    words = f"{len(broken)} were broken, from {low:.2f} to {high:.2f}, by a tenant that was slowed {worst:.2f} times."
     return _SCAN.format(mode=mode, first=lets, broken=words)
 
 
