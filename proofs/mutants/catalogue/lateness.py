@@ -8,6 +8,7 @@ from mutants.changes import Replace
 from mutants.mutant import Mutant
 
 LOOK: Final = "hetserve.scaling.look"
+GROWTH: Final = "hetserve.scaling.actions.growth"
 SERVING: Final = "hetserve.reconcile.cluster.serving"
 GROWING: Final = "tests/unit/scaling/test_growing.py"
 SERVES: Final = "tests/unit/reconcile/test_since_when_instances_serve.py"
@@ -28,6 +29,14 @@ LATENESS: Final = (
         Replace("max(changed, served)", "changed"),
         GROWING,
         "test_an_instance_that_launched_for_longer_or_began_anew_is_given_the_same_time",
+    ),
+    Mutant(
+        "lateness: nobody hears that late queries add no instance yet",
+        GROWTH,
+        "late_until",
+        Replace("facts.now < judged", "False"),
+        GROWING,
+        "test_until_when_late_queries_are_held_against_nobody_is_known",
     ),
     Mutant(
         "lateness: instances that are not in force count",

@@ -78,7 +78,14 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         "`spec.metrics.source` is Queries, and this installation runs no queries of tenants. Nothing shrinks.",
         "Use source Hetserve, or let the administrator set the chart value `metrics.allowQueries`.",
     ),
-    ReasonDoc(_ACTIVE, "True", Reason.SCALING, "The number of instances follows the measured load.", "-"),
+    ReasonDoc(
+        _ACTIVE,
+        "True",
+        Reason.SCALING,
+        "The number of instances follows the measured load. The message says until when late queries add no instance, "
+        "where there are any: until then some of them may have come before what is planned served.",
+        "-",
+    ),
     ReasonDoc(
         _ACTIVE,
         "True",

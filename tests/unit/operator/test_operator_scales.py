@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.demand.observed import Demand, Freshness
+from hetserve.demand.observed import Demand, Freshness, ShareSample
 from hetserve.testing.builders import instance_type, service
 from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.testing import SimulatedOperator, path_of
@@ -110,6 +110,38 @@ async def test_ten_percent_of_noise_writes_nothing(sim: SimulatedOperator) -> No
         await sim.round()
     assert len(sim.api.writes) == before
     assert instances(sim) == 4
+
+
+def late(qps: float) -> Measured:
+    """A steady load of which each sample has one query of ten late."""
+    rated = steady(qps)
+
+    def demand(key: Key, moment: datetime) -> Demand:
+        seen = rated(key, moment)
+        return replace(seen, attained=tuple(ShareSample(sample.at, 0.9, 1000.0) for sample in seen.samples))
+
+    return demand
+
+
+async def test_queries_that_are_late_and_add_no_instance_yet_are_named_until_they_do(sim: SimulatedOperator) -> None:
+    await sim.converge()
+    sim.demand = late(30)
+    await sim.look_all()
+    said = sim.condition("ScalingActive")
+    assert said["status"] == "True"
+    assert "queries are late, which adds no instance until" in said["message"]
+
+    writes = len(sim.api.writes)
+    sim.clock += 30
+    await sim.round()
+    assert len(sim.api.writes) == writes, "it is said once"
+
+    sim.clock += 1000
+    await sim.converge()
+    assert status(sim)["lastDecisions"][0]["reason"] == "SLOMissed"
+    sim.demand = steady(30)
+    await sim.look_all()
+    assert "late" not in sim.condition("ScalingActive")["message"]
 
 
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Literal
 
@@ -10,7 +11,7 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Change, Direction, Facts, Pause, ScalingReason, ScalingRules, decide
-from hetserve.scaling.actions.growth import is_short
+from hetserve.scaling.actions.growth import is_short, late_until
 from hetserve.scaling.plans.answers import Answers
 from hetserve.testing.planning import hetsev_types
 from hetserve.testing.scaling import LAUNCH, NOW, at_most, facts, limited, measured, scaled_problem, steady
@@ -235,6 +236,17 @@ def test_a_sample_holds_for_three_steps_however_short_the_window_is(ago: float, 
     found = decide(facts(late(38.0), {"t4": 2}, rules=at_once, served_since=NOW - ago), Answers())
 
     assert (found.reason is ScalingReason.SLO_MISSED) is adds
+
+
+def test_until_when_late_queries_are_held_against_nobody_is_known() -> None:
+    """75 s from an instance that began anew: 60 s of a sample's queries, 30 s throughout, and 15 s for one before."""
+    began = facts(late(38.0), {"t4": 2}, served_since=NOW - 50)
+    launching = facts(late(38.0), {"t4": 2}, ready={"t4": 1})
+
+    assert late_until(began) == NOW + 55
+    assert late_until(launching) == math.inf
+    assert late_until(facts(late(38.0), {"t4": 2})) is None, "they count"
+    assert late_until(facts(steady(38.0), {"t4": 2}, served_since=NOW - 50)) is None, "none are late"
 
 
 def test_without_latencies_nothing_is_missed() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import yaml
 
 from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.timestamps import timestamp
 from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterError
 
@@ -38,7 +38,7 @@ def planned_pod(path: str, namespace: str | None, default: str, now: float) -> J
         "name": metadata.get("name") or metadata.get("generateName") or "pod",
         "namespace": written or namespace or default,
         "uid": UID,
-        "creationTimestamp": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "creationTimestamp": timestamp(now),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from hetserve import scaling
+from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, Seconds, format_money
 from hetserve.planning.plan import Counts
 from hetserve.reconcile.plans.plan_decision import read_status
@@ -16,7 +17,6 @@ from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json, PlanRecord, su
 from hetserve.sanitize import sanitize
 from hetserve.scaling import Action, Decision, ScalingReason
 
-_AT: Final = "%Y-%m-%dT%H:%M:%SZ"
 _PART: Final = re.compile(r"([0-9]{1,6})x(.+)")
 _MOST_WORDS: Final = 1024
 _SHOWN: Final = 60
@@ -31,7 +31,7 @@ def entry_of(decided: Decision, before: PlanRecord | None, record: PlanRecord, n
     load = {} if decided.load is None else {"load": f"{decided.load:.6g}"}
     scarce = {} if decided.scarce is None else {"instanceType": decided.scarce}
     return {
-        "time": now.astimezone(UTC).strftime(_AT),
+        "time": timestamp(now),
         "action": str(decided.action),
         "reason": str(decided.reason),
         "from": "none" if before is None else summary(before.counts)[:_TOLD],
@@ -79,7 +79,7 @@ def _change(entry: Mapping[str, Any], now: float) -> scaling.Change:
         except ValueError:
             raise ValueError(f"{key}: {sanitize(repr(entry.get(key)))[:_SHOWN]} cannot be read") from None
 
-    at = told("time", lambda text: datetime.strptime(text, _AT).replace(tzinfo=UTC).timestamp())
+    at = told("time", unix_seconds)
     if at > now + CLOCKS_DIFFER:
         raise ValueError(f"time: {entry['time']} is to come; clocks that differ by more are to be corrected")
     scarce = entry.get("instanceType")

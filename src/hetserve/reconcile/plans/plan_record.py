@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.plan import Counts, Plan, Trial
@@ -18,7 +18,6 @@ Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
 MOST_LOAD: Final = 1e9
 """Queries/s, as of spec.load.expectedQPS."""
-_AT: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ def with_mix(record: PlanRecord, mix: BatchMix | None, since: float | None = Non
     sizes = zip(mix.batches, mix.shares, strict=True)
     raw["mix"] = [{"batch": b, "share": f"{share:.6g}"} for b, share in sizes]
     if since is not None:
-        raw["mixSince"] = datetime.fromtimestamp(since, UTC).strftime(_AT)
+        raw["mixSince"] = timestamp(since)
     return replace(record, raw=raw, mix=mix, mix_since=since)
 
 
@@ -203,7 +202,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
 
 def _read_time(told: object) -> float | None:
     """Unix seconds. Raises ValueError for what is no time."""
-    return None if told is None else datetime.strptime(str(told), _AT).replace(tzinfo=UTC).timestamp()
+    return None if told is None else unix_seconds(str(told))
 
 
 def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:

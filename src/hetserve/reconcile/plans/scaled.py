@@ -6,6 +6,7 @@ load makes another plan. What the policy reads besides is in the world: samples,
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Final
 
 from hetserve import scaling
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.base.timestamps import timestamp
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
@@ -39,7 +41,7 @@ from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
-from hetserve.scaling.actions.growth import is_short
+from hetserve.scaling.actions.growth import is_short, late_until
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.counts import in_order
@@ -346,7 +348,7 @@ def _following(
     demand = world.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
     active = _active(case, demand, decided)
-    said = (active.message, *_left_out(case, demand), *ignored[:1])
+    said = (active.message, *_late(case, facts), *_left_out(case, demand), *ignored[:1])
     return Following(
         replace(active, message="; ".join(said)) if len(said) > 1 else active,
         _limited(world, facts, decided),
@@ -365,6 +367,15 @@ def _lacks_samples(decided: Decision) -> bool:
     """Whether nothing changes before there are more samples. Without a highest load nothing shrinks or is replaced."""
     uncovered = decided.reason is ScalingReason.WINDOW_NOT_COVERED and decided.measured.highest is None
     return uncovered or decided.reason is ScalingReason.METRICS_NOT_FRESH
+
+
+def _late(case: Case, facts: scaling.Facts) -> tuple[str, ...]:
+    """That queries are late which add no instance yet, and until when."""
+    until = late_until(facts) if case.problem.objective == "MinCost" else None
+    if until is None:
+        return ()
+    known = "all that is planned serves" if math.isinf(until) else timestamp(until)
+    return (f"queries are late, which adds no instance until {known}: some of them came before that",)
 
 
 def _left_out(case: Case, demand: Demand) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.base.timestamps import timestamp
 from hetserve.base.units import format_money
 from hetserve.demand.observed import Demand
 from hetserve.planning.formatting import qps_text
@@ -86,7 +87,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
         ConditionType.SHARING_UNMEASURED: sharing_unmeasured(decision),
         **scaling_findings(decision, seen.demand, before, seen.scalers, generation),
     }
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = timestamp(now)
     return {
         "observedGeneration": generation,
         "conditions": [_condition(t, f, before.get(t.value), generation, stamp) for t, f in findings.items()],

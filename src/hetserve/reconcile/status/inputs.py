@@ -13,6 +13,7 @@ from hetserve.api.input_status import MOST_CONFLICTS
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
+from hetserve.base.timestamps import timestamp
 from hetserve.planning.offers import namespace_of
 from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
 from hetserve.sanitize import sanitize
@@ -46,7 +47,7 @@ class InputStatus:
             "reason": self.reason,
             "message": sanitize(self.message)[:_MAX_MESSAGE],
             "observedGeneration": self.generation,
-            "lastTransitionTime": kept[0]["lastTransitionTime"] if kept else now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastTransitionTime": kept[0]["lastTransitionTime"] if kept else timestamp(now),
         }
         extra = {name: list(value) if isinstance(value, tuple) else value for name, value in self.extra}
         return {

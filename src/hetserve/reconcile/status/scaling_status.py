@@ -7,11 +7,11 @@ demand is written beside other changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.scaling_status import MOST_DECISIONS
+from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
@@ -23,7 +23,6 @@ STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, 
 _REFRESHED: Final = 60.0
 """Seconds by which a newer sample is worth writing, where something else is written."""
 _MOST_NAMED: Final = 5
-_AT: Final = "%Y-%m-%dT%H:%M:%SZ"
 _BY_MODE: Final = (
     Reason.ADVISING,
     "spec.mode is Advise: nothing but the status is written",
@@ -127,13 +126,12 @@ def demand_status(stored: object, demand: Demand | None) -> Json | None:
         return found
     if before is not None and before.get("freshness") == demand.freshness and _is_recent(before, latest.at):
         return before
-    at = datetime.fromtimestamp(latest.at, UTC).strftime(_AT)
-    return {**found, "qps": f"{latest.qps:.6g}", "sampledAt": at}
+    return {**found, "qps": f"{latest.qps:.6g}", "sampledAt": timestamp(latest.at)}
 
 
 def _is_recent(before: Mapping[str, Any], at: float) -> bool:
     try:
-        known = datetime.strptime(str(before.get("sampledAt")), _AT).replace(tzinfo=UTC).timestamp()
+        known = unix_seconds(str(before.get("sampledAt")))
     except ValueError:
         return False
     return abs(at - known) < _REFRESHED

@@ -5,6 +5,7 @@ What is planned counts once, launching or not. So a load that stays too high whi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from hetserve.base.units import QPS
@@ -105,9 +106,7 @@ def _slo_missed(look: Look, low: QPS, holds: QPS) -> Shortage | None:
     Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
     """
     facts, slo = look.facts, look.facts.problem.slo
-    settled = look.is_settled and facts.now >= calm_from(facts, look.counts)
-    missed = surely_missed(facts.demand, slo.percentile / 100, max(facts.rules.up.window, facts.demand.step))
-    if not (settled and missed):
+    if facts.now < _judged_from(look) or not _misses(facts):
         return None
     load = _load(look, low)
     needed = load / facts.rules.saturation
@@ -118,6 +117,28 @@ def _slo_missed(look: Look, low: QPS, holds: QPS) -> Shortage | None:
         f"{qps_text(low)}, though {summary(look.counts)} hold {qps_text(holds)} in simulation"
     )
     return Shortage(ScalingReason.SLO_MISSED, words, load, up_to_grid(max(needed, holds) * (1 + facts.rules.tolerance)))
+
+
+def late_until(facts: Facts) -> float | None:
+    """Until when queries that are late now are held against nobody [Unix seconds].
+
+    Infinity: not all that is planned serves. None: they count by now, or no more are late than by chance.
+    """
+    if facts.in_force is None or not _misses(facts):
+        return None
+    judged = _judged_from(look_at(facts))
+    return judged if facts.now < judged else None
+
+
+def _misses(facts: Facts) -> bool:
+    """Whether more queries were late throughout the window of scaling up than chance makes."""
+    window = max(facts.rules.up.window, facts.demand.step)
+    return surely_missed(facts.demand, facts.problem.slo.percentile / 100, window)
+
+
+def _judged_from(look: Look) -> float:
+    """From when on late queries count [Unix seconds]; infinity: not all that is planned serves."""
+    return calm_from(look.facts, look.counts) if look.is_settled else math.inf
 
 
 def _load(look: Look, low: QPS) -> QPS:
