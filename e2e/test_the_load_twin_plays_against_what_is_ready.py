@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.cluster import Cluster
+from harness.dashboards import dashboard_queries
 from harness.prometheus import Prometheus
 from harness.sandbox import Sandbox
 from harness.twin import Twin
@@ -54,6 +55,9 @@ def test_queries_go_to_the_pods_that_are_ready(
         wait_until(lambda: reached(attainment, 0.9, 1.1), 30, "the SLO to be kept")
         busy = f'DCGM_FI_DEV_GPU_UTIL{{modelName="{sandbox.product("gpu")}"}}'
         assert [sample.value > 0 for sample in prometheus.query(busy)] == [True, True]
+        shown = [query for query in dashboard_queries() if "DCGM" in query]
+        assert len(shown) == 3
+        assert [query for query in shown if not prometheus.query(query)] == [], "a dashboard shows none of it"
         items = f'sum(increase(hetserve_request_batch_size_bucket{{{mine},le="1.0"}}[10s]))'
         assert prometheus.value(items) == pytest.approx(10 * RATE, rel=0.5)
 
