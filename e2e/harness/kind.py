@@ -181,8 +181,15 @@ class KindCluster:
 
     def uninstall(self) -> None:
         """`helm uninstall --wait`, if hetserve is installed."""
+        self._uninstall()
+
+    def clear(self) -> None:
+        """The same without hooks: what waits at a gate goes on waiting, and no image has to run."""
+        self._uninstall("--no-hooks")
+
+    def _uninstall(self, *flags: str) -> None:
         if self.installed():
-            self.helm("uninstall", RELEASE, "--wait", "--timeout", HELM_TIMEOUT)
+            self.helm("uninstall", RELEASE, "--wait", "--timeout", HELM_TIMEOUT, *flags)
 
     def workers(self) -> list[str]:
         """Names of the nodes that run containers of ours."""

@@ -35,18 +35,17 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
 def cluster(request: pytest.FixtureRequest) -> Iterator[KindCluster]:
     """The cluster, whatever is installed; nothing is at the end, unless a scenario failed."""
     kind = KindCluster.attached()
-    kind.uninstall()
+    kind.clear()
     yield kind
     if not request.session.testsfailed:
-        # Where an image does not run, the hook of the uninstallation waits for minutes, and what failed is told late.
-        kind.uninstall()
+        kind.clear()
     kind.kube.close()
 
 
 @pytest.fixture
 def bare_kind(cluster: KindCluster) -> KindCluster:
     """The cluster without hetserve."""
-    cluster.uninstall()
+    cluster.clear()
     return cluster
 
 

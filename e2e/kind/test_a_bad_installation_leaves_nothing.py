@@ -7,6 +7,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -62,28 +63,23 @@ def no_crds(bare_kind: KindCluster) -> Iterator[KindCluster]:
         bare_kind.kube.delete("customresourcedefinitions", f"{plural}.hetserve.io")
 
 
-def test_the_doctor_names_an_image_that_is_not_there(bare_kind: KindCluster) -> None:
+def test_a_wrong_image_is_named_by_the_doctor_while_helm_waits_and_rolled_back(no_crds: KindCluster) -> None:
     def waiting() -> tuple[str, str] | Unmet:
-        found = bare_kind.diagnosed().get("hetserve-extender", ("", ""))
+        found = no_crds.diagnosed().get("hetserve-extender", ("", ""))
         return found if "ErrImageNeverPull" in found[1] else Unmet(found)
 
-    try:
-        bare_kind.install(WRONG_IMAGE, waits=False, flags=("--no-hooks",))
-        level, what = wait_until(waiting, 60, "what the extender's container waits for")
-    finally:
-        # Without hooks: the job that lifts gates would run the wrong image too.
-        bare_kind.helm("uninstall", RELEASE, "--no-hooks", "--wait")
+    # Without hooks: the job that lifts gates would run the wrong image too, and there is no pod at a gate yet.
+    flags = ("--rollback-on-failure", "--no-hooks", "--timeout", "15s")
+    with ThreadPoolExecutor(1) as beside:
+        installing = beside.submit(no_crds.install, WRONG_IMAGE, flags=flags)
+        level, what = wait_until(waiting, 15, "what the extender's container waits for")
+        refused = installing.exception()
     image = f"{build.tag_of('extender').rpartition(':')[0]}:no-such-tag"
     assert level == "Problem"
     assert what.startswith("none of the 2 replicas is ready: container extender of pod hetserve-extender-")
     assert f"ErrImageNeverPull (image {image}): " in what
-
-
-def test_a_wrong_image_is_named_and_rolled_back(no_crds: KindCluster) -> None:
-    # Without hooks: the job that lifts gates would run the wrong image too, and there is no pod at a gate yet.
-    with pytest.raises(RuntimeError) as refused:
-        no_crds.install(WRONG_IMAGE, flags=("--rollback-on-failure", "--no-hooks", "--timeout", "15s"))
-    assert "hetserve-extender" in str(refused.value)
+    assert isinstance(refused, RuntimeError)
+    assert "hetserve-extender" in str(refused)
     assert not no_crds.installed()
     nothing_is_left(no_crds)
 

@@ -31,7 +31,7 @@ HELD: Final = 12
 def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
     bare_kind.add_nodes(NODES)
     yield bare_kind
-    bare_kind.uninstall()
+    bare_kind.clear()
     bare_kind.remove_nodes(NODES)
 
 
@@ -93,11 +93,11 @@ def schema(kind: KindCluster, plural: str) -> Any:
 
 def step(arrivals: Arrivals, what: str, do: Callable[[], None]) -> float:
     """Does something while pods arrive. Returns the longest time without a binding, which it prints."""
-    arrivals.wait_for(10)
+    arrivals.wait_for(5)
     began = time.monotonic()
     do()
     done = time.monotonic()
-    arrivals.wait_for(25)
+    arrivals.wait_for(15)
     gap = arrivals.gap(began)
     print(f"{what}: {done - began:.1f} s, no binding for {gap:.1f} s at most")
     return gap

@@ -54,7 +54,7 @@ def named(kind: KindCluster, plural: str, namespace: str | None = None) -> list[
 def other(bare_kind: KindCluster) -> Iterator[KindCluster]:
     bare_kind.install(VALUES)
     yield bare_kind
-    bare_kind.uninstall()
+    bare_kind.clear()
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def certified(bare_kind: KindCluster, authority: Authority) -> Iterator[KindClus
     bare_kind.add_nodes(NODES)
     bare_kind.install(VALUES)
     yield bare_kind
-    bare_kind.uninstall()
+    bare_kind.clear()
     bare_kind.remove_nodes(NODES)
     for side in SIDES:
         bare_kind.kube.delete("secrets", f"own-{side}", SYSTEM_NAMESPACE)
@@ -87,7 +87,7 @@ def test_leaves_are_renewed_without_a_restart_while_pods_arrive(
     before = containers(certified)
     extenders = [pod["metadata"]["name"] for pod in certified.pods(SYSTEM_NAMESPACE, "extender")]
     with arriving(certified.kubeconfig, tenant, per_second=5.0, mib=256, node_labels=WHERE) as arrivals:
-        arrivals.wait_for(10)
+        arrivals.wait_for(5)
         began = time.monotonic()
         leaf = ssl.PEM_cert_to_DER_cert(give(certified, authority, days=9).pem)
 
@@ -97,7 +97,7 @@ def test_leaves_are_renewed_without_a_restart_while_pods_arrive(
 
         wait_until(shown, 120, "every extender to show the new certificate")
         took = time.monotonic() - began
-        arrivals.wait_for(25)
+        arrivals.wait_for(15)
         gap = arrivals.gap(began)
         print(f"shown after {took:.1f} s; no binding for {gap:.1f} s at most")
         arrivals.check()

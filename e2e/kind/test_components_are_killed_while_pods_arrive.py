@@ -57,10 +57,10 @@ def test_every_leader_may_be_killed_while_pods_arrive(storm: KindCluster, tenant
         for component in COMPONENTS:
             all_are_ready(storm, component)
             first = leader(storm, component)
-            arrivals.wait_for(10)
+            arrivals.wait_for(5)
             killed = time.monotonic()
             storm.kube.delete("pods", first, SYSTEM_NAMESPACE, grace=0)
-            arrivals.wait_for(25)
+            arrivals.wait_for(15)
             gaps[component] = arrivals.gap(killed)
             assert leader(storm, component) != first, f"another {component} leads"
         arrivals.check()
