@@ -51,7 +51,9 @@ NO_CLUSTER: Final = 3
 """Exit code."""
 RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 IN_PODS: Final = ("operator", "extender")
-"""Components whose images run in the cluster; the third is of the command line."""
+"""Components whose images run in the cluster."""
+COMMAND_LINE: Final = "cli"
+"""Whose image runs beside it."""
 HELD: Final = "hetserve.io/held-images"
 """Annotation of a node with the identities of the images that were loaded into it."""
 REAL: Final = "hetserve.io/real-node"
@@ -290,9 +292,9 @@ def _load_once(engine: Engine, tags: list[str], workers: list[str]) -> None:
 
 
 def _images() -> tuple[Engine, list[str]]:
-    """Builds the images of today and of the previous release. Returns the engine that has them, and their tags."""
+    """Builds the images of today and of the previous release. Returns their engine, and the tags that nodes need."""
     engine = choose(os.environ.get("ENGINE") or None)
-    tags = build.build(list(IN_PODS))
+    tags = build.build([*IN_PODS, COMMAND_LINE])[: len(IN_PODS)]
     return engine, tags + previous.build_images(engine, IN_PODS)
 
 

@@ -60,6 +60,16 @@ def kind(cluster: KindCluster) -> KindCluster:
 @pytest.fixture
 def tenant(cluster: KindCluster) -> Iterator[str]:
     """A namespace of its own. After the test the API has no pods of it; nobody waits for their containers to end."""
+    yield from _namespace(cluster)
+
+
+@pytest.fixture
+def other_tenant(cluster: KindCluster) -> Iterator[str]:
+    """Another one."""
+    yield from _namespace(cluster)
+
+
+def _namespace(cluster: KindCluster) -> Iterator[str]:
     name = f"tenant-{_RUN}-{next(_numbers)}"
     cluster.kube.apply_all([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
     yield name

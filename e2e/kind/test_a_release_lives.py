@@ -15,13 +15,14 @@ from harness.kind import KindCluster, is_true
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.one_type import service_on
 from harness.waiting import Unmet, always, wait_until
-from hetserve.api.names import QUEUE_GATE, SYSTEM_NAMESPACE
+from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, SYSTEM_NAMESPACE
 
 GOAL: Final = 10.0
 """Seconds without a binding while pods arrive."""
 PER_SECOND: Final = 5.0
 MIB: Final = 512
 NODES: Final = NodeGroup("life", "life", 5, cpu="250", memory="999Gi", gpus=Gpus("Tesla-T4", 15360, 8), pods=250)
+ONE_GPU: Final = NodeGroup("one", "one", 1, cpu="16", memory="64Gi", gpus=Gpus("Tesla-T4", 15360, 1))
 WHERE: Final = {INSTANCE_TYPE_LABEL: "life"}
 OTHERS_GATE: Final = "example.com/hold"
 HELD: Final = 12
@@ -29,10 +30,10 @@ HELD: Final = 12
 
 @pytest.fixture
 def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
-    bare_kind.add_nodes(NODES)
+    bare_kind.add_nodes(NODES, ONE_GPU)
     yield bare_kind
     bare_kind.clear()
-    bare_kind.remove_nodes(NODES)
+    bare_kind.remove_nodes(NODES, ONE_GPU)
 
 
 def serve(kind: KindCluster, namespace: str) -> set[str]:
@@ -87,6 +88,19 @@ def placed(kind: KindCluster, namespace: str, names: list[str], seconds: float) 
     wait_until(bound, seconds, "what was held to be bound")
 
 
+def of_a_model(kind: KindCluster, namespace: str) -> None:
+    """Makes a pod of model `resnet50`, for the node with one GPU."""
+    made = pod("resnet50", namespace, MIB, {INSTANCE_TYPE_LABEL: "one"})
+    made["metadata"]["labels"] = {LABEL_MODEL: "resnet50"}
+    kind.kube.create(made)
+
+
+def refused(kind: KindCluster, namespace: str) -> bool | Unmet:
+    """Whether the scheduler has found no place for that pod."""
+    conditions = kind.kube.get("pods", "resnet50", namespace)["status"].get("conditions") or []
+    return any(one.get("reason") == "Unschedulable" for one in conditions) or Unmet(conditions)
+
+
 def schema(kind: KindCluster, plural: str) -> Any:
     return kind.kube.get("customresourcedefinitions", f"{plural}.hetserve.io")["spec"]["versions"][0]
 
@@ -110,21 +124,29 @@ def versions(kind: KindCluster) -> set[str]:
     return {each["spec"]["containers"][0]["image"].rpartition(":")[2] for each in alive}
 
 
-def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(life: KindCluster, tenant: str) -> None:
+def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
+    life: KindCluster, tenant: str, other_tenant: str
+) -> None:
     life.install(earlier=True)
     earlier = schema(life, "instancetypes")
     assert versions(life) == {previous.VERSION}
     serving = serve(life, tenant)
     held = hold(life, tenant)
+    of_a_model(life, tenant)
+    placed(life, tenant, ["resnet50"], 60)
+    of_a_model(life, other_tenant)
+    wait_until(lambda: refused(life, other_tenant), 60, "a model to keep off another namespace's, as it did then")
 
     with arriving(life.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
         upgrade = step(arrivals, "upgrade", life.upgrade)
         assert previous.VERSION not in versions(life)
         assert schema(life, "instancetypes") != earlier, "the CRDs follow the chart"
         assert sorted(gated(life, tenant))[:1], "what waits at the gate goes on waiting"
+        placed(life, other_tenant, ["resnet50"], 60)  # a model is of its namespace now
         back = step(arrivals, "rollback", life.rollback)
         assert versions(life) == {previous.VERSION}
         assert schema(life, "instancetypes") == earlier
+        placed(life, other_tenant, ["resnet50"], 0)
         let_go(life, tenant, held)
         placed(life, tenant, held, 120)
         arrivals.check()

@@ -133,6 +133,12 @@ def test_the_highest_rates_are_those_of_sorting_all(given_one: Problem, margin: 
     assert got[: len(best)] == pytest.approx(best, rel=1e-6)
 
 
+def test_the_highest_rate_is_found_though_another_is_asked_for_first() -> None:
+    table = class_table(problem([TypeOption("a", MicroDollarsPerHour(1_000_000), line(5, 1))], slo_ms=60))
+    fluid = FluidRates(table, Margin())
+    assert fluid.highest([(2,), (9,), (3,)], (1,), 1, 0.0)[-1] == (9,)
+
+
 def rate_of(table: ClassTable, margin: Margin, values: tuple[int, ...]) -> float:
     alone = fixed(table, margin, values)
     return 0.0 if alone is None else alone.rate

@@ -200,12 +200,4 @@ DEMAND: Final = (
         "tests/unit/scaling/test_growing.py",
         "test_a_highest_load_that_is_not_known_is_not_taken_for_none",
     ),
-    Mutant(
-        "metrics that decide nothing are said until they are stale",
-        "hetserve.reconcile.status.metrics_status",
-        "says_the_same",
-        always("_first_clause(one) == _first_clause(other)"),
-        "tests/unit/operator/test_operator_follows_the_mix.py",
-        "test_a_planner_that_tries_nothing_is_named_until_another_is_set",
-    ),
 )

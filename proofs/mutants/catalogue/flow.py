@@ -138,7 +138,7 @@ FLOW: Final = (
         "FluidRates.highest",
         Replace("scale * self._prices[at]", "0 * scale * self._prices[at]"),
         _SEARCH,
-        "test_the_highest_rates_are_those_of_sorting_all",
+        "test_the_highest_rate_is_found_though_another_is_asked_for_first",
     ),
     Mutant(
         "flow drops the pools",

@@ -127,6 +127,6 @@ TOTALS: Final = (
         "_Builder._columns",
         Replace("max($load * self.unit, _TRICKLE)", "$load * self.unit"),
         _BY_HAND,
-        "test_no_load_takes_the_cheapest_mix_that_serves_every_batch",
+        "test_no_load_of_the_program_is_of_every_batch",
     ),
 )

@@ -181,6 +181,13 @@ def test_a_cheap_type_with_a_limit_leaves_the_rest_of_the_least_total_to_the_nex
 # No load
 
 
+def test_no_load_of_the_program_is_of_every_batch() -> None:
+    table = class_table(min_cost([LARGE, SMALL], 0, mix=MIXED, slo_ms=200))
+    found = least_cost(table, Margin(), 0.0)
+    assert found is not None
+    assert dict(table.counts(found.counts)) == {"large": 1, "small": 0}
+
+
 @pytest.mark.parametrize("planner", TOTALS)
 def test_no_load_takes_the_cheapest_mix_that_serves_every_batch(planner: str) -> None:
     made = plan(min_cost([LARGE, SMALL], 0, mix=MIXED, slo_ms=200, least_total=1), planner)

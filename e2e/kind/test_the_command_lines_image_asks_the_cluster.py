@@ -1,0 +1,48 @@
+"""Promise: the image of the command line plans as the wheel does and asks a cluster, where it can write nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from images import build
+from images.engines import choose
+
+from harness.commands import hetserve
+from harness.components import ROOT
+from harness.kind import KindCluster
+
+SAMPLE = ROOT / "manifests" / "samples" / "rm2.yaml"
+
+
+def in_the_image(*command: str, kubeconfig: Path | None = None, stdin: str = "") -> str:
+    """What the image prints. kubeconfig: handed in, by an address of this machine."""
+    engine = choose(os.environ.get("ENGINE") or None).name
+    if engine == "buildah":
+        pytest.skip("buildah builds the images and runs none")
+    given = (
+        () if kubeconfig is None else ("--volume", f"{kubeconfig}:/kubeconfig:ro", "--env", "KUBECONFIG=/kubeconfig")
+    )
+    words = (engine, "run", "--rm", "--interactive", "--read-only", "--network", "host", *given, build.tag_of("cli"))
+    done = subprocess.run([*words, *command], input=stdin, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_plans_as_the_wheel_does() -> None:
+    assert in_the_image("plan", "-", stdin=SAMPLE.read_text()) == hetserve("plan", str(SAMPLE))
+
+
+def test_it_finds_the_installation_whole(kind: KindCluster, gpu_workers: list[str], tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(kind.kubeconfig.read_text())
+    kubeconfig.chmod(0o644)  # the image's user is not this one
+
+    found = json.loads(in_the_image("doctor", "-o", "json", kubeconfig=kubeconfig))["findings"]
+    nodes = json.loads(in_the_image("gpus", "-o", "json", kubeconfig=kubeconfig))
+
+    assert [one for one in found if one["level"] in ("Problem", "Unknown")] == []
+    assert set(gpu_workers) <= {node["name"] for node in nodes["nodes"]}
