@@ -27,8 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
         if item.path.parent.name == "kind":
             item.add_marker(pytest.mark.kind)
             item.add_marker(pytest.mark.timeout(600))
-    # The others share one installation, after those that install for themselves.
-    items.sort(key=lambda item: item.path.parent.name == "kind" and "bare_kind" not in item.fixturenames)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Function) -> int:
+    """Who installs for itself comes first; the others share one installation; last, who takes it away."""
+    names = item.fixturenames if item.path.parent.name == "kind" else ()
+    return ("kind" in names) + ("ending_kind" in names)
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +60,12 @@ def kind(cluster: KindCluster) -> KindCluster:
     if not cluster.installed():
         cluster.install() if cluster.holds("operator") else cluster.install_placement()
     return cluster
+
+
+@pytest.fixture
+def ending_kind(kind: KindCluster) -> KindCluster:
+    """The same, for a scenario that takes hetserve away."""
+    return kind
 
 
 @pytest.fixture

@@ -65,11 +65,11 @@ def _signal(pod: Manifest, name: str) -> None:
 def test_a_leader_that_stands_still_is_left_while_pods_arrive(nodes: KindCluster, tenant: str) -> None:
     first = leader(nodes)
     with arriving(nodes.kubeconfig, tenant, per_second=5.0, mib=256, node_labels=WHERE) as arrivals:
-        arrivals.wait_for(10)
+        arrivals.wait_for(5)
         began = time.monotonic()
         with still(first):
             second = leader(nodes, besides=first["metadata"]["name"])
-            arrivals.wait_for(25)
+            arrivals.wait_for(15)
             gap = arrivals.gap(began)
         print(f"without a binding at most: {gap:.1f} s; {second['metadata']['name']} leads")
         arrivals.wait_for(10)

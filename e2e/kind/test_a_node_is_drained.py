@@ -78,7 +78,7 @@ def test_a_drained_nodes_pods_and_components_come_up_elsewhere(kind: KindCluster
 
     # On nodes of their own: they should not fill the other real one.
     with arriving(kind.kubeconfig, tenant, per_second=5.0, mib=1024, node_labels=WHERE) as arrivals:
-        arrivals.wait_for(10)
+        arrivals.wait_for(5)
         began = time.monotonic()
         kind.kubectl("drain", drained, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=180s")
         took = time.monotonic() - began

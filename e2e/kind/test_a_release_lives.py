@@ -30,10 +30,19 @@ HELD: Final = 12
 
 @pytest.fixture
 def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
-    bare_kind.add_nodes(NODES, ONE_GPU)
-    yield bare_kind
+    yield from with_nodes(bare_kind)
     bare_kind.clear()
-    bare_kind.remove_nodes(NODES, ONE_GPU)
+
+
+@pytest.fixture
+def end(ending_kind: KindCluster) -> Iterator[KindCluster]:
+    yield from with_nodes(ending_kind)
+
+
+def with_nodes(kind: KindCluster) -> Iterator[KindCluster]:
+    kind.add_nodes(NODES, ONE_GPU)
+    yield kind
+    kind.remove_nodes(NODES, ONE_GPU)
 
 
 def serve(kind: KindCluster, namespace: str) -> set[str]:
@@ -158,35 +167,34 @@ def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
 
 
 def test_an_uninstallation_frees_who_waits_and_a_reinstallation_takes_the_ledger_up(
-    life: KindCluster, tenant: str
+    end: KindCluster, tenant: str
 ) -> None:
-    life.install()
-    serving = serve(life, tenant)
-    held = hold(life, tenant)
+    serving = serve(end, tenant)
+    held = hold(end, tenant)
     names = [f"before-{number}" for number in range(100)]
     for name in names:
-        life.kube.create(pod(name, tenant, MIB, WHERE))
-    placed(life, tenant, names, 90)
-    before = set(shares(life.pods(tenant)))
-    assert sorted(gated(life, tenant)) == sorted(held)
+        end.kube.create(pod(name, tenant, MIB, WHERE))
+    placed(end, tenant, names, 90)
+    before = set(shares(end.pods(tenant)))
+    assert sorted(gated(end, tenant)) == sorted(held)
 
-    life.uninstall()
+    end.uninstall()
 
-    assert gated(life, tenant) == [], "nobody waits for a queue that is gone"
-    wait_until(lambda: not life.pods(SYSTEM_NAMESPACE), 60, "hetserve's pods to be gone")
-    assert life.kube.get("inferenceservices", "rm", tenant)["spec"]["model"]["name"] == "rm"
-    assert of_the_service(life, tenant) == serving
-    assert set(shares(life.pods(tenant))) == before
+    assert gated(end, tenant) == [], "nobody waits for a queue that is gone"
+    wait_until(lambda: not end.pods(SYSTEM_NAMESPACE), 60, "hetserve's pods to be gone")
+    assert end.kube.get("inferenceservices", "rm", tenant)["spec"]["model"]["name"] == "rm"
+    assert of_the_service(end, tenant) == serving
+    assert set(shares(end.pods(tenant))) == before
 
-    life.install()
-    let_go(life, tenant, held)
+    end.install()
+    let_go(end, tenant, held)
     more = [f"after-{number}" for number in range(100)]
     for name in more:
-        life.kube.create(pod(name, tenant, MIB, WHERE))
-    placed(life, tenant, held + more, 90)
+        end.kube.create(pod(name, tenant, MIB, WHERE))
+    placed(end, tenant, held + more, 90)
 
-    pods = life.pods(tenant)
+    pods = end.pods(tenant)
     assert before <= set(shares(pods)), "who held a GPU holds it still"
-    assert broken(pods, capacities(life.kube.list("nodes", labels="nvidia.com/gpu.count"))) == []
-    assert of_the_service(life, tenant) == serving
-    always(lambda: is_true(life.kube.get("inferenceservices", "rm", tenant), "Ready"), 2, "the service is Ready")
+    assert broken(pods, capacities(end.kube.list("nodes", labels="nvidia.com/gpu.count"))) == []
+    assert of_the_service(end, tenant) == serving
+    always(lambda: is_true(end.kube.get("inferenceservices", "rm", tenant), "Ready"), 2, "the service is Ready")

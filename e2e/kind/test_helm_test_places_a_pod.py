@@ -19,5 +19,5 @@ def test_helm_test_places_a_pod_that_says_its_gpu(kind: KindCluster, gpu_workers
 
 def test_helm_test_fails_where_no_node_has_a_gpu(kind: KindCluster) -> None:
     with pytest.raises(RuntimeError, match=r"hetserve-test-gpu"):
-        kind.helm("test", RELEASE, "--timeout", "5s")
+        kind.helm("test", RELEASE, "--timeout", "3s")
     kind.kube.delete("pods", "hetserve-test-gpu", SYSTEM_NAMESPACE)

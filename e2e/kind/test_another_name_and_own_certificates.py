@@ -1,22 +1,39 @@
-"""Promise: an installation of another name works whole; its log is for whom the API server lets, over real kubelets."""
+"""Promise: an installation of another name, with certificates of one's own, works whole.
+
+Its leaves are renewed in real pods without a restart while pods arrive; its log, over real kubelets, is for whom the
+API server lets; nothing of it stays.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from authorities import Authority, Leaf, secret
+from harness.arrivals import arriving
 from harness.commands import HETSERVE, hetserve
 from harness.components import RELEASE, token_of, write_kubeconfig
-from harness.kind import KindCluster
+from harness.kind import KindCluster, cache
+from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 NAME: Final = "our-gpus"
+GOAL: Final = 10.0
+"""Seconds without a binding while pods arrive."""
+VERBS: Final = 8888
+"""Port of the extender."""
+SIDES: Final = ("extender", "scheduler")
+NODES: Final = NodeGroup("renewed", "renewed", 2, cpu="64", memory="256Gi", gpus=Gpus("Tesla-T4", 15360, 8), pods=250)
+WHERE: Final = {INSTANCE_TYPE_LABEL: "renewed"}
 OF_ALL: Final[dict[str, Any]] = {
     "podLabels": {"team": "serving"},
     "podAnnotations": {"example.com/owner": "serving"},
@@ -29,6 +46,7 @@ VALUES: Final[dict[str, Any]] = {
     "operator": OF_ALL,
     "extender": {**OF_ALL, "placementLog": "4Mi"},
     "scheduler": {key: value for key, value in OF_ALL.items() if key != "extraEnv"},
+    "tls": {"mode": "Secret", "secret": {side: f"own-{side}" for side in SIDES}},
     "probes": {"readers": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}]},
 }
 FORWARDS: Final = [
@@ -50,11 +68,42 @@ def named(kind: KindCluster, plural: str, namespace: str | None = None) -> list[
     return sorted(name for name in found if name.startswith((NAME, "hetserve")))
 
 
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"), "company")
+
+
+@pytest.fixture(scope="module")
+def other(cluster: KindCluster, authority: Authority) -> Iterator[KindCluster]:
+    cluster.clear()
+    give(cluster, authority, days=30)
+    cluster.install(VALUES)
+    yield cluster
+    cluster.clear()
+    for side in SIDES:
+        cluster.kube.delete("secrets", f"own-{side}", SYSTEM_NAMESPACE)
+
+
+def give(kind: KindCluster, authority: Authority, days: int) -> Leaf:
+    """Writes leaves of both sides that end in so many days, and has the kubelets look at the pods at once.
+
+    By itself a kubelet looks at a mounted Secret once a minute. Returns the extender's.
+    """
+    server = authority.server(f"{NAME}-extender.{SYSTEM_NAMESPACE}.svc", days=days)
+    leaves = {"extender": server, "scheduler": authority.leaf(f"{NAME}-scheduler", days=days)}
+    for side, leaf in leaves.items():
+        kind.give(f"own-{side}", secret(leaf, authority))
+        for pod in kind.pods(SYSTEM_NAMESPACE, side):
+            change = {"metadata": {"annotations": {"example.com/renewed": str(days)}}}
+            kind.kube.patch("pods", pod["metadata"]["name"], change, SYSTEM_NAMESPACE)
+    return server
+
+
 @pytest.fixture
-def other(bare_kind: KindCluster) -> Iterator[KindCluster]:
-    bare_kind.install(VALUES)
-    yield bare_kind
-    bare_kind.clear()
+def nodes(other: KindCluster) -> Iterator[NodeGroup]:
+    other.add_nodes(NODES)
+    yield NODES
+    other.remove_nodes(NODES)
 
 
 @pytest.fixture
@@ -79,6 +128,51 @@ def accounts(other: KindCluster, tmp_path: Path) -> Iterator[dict[str, Path]]:
 
 def _in_default(name: str) -> dict[str, str]:
     return {"name": name, "namespace": "default"}
+
+
+def served(kind: KindCluster, pod: str) -> bytes:
+    """The certificate that an extender shows now, over a forwarded port."""
+    kubectl = [str(cache() / "bin" / "kubectl"), "--kubeconfig", str(kind.kubeconfig), "-n", SYSTEM_NAMESPACE]
+    command = [*kubectl, "port-forward", f"pod/{pod}", f":{VERBS}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
+        try:
+            assert forward.stdout is not None
+            said = forward.stdout.readline()
+            port = re.search(r"127\.0\.0\.1:(\d+)", said)
+            assert port, f"kubectl port-forward says {said!r}"
+            return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", int(port[1]))))
+        finally:
+            forward.terminate()
+
+
+def containers(kind: KindCluster) -> dict[str, str]:
+    """Container of each pod of the two sides, by the pod's name."""
+    pods = [pod for side in SIDES for pod in kind.pods(SYSTEM_NAMESPACE, side)]
+    return {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["containerID"] for pod in pods}
+
+
+def test_leaves_are_renewed_without_a_restart_while_pods_arrive(
+    other: KindCluster, authority: Authority, nodes: NodeGroup, tenant: str
+) -> None:
+    before = containers(other)
+    extenders = [pod["metadata"]["name"] for pod in other.pods(SYSTEM_NAMESPACE, "extender")]
+    with arriving(other.kubeconfig, tenant, per_second=5.0, mib=256, node_labels=WHERE) as arrivals:
+        arrivals.wait_for(5)
+        began = time.monotonic()
+        leaf = ssl.PEM_cert_to_DER_cert(give(other, authority, days=9).pem)
+
+        def shown() -> bool | Unmet:
+            old = [name for name in extenders if served(other, name) != leaf]
+            return not old or Unmet(old)
+
+        wait_until(shown, 120, "every extender to show the new certificate")
+        took = time.monotonic() - began
+        arrivals.wait_for(15)
+        gap = arrivals.gap(began)
+        print(f"shown after {took:.1f} s; no binding for {gap:.1f} s at most")
+        arrivals.check()
+    assert containers(other) == before, "nothing was restarted"
+    assert gap < GOAL
 
 
 def test_an_installation_of_another_name_is_tested_diagnosed_read_and_removed(
