@@ -20,4 +20,6 @@ def test_helm_test_places_a_pod_that_says_its_gpu(kind: KindCluster, gpu_workers
 def test_helm_test_fails_where_no_node_has_a_gpu(kind: KindCluster) -> None:
     with pytest.raises(RuntimeError, match=r"hetserve-test-gpu"):
         kind.helm("test", RELEASE, "--timeout", "3s")
+    conditions = kind.kube.get("pods", "hetserve-test-gpu", SYSTEM_NAMESPACE)["status"]["conditions"]
+    assert [one["reason"] for one in conditions if one["type"] == "PodScheduled"] == ["Unschedulable"]
     kind.kube.delete("pods", "hetserve-test-gpu", SYSTEM_NAMESPACE)

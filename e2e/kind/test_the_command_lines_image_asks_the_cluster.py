@@ -36,8 +36,7 @@ def in_the_image(*command: str, kubeconfig: Path | None = None, stdin: str = "")
         "--rm",
         "--interactive",
         "--read-only",
-        "--tmpfs",
-        "/tmp",
+        "--tmpfs=/tmp",
         "--network",
         "host",
         *given,
@@ -60,7 +59,7 @@ def test_it_finds_the_installation_whole(kind: KindCluster, gpu_workers: list[st
     def well() -> bool | Unmet:
         said = json.loads(in_the_image("doctor", "-o", "json", kubeconfig=kubeconfig))
         amiss = [one for one in said["findings"] if one["level"] in ("Problem", "Unknown")]
-        return not amiss or Unmet(amiss)
+        return (bool(said["findings"]) and not amiss) or Unmet(amiss)
 
     wait_until(well, 60, "the doctor to find everything whole")
     gpus = json.loads(in_the_image("gpus", "-o", "json", kubeconfig=kubeconfig))["gpus"]

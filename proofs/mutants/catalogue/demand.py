@@ -200,4 +200,12 @@ DEMAND: Final = (
         "tests/unit/scaling/test_growing.py",
         "test_a_highest_load_that_is_not_known_is_not_taken_for_none",
     ),
+    Mutant(
+        "metrics that decide nothing are said until they are stale",
+        "hetserve.reconcile.status.metrics_status",
+        "says_the_same",
+        always("_first_clause(one) == _first_clause(other)"),
+        "tests/unit/operator/test_operator_follows_the_mix.py",
+        "test_metrics_that_decide_by_now_are_said_by_a_newer_operator_too",
+    ),
 )

@@ -31,12 +31,20 @@ LATENESS: Final = (
         "test_an_instance_that_launched_for_longer_or_began_anew_is_given_the_same_time",
     ),
     Mutant(
-        "lateness: nobody hears that late queries add no instance yet",
+        "lateness: nobody hears until when late queries do not count",
         GROWTH,
         "late_until",
         Replace("facts.now < judged", "False"),
         GROWING,
-        "test_until_when_late_queries_are_held_against_nobody_is_known",
+        "test_until_when_late_queries_do_not_count_is_known",
+    ),
+    Mutant(
+        "lateness: what is said of late queries comes and goes with each sample",
+        "hetserve.reconcile.plans.scaled",
+        "_late",
+        Replace("misses_slo(facts) or (stored is not None and words in stored.message)", "misses_slo(facts)"),
+        "tests/unit/operator/test_operator_scales.py",
+        "test_late_queries_that_do_not_count_yet_are_named_until_they_do",
     ),
     Mutant(
         "lateness: instances that are not in force count",

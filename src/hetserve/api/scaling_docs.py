@@ -82,8 +82,8 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _ACTIVE,
         "True",
         Reason.SCALING,
-        "The number of instances follows the measured load. The message says until when late queries add no instance, "
-        "where there are any: until then some of them may have come before what is planned served.",
+        "The number of instances follows the measured load. Where queries are late, the message says until when they "
+        "do not count: they may have come before all that is planned served.",
         "-",
     ),
     ReasonDoc(

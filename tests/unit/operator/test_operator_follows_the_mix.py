@@ -190,6 +190,19 @@ async def test_a_planner_that_tries_nothing_is_named_until_another_is_set() -> N
     assert sim.condition("MetricsAvailable")["message"] == "the load is measured"
 
 
+async def test_metrics_that_decide_by_now_are_said_by_a_newer_operator_too() -> None:
+    """What the operator of before said of the same spec."""
+    sim = await running(Mix(LARGE), planner="flow")
+
+    def of_before(raw: Json) -> None:
+        (found,) = [one for one in raw["status"]["conditions"] if one["type"] == "MetricsAvailable"]
+        found["message"] = "the load is measured and decides nothing: spec.planner flow tries no plan"
+
+    sim.edit(SERVICE, of_before)
+    await sim.converge()
+    assert sim.condition("MetricsAvailable")["message"] == "the load is measured"
+
+
 async def test_the_declared_mix_counts_again_where_nothing_is_measured_any_more() -> None:
     sim = await running(Mix(LARGE))
     before = plan(sim)

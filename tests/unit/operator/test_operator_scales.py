@@ -112,36 +112,59 @@ async def test_ten_percent_of_noise_writes_nothing(sim: SimulatedOperator) -> No
     assert instances(sim) == 4
 
 
-def late(qps: float) -> Measured:
-    """A steady load of which each sample has one query of ten late."""
+def late(qps: float, share: float = 0.1) -> Measured:
+    """A steady load of which each sample has so many queries late."""
     rated = steady(qps)
 
     def demand(key: Key, moment: datetime) -> Demand:
         seen = rated(key, moment)
-        return replace(seen, attained=tuple(ShareSample(sample.at, 0.9, 1000.0) for sample in seen.samples))
+        return replace(seen, attained=tuple(ShareSample(sample.at, 1 - share, 1000.0) for sample in seen.samples))
 
     return demand
 
 
-async def test_queries_that_are_late_and_add_no_instance_yet_are_named_until_they_do(sim: SimulatedOperator) -> None:
+LATE = "queries that are late do not count until "
+
+
+async def test_late_queries_that_do_not_count_yet_are_named_until_they_do(sim: SimulatedOperator) -> None:
     await sim.converge()
     sim.demand = late(30)
     await sim.look_all()
     said = sim.condition("ScalingActive")
     assert said["status"] == "True"
-    assert "queries are late, which adds no instance until" in said["message"]
+    assert LATE in said["message"]
 
     writes = len(sim.api.writes)
-    sim.clock += 30
-    await sim.round()
-    assert len(sim.api.writes) == writes, "it is said once"
+    for share in (0.0, 0.1, 0.0, 0.1):
+        sim.clock += 5
+        sim.demand = late(30, share)
+        await sim.round()
+    assert len(sim.api.writes) == writes, "it is said once, whatever the samples say"
 
     sim.clock += 1000
     await sim.converge()
     assert status(sim)["lastDecisions"][0]["reason"] == "SLOMissed"
     sim.demand = steady(30)
+    sim.clock += 1000
     await sim.look_all()
-    assert "late" not in sim.condition("ScalingActive")["message"]
+    assert LATE not in sim.condition("ScalingActive")["message"]
+
+
+async def test_late_queries_are_named_while_an_instance_finds_no_place(sim: SimulatedOperator) -> None:
+    sim.cluster.never_ready = {"t4"}
+    await sim.converge()
+    sim.demand = late(30)
+    await sim.look_all()
+    assert f"{LATE}all that is planned has served for a while" in sim.condition("ScalingActive")["message"]
+
+
+@pytest.mark.parametrize("spec", [{"mode": "Advise"}, {"pause": "All"}, {"pause": "ScaleUp"}])
+async def test_where_none_is_added_nothing_is_said_of_late_queries(sim: SimulatedOperator, spec: Json) -> None:
+    await sim.converge()
+    sim.edit(SERVICE, lambda raw: raw["spec"].update(spec))
+    sim.demand = late(30)
+    await sim.look_all()
+    assert LATE not in sim.condition("ScalingActive")["message"]
 
 
 @pytest.mark.parametrize("freshness", [Freshness.STALE, Freshness.MISSING, Freshness.INVALID])

@@ -41,7 +41,7 @@ from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
-from hetserve.scaling.actions.growth import is_short, late_until
+from hetserve.scaling.actions.growth import is_short, late_until, misses_slo
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.counts import in_order
@@ -348,7 +348,8 @@ def _following(
     demand = world.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
     active = _active(case, demand, decided)
-    said = (active.message, *_late(case, facts), *_left_out(case, demand), *ignored[:1])
+    late = _late(case, world, facts) if active.reason is Reason.SCALING and not decided.changes else ()
+    said = (active.message, *late, *_left_out(case, demand), *ignored[:1])
     return Following(
         replace(active, message="; ".join(said)) if len(said) > 1 else active,
         _limited(world, facts, decided),
@@ -369,13 +370,18 @@ def _lacks_samples(decided: Decision) -> bool:
     return uncovered or decided.reason is ScalingReason.METRICS_NOT_FRESH
 
 
-def _late(case: Case, facts: scaling.Facts) -> tuple[str, ...]:
-    """That queries are late which add no instance yet, and until when."""
+def _late(case: Case, world: World, facts: scaling.Facts) -> tuple[str, ...]:
+    """Until when queries that are late do not count.
+
+    What is said stays till then: whether they are late moves with each sample.
+    """
     until = late_until(facts) if case.problem.objective == "MinCost" else None
     if until is None:
         return ()
-    known = "all that is planned serves" if math.isinf(until) else timestamp(until)
-    return (f"queries are late, which adds no instance until {known}: some of them came before that",)
+    end = "all that is planned has served for a while" if math.isinf(until) else timestamp(until)
+    words = f"queries that are late do not count until {end}: they may have come before all that is planned served"
+    stored = stored_finding(world.service or {}, ConditionType.SCALING_ACTIVE)
+    return (words,) if misses_slo(facts) or (stored is not None and words in stored.message) else ()
 
 
 def _left_out(case: Case, demand: Demand) -> tuple[str, ...]:

@@ -39,6 +39,15 @@ def metrics_finding(demand: Demand | None, service: InferenceService | None) -> 
     return Finding("False", reason, f"{demand.why}; nothing shrinks")
 
 
+def says_the_same(one: Finding, other: Finding) -> bool:
+    """Whether findings of one status and reason differ by no more than figures, or by what else is not known."""
+    return one.status != "True" or _first_clause(one) == _first_clause(other)
+
+
+def _first_clause(finding: Finding) -> str:
+    return finding.message.partition("; ")[0]
+
+
 def _decides_nothing(spec: InferenceServiceSpec) -> str | None:
     """Why no plan depends on what is measured; None: plans do."""
     if spec.metrics is None or spec.scaling is not None:

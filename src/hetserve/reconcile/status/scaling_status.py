@@ -15,7 +15,7 @@ from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
-from hetserve.reconcile.status.metrics_status import metrics_finding
+from hetserve.reconcile.status.metrics_status import metrics_finding, says_the_same
 from hetserve.reconcile.world import Json
 
 STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
@@ -111,7 +111,7 @@ def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | N
     stored = _as_stored(before)
     if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
         return finding
-    return stored
+    return stored if kind is not ConditionType.METRICS_AVAILABLE or says_the_same(stored, finding) else finding
 
 
 def demand_status(stored: object, demand: Demand | None) -> Json | None:

@@ -106,7 +106,7 @@ def _slo_missed(look: Look, low: QPS, holds: QPS) -> Shortage | None:
     Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
     """
     facts, slo = look.facts, look.facts.problem.slo
-    if facts.now < _judged_from(look) or not _misses(facts):
+    if facts.now < _judged_from(look) or not misses_slo(facts):
         return None
     load = _load(look, low)
     needed = load / facts.rules.saturation
@@ -120,17 +120,14 @@ def _slo_missed(look: Look, low: QPS, holds: QPS) -> Shortage | None:
 
 
 def late_until(facts: Facts) -> float | None:
-    """Until when queries that are late now are held against nobody [Unix seconds].
-
-    Infinity: not all that is planned serves. None: they count by now, or no more are late than by chance.
-    """
-    if facts.in_force is None or not _misses(facts):
+    """Until when late queries do not count [Unix seconds]; infinity: not all that is planned serves. None: they do."""
+    if facts.in_force is None:
         return None
     judged = _judged_from(look_at(facts))
     return judged if facts.now < judged else None
 
 
-def _misses(facts: Facts) -> bool:
+def misses_slo(facts: Facts) -> bool:
     """Whether more queries were late throughout the window of scaling up than chance makes."""
     window = max(facts.rules.up.window, facts.demand.step)
     return surely_missed(facts.demand, facts.problem.slo.percentile / 100, window)
