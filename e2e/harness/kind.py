@@ -270,11 +270,11 @@ def up() -> None:
     _engine()
     # What waits for networks, disks and one processor, while the node image compiles on the others.
     with ThreadPoolExecutor(max_workers=1) as beside:
-        images = beside.submit(_images)
+        images, helm = beside.submit(_images), beside.submit(provide, (HELM,))
         cluster()
         lab("kwok")
         engine, tags = images.result()
-    provide((HELM,))
+        helm.result()
     _load_once(engine, tags, _label_real_nodes())
 
 

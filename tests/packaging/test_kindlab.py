@@ -12,7 +12,7 @@ from stub_machine import program, tools
 
 LAB: Final = Path(__file__).parents[2] / "e2e" / "kind" / "lab"
 USED: Final = (
-    *("awk", "bash", "cat", "chmod", "cp", "cut", "dirname", "find", "grep", "ln", "mkdir", "mktemp", "mv"),
+    *("awk", "bash", "cat", "chmod", "cut", "dirname", "find", "grep", "ln", "mkdir", "mktemp"),
     *("rm", "sed", "seq", "sha256sum", "sort", "tr", "xargs"),
 )
 IMAGE: Final = "kindest/node:v1.35.8"
