@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
@@ -62,6 +63,51 @@ def test_the_table_and_the_plot_say_the_same(day: str, answer: Any, tmp_path: Pa
     assert f"changed {answer['changes']} times" in " ".join(result.stdout.split())
     assert "FirstPlan" in result.stdout
     assert figure.read_text().startswith("<?xml")
+
+
+def followed(tmp_path: Path, rates: list[float], **spec: Any) -> Any:
+    """What became of resnet50 with more in its spec, of rates that last ten minutes each."""
+    documents = [one for one in yaml.safe_load_all(Path(HETSEV).read_text()) if one]
+    for one in documents:
+        if one["kind"] == "InferenceService":
+            one["spec"].update(spec)
+    (tmp_path / "services.yaml").write_text(yaml.safe_dump_all(documents))
+    (tmp_path / "load.csv").write_text("time_s,qps\n" + "".join(f"{600 * i},{q}\n" for i, q in enumerate(rates)))
+    result = run(str(tmp_path / "services.yaml"), *SERVICE, "--load", str(tmp_path / "load.csv"), "-o", "json")
+    assert result.exit_code in (0, 3), result.stderr
+    return json.loads(result.stdout)
+
+
+FALLS = [120.0, 10.0, 10.0, 10.0, 10.0]
+RISES = [20.0, 120.0, 120.0]
+
+
+def test_a_window_of_half_an_hour_is_known_when_it_is_over(tmp_path: Path) -> None:
+    scaling = {"scaleDown": {"stabilizationWindow": "30m"}}
+    found = followed(tmp_path, FALLS, scaling=scaling, metrics={"source": "Hetserve"})
+    falls = [one["time"] for one in found["decisions"] if one["action"] == "ScaleDown"]
+    assert falls, "it never shrinks"
+    assert min(falls) >= 1800
+
+
+def test_a_pause_holds_in_virtual_time_too(tmp_path: Path) -> None:
+    for pause, adds in (("None", True), ("ScaleUp", False)):
+        decisions = followed(tmp_path, RISES, pause=pause)["decisions"]
+        assert any(one["action"] == "ScaleUp" for one in decisions) is adds
+
+
+def test_rates_are_over_the_window_of_the_service(tmp_path: Path) -> None:
+    """Over ten minutes a load that has risen is seen in full ten minutes later."""
+    first = {
+        window: next(
+            one["time"] for one in followed(tmp_path, RISES, **spec)["decisions"] if one["action"] == "ScaleUp"
+        )
+        for window in ("1m", "10m")
+        for spec in [
+            {"scaling": {"scaleUp": {"lookAhead": "None"}}, "metrics": {"source": "Hetserve", "window": window}}
+        ]
+    }
+    assert first["1m"] < first["10m"]
 
 
 @pytest.mark.parametrize(

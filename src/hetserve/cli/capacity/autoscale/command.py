@@ -10,7 +10,7 @@ import click
 
 from hetserve.base.csv_rows import CsvError
 from hetserve.base.files import UnreadableError
-from hetserve.base.units import QPS
+from hetserve.base.units import QPS, parse_duration
 from hetserve.cli import values
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlannedError, answered, answers, each, finish, planned
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hetserve.cli.capacity.autoscale.result import Followed
     from hetserve.demand import BatchMix
     from hetserve.demand.trace import LoadTrace
+    from hetserve.scaling.replay import Arrived
+    from hetserve.scaling.rules import ScalingRules
 
 Changes = tuple[tuple[float, "BatchMix"], ...]
 _ANY_LOAD = QPS(1.0)
@@ -90,11 +92,13 @@ def autoscale(  # noqa: PLR0917
 ) -> None:
     """Follow a load trace in virtual time, for every MinCost InferenceService in FILE..., as the operator would.
 
-    The same core decides each 15 s, by rates over a minute, under the rules of spec.scaling (absent: their defaults).
-    Instances serve after their type's launch time, and are paid from their launch on. Queries arrive as a Poisson
-    process of the trace's rates, and each goes through the dispatch policy to an instance that serves then. Types that
-    share GPUs serve with every time multiplied by the greatest slow-down (--max-slowdown). There is no cluster: only
-    maxInstances of the types and of spec.scaling, and the budget, bound the instances.
+    The same core decides at each sample of the rates over spec.metrics.window (absent: 1m, a sample each 15 s), under
+    the rules of spec.scaling (absent: their defaults) and spec.pause. What spec.mode Advise would advise is carried
+    out. Latencies are not fed back, so that no SLO counts as missed. Instances serve after their type's launch time,
+    and are paid from their launch on. Queries arrive as a Poisson process of the trace's rates, and each goes through
+    the dispatch policy to an instance that serves then. Types that share GPUs serve with every time multiplied by the
+    greatest slow-down (--max-slowdown). There is no cluster: only maxInstances of the types and of spec.scaling, and
+    the budget, bound the instances.
 
     A rate of the trace lasts until the next. Cells that are empty, nan, inf or negative are bad samples: nothing is
     measured there, and queries arrive as before. With --mix-change the mix of the last 10 minutes is measured too, and
@@ -144,6 +148,7 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
     from hetserve.api.scaling import ScalingSpec  # noqa: PLC0415
     from hetserve.cli.capacity.autoscale.result import Followed  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
+    from hetserve.scaling.facts import Pause  # noqa: PLC0415
     from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
     from hetserve.scaling.replay import Setting, arrivals_of, drawn_sizes, follow, serve  # noqa: PLC0415
     from hetserve.scaling.rules import scaling_rules  # noqa: PLC0415
@@ -159,17 +164,39 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
         arrived = arrivals_of(played.load, played.seed)
     except ValueError as error:
         refuse(f"--load: {error}")
+    rules = scaling_rules(spec.scaling or ScalingSpec())
+    arrived = _as_measured(arrived, service, rules)
     if played.changes:
         mixes = [(arrived.begin, built.mix), *played.changes]
         arrived = replace(arrived, sizes=drawn_sizes(arrived.times, mixes, played.seed + 1))
     expected = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
-    setting = Setting(replace(built, load=None), scaling_rules(spec.scaling or ScalingSpec()), expected)
+    setting = Setting(replace(built, load=None), rules, expected, Pause(spec.pause))
     name = service.metadata.name
     with steps(name, int(2 * (arrived.end - arrived.begin))) as shown:
         answerer = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
         course = follow(setting, arrived, answerer, shown.reached)
         served = serve(setting.problem, arrived, course.fleet.spans, played.seed + 1, shown.reached)
     return Followed(service, setting, course, served, played.seed, answerer.questions)
+
+
+def _as_measured(arrived: Arrived, service: InferenceService, rules: ScalingRules) -> Arrived:
+    """Arrivals whose rates are taken over the windows of the service, as its operator takes them."""
+    from hetserve.api.demand_source import MetricsSpec  # noqa: PLC0415
+    from hetserve.demand.wanted import Wanted  # noqa: PLC0415
+
+    slo, source = service.spec.slo, service.spec.metrics or MetricsSpec(source="Hetserve")
+    asked = Wanted(
+        namespace=service.metadata.namespace or "default",
+        name=service.metadata.name,
+        slo=parse_duration(slo.latency),
+        percentile=float(slo.percentile) / 100,
+        window=source.window_seconds,
+        stale_after=source.stale_after_seconds,
+        up_window=rules.up.window,
+        down_window=rules.down.window,
+        scales=True,
+    )
+    return replace(arrived, window=asked.window, step=asked.step, stale_after=asked.stale_after, kept=asked.span)
 
 
 def _draw(results: list[Followed], path: str) -> None:
