@@ -265,6 +265,8 @@ class Controller:
 
     async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
         assert world.service is not None  # noqa: S101
+        if (world.service.get("spec") or {}).get("mode") == "Advise":
+            return  # nothing but the status is written
         for news in all_news:
             try:
                 await self._writer.announce(dict(world.service), news)

@@ -171,7 +171,9 @@ async def test_where_none_is_added_nothing_is_said_of_late_queries(sim: Simulate
 async def test_nothing_shrinks_without_fresh_metrics(sim: SimulatedOperator, freshness: Freshness) -> None:
     await sim.converge()
     sim.demand = unknown(freshness, "the newest sample is old")
+    before = status(sim)["demand"]
     await sim.converge()
+    assert status(sim)["demand"] == {**before, "freshness": str(freshness)}, "it is as last measured"
     assert instances(sim) == 4
     assert not is_true(sim, "MetricsAvailable")
     assert sim.condition("ScalingActive")["reason"] == "WaitingForMetrics"
@@ -311,6 +313,11 @@ async def test_advice_for_a_new_service_creates_nothing() -> None:
     await sim.converge()
     assert not sim.replicas()
     assert status(sim)["advice"]["summary"] == "4xt4"
+    assert [(sim.condition(kind)["status"], sim.condition(kind)["reason"]) for kind in ("Ready", "Stalled")] == [
+        ("False", "Advising"),
+        ("True", "Advising"),
+    ]
+    assert list(sim.api.items("events")) == [], "nothing but the status is written"
 
 
 @pytest.mark.parametrize("runs", [True, False])

@@ -132,8 +132,9 @@ def test_a_pause_of_scaling_down_keeps_a_type_that_is_gone_whatever_the_load() -
     assert (found.action, found.reason) == (Action.HOLD, ScalingReason.LIMITS_CHANGED)
 
 
-def test_a_first_plan_that_the_budget_does_not_buy_is_no_failure_of_the_planner() -> None:
-    found = decide(facts(steady(30.0), problem=scaled_problem(budget="0.01")), Answers())
+@pytest.mark.parametrize("load", [30.0, 100_000.0], ids=["that fits", "beyond all nodes"])
+def test_a_first_plan_that_the_budget_does_not_buy_is_no_failure_of_the_planner(load: float) -> None:
+    found = decide(facts(steady(load), problem=scaled_problem(budget="0.01")), Answers())
 
     assert (found.action, found.reason) == (Action.HOLD, ScalingReason.BEYOND_BUDGET)
     assert found.held == QPS(0)

@@ -214,6 +214,8 @@ def _stalled(decision: PlanDecision, seen: Seen, lacks: Finding) -> Finding | No
     progressing = _progressing(decision, seen)
     if progressing.reason in (Reason.TEMPLATE_INVALID, Reason.WRITE_REFUSED):
         return progressing
+    if decision.advises and not any(state.desired or state.ready for state in seen.states):
+        return Finding("False", Reason.ADVISING, "spec.mode is Advise, and nothing runs; status.advice says what would")
     withheld = decision.following is not None and decision.following.withheld
     short = lacks.reason == Reason.LOAD_NOT_CARRIED and _all_ready(decision, seen)
     return lacks if withheld and short else None

@@ -115,7 +115,7 @@ def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | N
 
 
 def demand_status(stored: object, demand: Demand | None) -> Json | None:
-    """status.demand; what is stored stays while it is of the same minute."""
+    """status.demand; what is stored stays while it is of the same minute, and as last measured without a new sample."""
     before = dict(stored) if isinstance(stored, Mapping) else None
     if demand is None:
         return None
@@ -123,7 +123,7 @@ def demand_status(stored: object, demand: Demand | None) -> Json | None:
         return before
     latest, found = demand.latest, {"freshness": str(demand.freshness)}
     if latest is None:
-        return found
+        return {key: value for key, value in (before or {}).items() if key in ("qps", "sampledAt")} | found
     if before is not None and before.get("freshness") == demand.freshness and _is_recent(before, latest.at):
         return before
     return {**found, "qps": f"{latest.qps:.6g}", "sampledAt": timestamp(latest.at)}

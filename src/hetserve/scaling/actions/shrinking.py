@@ -89,7 +89,8 @@ def shrinking_load(look: Look) -> QPS | None:
     """The load that must still be carried [queries/s]: the largest of the window, or what the trend leads to."""
     if look.measured.highest is None:
         return None
-    return max(look.measured.highest, look.measured.forecast or QPS(0.0))
+    forecast = look.measured.forecast
+    return look.measured.highest if forecast is None else max(look.measured.highest, forecast)
 
 
 def _is_doubtful(look: Look) -> bool:
@@ -128,7 +129,9 @@ def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
     most = rules.trigger * holds
     if look.instances == 1:
         return look.quiet(NO_LOAD, most)
-    load, above = shrinking_load(look) or QPS(0.0), _usable(look, holds)
+    load, above = shrinking_load(look), _usable(look, holds)
+    if load is None:
+        return None
     if load <= above:
         fewer = _left_to_fewer(look, ask)
         if fewer is None or isinstance(fewer, Pending):

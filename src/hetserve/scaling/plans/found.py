@@ -58,7 +58,7 @@ def plan_or_reach(
     if not isinstance(most, Plan):
         return most
     if not most.feasible:
-        return _nothing(made, most, scarce)
+        return _nothing(most, scarce)
     held, reason = most.held_qps or most.qps or QPS(0.0), what_binds(problem, made, most.counts, scarce)
     words = (
         f"{qps_text(problem.load or 0)} are to be held in simulation, {bound_words(problem, reason, scarce)} "
@@ -67,13 +67,13 @@ def plan_or_reach(
     return FoundPlan(most, held, (Limit(reason, words),))
 
 
-def _nothing(made: Plan, most: Plan, scarce: Collection[str]) -> Unanswered:
-    """What is left where not even the most within reach serves. made: refused for the load; most: for any."""
+def _nothing(most: Plan, scarce: Collection[str]) -> Unanswered:
+    """What is left where not even the most within reach serves. most: refused for any load."""
     if most.reason == Reason.NO_TYPE_MEETS_SLO:
         reason = ScalingReason.BEYOND_REACH
     elif most.reason not in _TOO_MUCH:
         return Unanswered(most.message)
-    elif made.reason == Reason.BUDGET_TOO_LOW:
+    elif most.reason == Reason.BUDGET_TOO_LOW:
         reason = ScalingReason.BEYOND_BUDGET
     else:
         reason = ScalingReason.TYPE_SCARCE if scarce else ScalingReason.BEYOND_ROOM
