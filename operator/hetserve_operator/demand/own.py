@@ -94,8 +94,9 @@ class OwnPoll:
     def _rate_failed(self, key: Key, wanted: Wanted, own: OwnQueries, error: PrometheusError, at: float) -> None:
         """A refused query is wrong until it is edited, or Prometheus knows more; one without an answer may get one."""
         self._metrics.demand_polls.labels(QUERIES, "refused" if error.refused else "failed").inc()
-        words = f"queries.{Part.RATE} {own.rate!r}: {error}"
+        words = f"spec.metrics.queries.{Part.RATE} {own.rate!r}: {error}"
         if error.refused:
+            words = f"{words}; it must be PromQL for queries/s"
             self._book.take(key, wanted, unknown(Trouble.QUERY_REFUSED, words), at)
         else:
             self._book.fail(key, words)
@@ -113,7 +114,7 @@ def _answered(rate: list[Series], answers: Mapping[Part, Answer], last: float) -
     notes: list[str] = []
     latency, batches = answers.get(Part.LATENCY), answers.get(Part.BATCH_SIZES)
     if isinstance(latency, PrometheusError):
-        notes.append(f"attainment is not known: queries.{Part.LATENCY}: {latency}")
+        notes.append(f"attainment is not known: spec.metrics.queries.{Part.LATENCY}: {latency}")
         latency = None
     buckets: dict[float, float] | None = None
     trouble: object = batches if isinstance(batches, PrometheusError) else None
@@ -123,5 +124,5 @@ def _answered(rate: list[Series], answers: Mapping[Part, Answer], last: float) -
         except ValueError as error:
             trouble = error
     if trouble is not None:
-        notes.append(f"the mix of batch sizes is not known: queries.{Part.BATCH_SIZES}: {trouble}")
+        notes.append(f"the mix of batch sizes is not known: spec.metrics.queries.{Part.BATCH_SIZES}: {trouble}")
     return Answered(last=last, rate=rate, latency=latency, buckets=buckets, notes=tuple(notes))

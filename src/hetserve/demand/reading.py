@@ -207,10 +207,10 @@ def _share(in_time: float, ended: float) -> float:
 def _by_latency(wanted: Wanted, found: Sequence[Series], times: Mapping[float, float]) -> Iterator[ShareSample]:
     """Whether the latency at the percentile is met; NaN: nothing ended. An infinite one is above every bucket."""
     if len(found) > 1:
-        raise ValueError(_several(f"queries.{Part.LATENCY}", found))
+        raise ValueError(_several(f"spec.metrics.queries.{Part.LATENCY}", found))
     for at, seconds in found[0].points if found else ():
         if seconds < 0:
-            raise ValueError(f"queries.latency is {seconds:g} s; it must be at least 0")
+            raise ValueError(f"spec.metrics.queries.latency is {seconds:g} s; it must be at least 0")
         if at in times and not math.isnan(seconds):
             yield ShareSample(times[at], wanted.percentile if seconds <= wanted.slo else 0.0)
 
@@ -223,7 +223,7 @@ def _several(name: str, found: Sequence[Series]) -> str:
 def _name(wanted: Wanted) -> str:
     """What the rate is read from, in words."""
     if wanted.own is not None:
-        return f"queries.{Part.RATE}"
+        return f"spec.metrics.queries.{Part.RATE}"
     return f'{contract.REQUESTS}{{{contract.NAMESPACE}="{wanted.namespace}", {contract.SERVICE}="{wanted.name}"}}'
 
 

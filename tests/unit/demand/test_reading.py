@@ -225,7 +225,7 @@ def test_an_own_query_without_an_answer_is_missing() -> None:
     demand = own([])
 
     assert demand.freshness is Freshness.MISSING
-    assert demand.why == "queries.rate: no series; an empty answer is not taken for zero"
+    assert demand.why == "spec.metrics.queries.rate: no series; an empty answer is not taken for zero"
 
 
 def test_several_series_of_an_own_query_are_named() -> None:
@@ -235,7 +235,7 @@ def test_several_series_of_an_own_query_are_named() -> None:
 
     assert (demand.freshness, demand.trouble) == (Freshness.INVALID, Trouble.QUERY_REFUSED)
     assert demand.why == (
-        'queries.rate: 4 series ({pod="a"}, {pod="b"}, {pod="c"}, ...), and one is wanted; '
+        'spec.metrics.queries.rate: 4 series ({pod="a"}, {pod="b"}, {pod="c"}, ...), and one is wanted; '
         "aggregate them, for example with sum()"
     )
 
@@ -251,8 +251,8 @@ def test_a_latency_above_the_slo_is_attainment_below_the_percentile() -> None:
 @pytest.mark.parametrize(
     ("latency", "words"),
     [
-        ([Series({"a": "1"}, line()), Series({"a": "2"}, line())], "queries.latency: 2 series"),
-        ([Series({}, line(lambda _: -1.0))], "queries.latency is -1 s; it must be at least 0"),
+        ([Series({"a": "1"}, line()), Series({"a": "2"}, line())], "spec.metrics.queries.latency: 2 series"),
+        ([Series({}, line(lambda _: -1.0))], "spec.metrics.queries.latency is -1 s; it must be at least 0"),
     ],
 )
 def test_a_latency_that_is_none_leaves_the_rate_fresh(latency: list[Series], words: str) -> None:

@@ -285,7 +285,10 @@ async def test_a_query_that_fails_again_and_again_is_asked_ever_more_seldom() ->
 
     demand = scene.demand(Key("shop", "bad"))
     assert (demand.freshness, demand.trouble) == (Freshness.INVALID, Trouble.QUERY_REFUSED)
-    assert demand.why == "queries.rate 'bad(': Prometheus: parse error: unclosed left parenthesis"
+    assert demand.why == (
+        "spec.metrics.queries.rate 'bad(': Prometheus: parse error: unclosed left parenthesis; it must be PromQL for "
+        "queries/s"
+    )
     for promql in ("bad(", "slow"):
         assert 3600 / LONGEST_PAUSE <= scene.asked()[promql] <= 3600 / LONGEST_PAUSE + 8
     assert scene.asked()["time()"] < 40, "nor Prometheus for its clock"
