@@ -92,7 +92,7 @@ def test_the_long_form_has_kwok_and_the_release_before(ran: list[str]) -> None:
     assert kind.main(["up"]) == 0
     assert ran[0] == "lab engine"
     images = [each for each in ran if each.startswith("build")]
-    assert images == ["build ['operator', 'extender']", "build previous"]
+    assert images == ["build ['operator', 'extender', 'cli']", "build previous"]
     assert [each for each in ran[1:-2] if each not in images] == ["lab engine", "lab image", "lab up", "lab kwok"]
     assert ran[-1] == "load ['operator', 'extender', 'previous'] ['worker']"
 
