@@ -62,7 +62,7 @@ class Compiler:
 def _environment() -> dict[str, str]:
     """Static binaries, go.mod and go.sum as committed, no other toolchain.
 
-    GOGC, GOMEMLIMIT: the compiler collects garbage from 2 GiB on, which takes a third off its processor time.
+    GOGC, GOMEMLIMIT: the compiler collects garbage from 2 GiB on: KWOK is built in 91 s, in 99 s with GOGC=400.
     """
     fixed = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off", "GOTOOLCHAIN": "local"}
     return {"GOGC": "off", "GOMEMLIMIT": "2GiB", **os.environ, **fixed}

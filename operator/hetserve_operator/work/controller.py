@@ -196,7 +196,7 @@ class Controller:
         self._metrics.write(request, "ok")
         self._note(request, answer, memory)
         if isinstance(request, WriteStatus):
-            await self._announce(announcements(request.previous, request.status), world)
+            await self._announce(announcements(request.previous, request.status, world.service), world)
             await self._record(request, permit)
         elif isinstance(request, Apply | Delete) and request.news is not None:
             await self._announce([request.news], world)
@@ -265,8 +265,6 @@ class Controller:
 
     async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
         assert world.service is not None  # noqa: S101
-        if (world.service.get("spec") or {}).get("mode") == "Advise":
-            return  # nothing but the status is written
         for news in all_news:
             try:
                 await self._writer.announce(dict(world.service), news)

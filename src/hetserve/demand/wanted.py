@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from hetserve.api.demand_source import MetricsSpec
 from hetserve.api.inference_service import InferenceService
+from hetserve.api.scaling import ScalingSpec
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand.windows import HELD_STEPS
 
@@ -74,9 +76,12 @@ class Wanted:
 def wanted_of(service: InferenceService, namespace: str) -> Wanted | None:
     """What a valid service asks for; None: its load is not measured (it has no spec.metrics)."""
     source = service.spec.metrics
-    if source is None:
-        return None
-    scaling, queries = service.spec.scaling, source.queries
+    return None if source is None else wanted_by(service, namespace, source, service.spec.scaling)
+
+
+def wanted_by(service: InferenceService, namespace: str, source: MetricsSpec, scaling: ScalingSpec | None) -> Wanted:
+    """The same with a source and rules of scaling in place of the spec's, which may have none."""
+    queries = source.queries
     return Wanted(
         namespace=namespace,
         name=service.metadata.name,

@@ -60,8 +60,12 @@ class Announcement:
         return f"{service[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def announcements(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Announcement, ...]:
-    """Events for the change from one status to the next."""
+def announcements(
+    before: Mapping[str, Any], after: Mapping[str, Any], service: Mapping[str, Any] | None = None
+) -> tuple[Announcement, ...]:
+    """Events for the change from one status to the next. service: raw; one that advises has none."""
+    if service is not None and (service.get("spec") or {}).get("mode") == "Advise":
+        return ()
     news: list[Announcement] = []
     old_plan, new_plan = before.get("plan") or {}, after.get("plan") or {}
     decided = _decided(before, after)

@@ -317,7 +317,16 @@ async def test_advice_for_a_new_service_creates_nothing() -> None:
         ("False", "Advising"),
         ("True", "Advising"),
     ]
-    assert list(sim.api.items("events")) == [], "nothing but the status is written"
+
+
+@pytest.mark.parametrize(("mode", "posts"), [("Apply", True), ("Advise", False)])
+async def test_a_budget_that_buys_nothing_posts_an_event_but_of_who_advises(mode: str, posts: bool) -> None:
+    sim = SimulatedOperator()
+    sim.add(*scene(mode=mode, budget={"hourly": "0.05"}))
+    sim.demand = steady(30)
+    await sim.converge()
+    assert sim.condition("Feasible")["reason"] == "BudgetTooLow"
+    assert any(sim.api.items("events")) is posts
 
 
 @pytest.mark.parametrize("runs", [True, False])

@@ -36,7 +36,7 @@ def status(plan: int, *decisions: Json, **conditions: tuple[str, str]) -> Json:
     ],
 )
 def test_each_decision_is_one_event_with_a_reason_of_its_own(action: Action, reason: str) -> None:
-    (news,) = announcements(status(0), status(1, entry(action.value)))
+    (news,) = announcements(status(0), status(1, entry(action.value)), {"spec": {}})
 
     assert (news.reason, news.warning) == (reason, False)
 
@@ -53,6 +53,10 @@ def test_a_decision_that_the_status_had_is_no_news() -> None:
 
     assert announcements(status(1, entry(), older), status(1, entry(), older)) == ()
     assert [one.reason for one in announcements(status(1, older), status(1, entry(), older))] == ["ScaledUp"]
+
+
+def test_nothing_is_announced_of_who_advises() -> None:
+    assert announcements(status(0), status(1, entry()), {"spec": {"mode": "Advise"}}) == ()
 
 
 def test_a_plan_that_no_load_decided_is_announced_as_before() -> None:

@@ -239,7 +239,7 @@ def test_a_sample_holds_for_three_steps_however_short_the_window_is(ago: float, 
 
 
 def test_until_when_late_queries_do_not_count_is_known() -> None:
-    """75 s from an instance that began anew: 60 s of a sample's queries, 30 s throughout, and 15 s for one before."""
+    """105 s from an instance that began anew: 60 s of a sample's queries, 30 s throughout, and 15 s for one before."""
     began = facts(late(38.0), {"t4": 2}, served_since=NOW - 50)
     launching = facts(late(38.0), {"t4": 2}, ready={"t4": 1})
 

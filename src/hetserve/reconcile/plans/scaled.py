@@ -63,6 +63,7 @@ _LIMITS: Final = {
 }
 _NOT_JUDGED: Final = "the load is not known throughout the windows, so nothing says whether anything limits it"
 _BY_BUDGET: Final = (ScalingReason.BEYOND_BUDGET, ScalingReason.BUDGET_CUT)
+_LATE: Final = "queries that are late do not count"
 _NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, ScalingReason.PAUSED)
 
 
@@ -375,13 +376,15 @@ def _late(case: Case, world: World, facts: scaling.Facts) -> tuple[str, ...]:
 
     What is said stays till then: whether they are late moves with each sample.
     """
-    until = late_until(facts) if case.problem.objective == "MinCost" else None
+    stored, late = stored_finding(world.service or {}, ConditionType.SCALING_ACTIVE), misses_slo(facts)
+    if case.problem.objective != "MinCost" or not (late or (stored is not None and _LATE in stored.message)):
+        return ()
+    until = late_until(facts)
     if until is None:
         return ()
     end = "all that is planned has served for a while" if math.isinf(until) else timestamp(until)
-    words = f"queries that are late do not count until {end}: they may have come before all that is planned served"
-    stored = stored_finding(world.service or {}, ConditionType.SCALING_ACTIVE)
-    return (words,) if misses_slo(facts) or (stored is not None and words in stored.message) else ()
+    words = f"{_LATE} until {end}: they may have come before all that is planned served"
+    return (words,) if late or (stored is not None and words in stored.message) else ()
 
 
 def _left_out(case: Case, demand: Demand) -> tuple[str, ...]:

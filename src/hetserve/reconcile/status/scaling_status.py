@@ -105,7 +105,7 @@ def _as_stored(before: Mapping[str, Any] | None) -> Finding | None:
 
 
 def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None) -> Finding:
-    """The finding in its stored words, if only figures can differ. Those of ScalingActive and of pauses have none."""
+    """The finding in its stored words, if only figures can differ; ScalingActive and pauses have none that move."""
     if finding.status != "Unknown" and (kind is ConditionType.SCALING_ACTIVE or finding.reason == Reason.PAUSED):
         return finding
     stored = _as_stored(before)
@@ -115,7 +115,7 @@ def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | N
 
 
 def demand_status(stored: object, demand: Demand | None) -> Json | None:
-    """status.demand; what is stored stays while it is of the same minute, and as last measured without a new sample."""
+    """status.demand; what is stored stays while it is of the same minute, and a merge keeps what was measured last."""
     before = dict(stored) if isinstance(stored, Mapping) else None
     if demand is None:
         return None
@@ -123,7 +123,7 @@ def demand_status(stored: object, demand: Demand | None) -> Json | None:
         return before
     latest, found = demand.latest, {"freshness": str(demand.freshness)}
     if latest is None:
-        return {key: value for key, value in (before or {}).items() if key in ("qps", "sampledAt")} | found
+        return found
     if before is not None and before.get("freshness") == demand.freshness and _is_recent(before, latest.at):
         return before
     return {**found, "qps": f"{latest.qps:.6g}", "sampledAt": timestamp(latest.at)}

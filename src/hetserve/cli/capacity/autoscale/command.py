@@ -10,7 +10,7 @@ import click
 
 from hetserve.base.csv_rows import CsvError
 from hetserve.base.files import UnreadableError
-from hetserve.base.units import QPS, parse_duration
+from hetserve.base.units import QPS
 from hetserve.cli import values
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlannedError, answered, answers, each, finish, planned
@@ -22,11 +22,11 @@ from hetserve.cli.output.plots import draw_or_refuse, plot_option
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
+    from hetserve.api.scaling import ScalingSpec
     from hetserve.cli.capacity.autoscale.result import Followed
     from hetserve.demand import BatchMix
     from hetserve.demand.trace import LoadTrace
     from hetserve.scaling.replay import Arrived
-    from hetserve.scaling.rules import ScalingRules
 
 Changes = tuple[tuple[float, "BatchMix"], ...]
 _ANY_LOAD = QPS(1.0)
@@ -164,13 +164,13 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
         arrived = arrivals_of(played.load, played.seed)
     except ValueError as error:
         refuse(f"--load: {error}")
-    rules = scaling_rules(spec.scaling or ScalingSpec())
-    arrived = _as_measured(arrived, service, rules)
+    scaling = spec.scaling or ScalingSpec()
+    arrived = _as_measured(arrived, service, scaling)
     if played.changes:
         mixes = [(arrived.begin, built.mix), *played.changes]
         arrived = replace(arrived, sizes=drawn_sizes(arrived.times, mixes, played.seed + 1))
     expected = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
-    setting = Setting(replace(built, load=None), rules, expected, Pause(spec.pause))
+    setting = Setting(replace(built, load=None), scaling_rules(scaling), expected, Pause(spec.pause))
     name = service.metadata.name
     with steps(name, int(2 * (arrived.end - arrived.begin))) as shown:
         answerer = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
@@ -179,23 +179,13 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
     return Followed(service, setting, course, served, played.seed, answerer.questions)
 
 
-def _as_measured(arrived: Arrived, service: InferenceService, rules: ScalingRules) -> Arrived:
+def _as_measured(arrived: Arrived, service: InferenceService, scaling: ScalingSpec) -> Arrived:
     """Arrivals whose rates are taken over the windows of the service, as its operator takes them."""
     from hetserve.api.demand_source import MetricsSpec  # noqa: PLC0415
-    from hetserve.demand.wanted import Wanted  # noqa: PLC0415
+    from hetserve.demand.wanted import wanted_by  # noqa: PLC0415
 
-    slo, source = service.spec.slo, service.spec.metrics or MetricsSpec(source="Hetserve")
-    asked = Wanted(
-        namespace=service.metadata.namespace or "default",
-        name=service.metadata.name,
-        slo=parse_duration(slo.latency),
-        percentile=float(slo.percentile) / 100,
-        window=source.window_seconds,
-        stale_after=source.stale_after_seconds,
-        up_window=rules.up.window,
-        down_window=rules.down.window,
-        scales=True,
-    )
+    source = service.spec.metrics or MetricsSpec(source="Hetserve")
+    asked = wanted_by(service, service.metadata.namespace or "default", source, scaling)
     return replace(arrived, window=asked.window, step=asked.step, stale_after=asked.stale_after, kept=asked.span)
 
 
