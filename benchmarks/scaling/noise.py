@@ -10,7 +10,7 @@ from benchmarks.scaling.worth import service
 
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Setting, arrivals_of, follow
+from hetserve.scaling.replay import Playing, Setting, arrivals_of, follow
 
 TITLE: Final = "Noise: a day of +-10 %"
 LEVELS: Final = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0, 60.0)
@@ -20,7 +20,8 @@ def measure(quick: bool) -> Json:
     problem, ask = service(), Answers()
     rows = []
     for seed, level in enumerate(LEVELS[:2] if quick else LEVELS):
-        made = follow(Setting(problem, ScalingRules()), arrivals_of(noise(level, seed), seed), ask)
+        arrived = arrivals_of(noise(level, seed), seed)
+        made = follow(Setting(problem, ScalingRules()), arrived, ask, playing=Playing(seed + 1))
         rows.append({"level": level, "changes": len(made.changes) - 1})
     return {"rows": rows}
 

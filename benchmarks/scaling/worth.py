@@ -20,7 +20,7 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.planning import Problem, build_problem
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Setting, arrivals_of, follow, serve
+from hetserve.scaling.replay import Playing, Setting, arrivals_of, follow
 from hetserve.testing.data import REPOSITORY
 
 TITLE: Final = "Worth: ten days of load"
@@ -67,9 +67,10 @@ def compared(problem: Problem, rules: ScalingRules, trace: LoadTrace, ask: Answe
     """The policy over a trace, and HorizontalPodAutoscalers: within what may be late, and no later than the policy."""
     arrived = arrivals_of(trace, seed)
     began = time.perf_counter()
-    course = follow(Setting(problem, rules), arrived, ask)
+    course = follow(Setting(problem, rules), arrived, ask, playing=Playing(seed + 1))
     decided = time.perf_counter() - began
-    served = serve(problem, arrived, course.fleet.spans, seed + 1)
+    served = course.served
+    assert served is not None
     rivals = Autoscalers(problem, arrived, seed + 1)
     return {
         "queries": served.queries,

@@ -133,10 +133,11 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
 
 
 def _measured(ports: Ports) -> dict[str, Any]:
-    """Where the operator asks for measurements; nothing from a chart that does not know it."""
+    """Where the operator asks for measurements, own queries too; nothing from a chart that does not know it."""
     if not _knows("metrics"):
         return {}
-    return {"metrics": {"prometheus": {"url": f"http://{HOST}:{ports.prometheus}", "interval": ASK_INTERVAL}}}
+    prometheus = {"url": f"http://{HOST}:{ports.prometheus}", "interval": ASK_INTERVAL}
+    return {"metrics": {"prometheus": prometheus, "allowQueries": True}}
 
 
 def _allowed() -> dict[str, Any]:

@@ -84,9 +84,9 @@ class Follower:
         fields = {f"spec.{name}": value for name, value in given.items()}
         self.sandbox.service(SERVICE, "m", list(kinds) or self.kinds, fields)
 
-    def play(self, trace: Trace, batches: str | None = None) -> None:
-        """batches: sizes of the queries, as in the twin's file; None: as declared."""
-        self.twin.play({self.key: trace}, batches=batches, timeout="2s")
+    def play(self, trace: Trace, batches: str | None = None, **settings: Any) -> None:
+        """batches: sizes of the queries, as in the twin's file; None: as declared. settings: others of that file."""
+        self.twin.play({self.key: trace}, batches=batches, **{"timeout": "2s", **settings})
 
     # What is there
 

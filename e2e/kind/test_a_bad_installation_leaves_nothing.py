@@ -72,7 +72,7 @@ def test_a_wrong_image_is_named_by_the_doctor_while_helm_waits_and_rolled_back(n
         return found if "ErrImageNeverPull" in found[1] else Unmet(found)
 
     # Without hooks: the job that lifts gates would run the wrong image too, and there is no pod at a gate yet.
-    flags = ("--rollback-on-failure", "--no-hooks", "--timeout", "12s")
+    flags = ("--rollback-on-failure", "--no-hooks", "--timeout", "8s")
     with ThreadPoolExecutor(1) as beside:
         installing = beside.submit(no_crds.install, WRONG_IMAGE, flags=flags)
         level, what = wait_until(waiting, 30, "what the extender's container waits for")

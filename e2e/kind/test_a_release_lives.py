@@ -120,7 +120,7 @@ def step(arrivals: Arrivals, what: str, do: Callable[[], None]) -> float:
     began = time.monotonic()
     do()
     done = time.monotonic()
-    arrivals.wait_for(25)  # what had waited comes at once
+    arrivals.wait_for(15)  # what had waited comes at once
     gap = arrivals.gap(began)
     print(f"{what}: {done - began:.1f} s, no binding for {gap:.1f} s at most")
     return gap

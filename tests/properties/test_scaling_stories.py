@@ -82,6 +82,25 @@ def steps(value: int) -> Act:
     return lambda story: story.spec(act)
 
 
+def ahead(how: str) -> Act:
+    """Whether the trend counts."""
+
+    def act(spec: Json) -> None:
+        spec["scaling"]["scaleUp"] = {**spec["scaling"]["scaleUp"], "lookAhead": how}
+
+    return lambda story: story.spec(act)
+
+
+def completions(only: bool) -> Act:
+    """Whether only what was completed is counted."""
+    return lambda story: setattr(story.load, "lower_bound", only)
+
+
+def truth(share: float | None) -> Act:
+    """What instances really carry of what profiles say; None: latencies are no longer measured."""
+    return lambda story: setattr(story, "truth", share)
+
+
 def price(kind: str, times: float) -> Act:
     return lambda story: story.add(kind_of(kind, round(PRICES[kind] * times)))
 
@@ -155,6 +174,9 @@ ACTS: st.SearchStrategy[Act] = st.one_of(
     st.builds(lambda n: lambda story: setattr(story.load, "queries", n), st.sampled_from((120.0, 900.0, 60_000.0))),
     st.builds(metrics, st.sampled_from((*Freshness, None))),
     st.just(emptied),
+    st.builds(ahead, st.sampled_from(("None", "LaunchTime"))),
+    st.builds(completions, st.booleans()),
+    st.builds(truth, st.sampled_from((None, 1.0, 0.75, 0.5))),
     st.builds(budget, BUDGETS, st.booleans()),
     st.builds(price, KIND, st.sampled_from((0.5, 1.0, 1.6))),
     st.builds(lambda some: declared(instanceTypes={"names": some}), SOME),
@@ -253,6 +275,25 @@ def test_a_crash_at_a_write_while_sizes_change_keeps_the_laws(at: int) -> None:
         _, judge = await told([(first, also, broken(at, "crash after", 12), rounds), *rest])
         judge.rest()
         assert judge.plans >= 3, "sizes alone add instances, and take them away"
+
+    asyncio.run(tale())
+
+
+WRONG: list[Chapter] = [
+    (load(60.0), truth(0.6), None, 30),
+    (None, ahead("LaunchTime"), None, 20),
+    (load(45.0), truth(1.0), None, 30),
+]
+"""Queries take longer than declared, which brings instances; later they do not."""
+
+
+@pytest.mark.parametrize("at", range(10))
+def test_a_crash_at_a_write_while_queries_are_late_keeps_the_laws(at: int) -> None:
+    async def tale() -> None:
+        (first, also, _, rounds), *rest = WRONG
+        _, judge = await told([(first, also, broken(at, "crash after", 12), rounds), *rest])
+        judge.rest()
+        assert judge.missed, "late queries bring instances"
 
     asyncio.run(tale())
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from hetserve.api import names
 from hetserve.demand.observed import Freshness
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
-from scaling_story import DOWN, HEAVY, KINDS, POLL, PRICES, RATES, ROOM, SERVICE, Story
+from scaling_story import DOWN, HEAVY, KINDS, POLL, PRICES, RATES, ROOM, SERVICE, UP, Story
 
 Json = dict[str, Any]
 Counts = Mapping[str, int]
@@ -144,8 +144,8 @@ class Judge:
     def __init__(self, story: Story) -> None:
         self.story = story
         self.prices = dict(PRICES)
-        self.plans = self.writes = 0
-        """Changes of the plan, and writes to Deployments, so far."""
+        self.plans = self.writes = self.missed = 0
+        """Changes of the plan, writes to Deployments, and changes for late queries, so far."""
         self._over = 0
         self._mixed = -1e9
         """When the mix that the plan is for changed last, in seconds of the story."""
@@ -334,6 +334,8 @@ class Judge:
             assert entry["from"] == summary(before.plan) or not before.plan, f"I11: {entry} from {summary(before.plan)}"
         if late:
             return
+        if entry["reason"] == "SLOMissed":
+            self.more_come_for_late_queries_only_where_there_are_some(entry)
         self.changes_do_what_they_say(entry, before, after)
         if any(after.plan[kind] < before.plan[kind] for kind in KINDS):
             self.nothing_shrinks_without_reason(entry, before, after)
@@ -352,6 +354,15 @@ class Judge:
         budget = after.budget
         assert budget is None or after.cost(after.plan) <= max(budget, before.cost(before.plan)), f"I3: {entry}"
 
+    def more_come_for_late_queries_only_where_there_are_some(self, entry: Json) -> None:
+        """I8: instances that come as queries are late, and queries that are late, go together.
+
+        A decision that waits for more instances stays with the demand that it asked for.
+        """
+        self.missed += 1
+        lately = [share for at, share in self.story.load.shares if at >= self.story.clock - WAITS]
+        assert any(share < 1 for share in lately), f"I8: none of the queries was late: {entry}"
+
     def nothing_shrinks_without_reason(self, entry: Json, before: Picture, after: Picture) -> None:
         """I5, I9: fewer instances only for a limit, for a type without room, or for a load that is surely lower.
 
@@ -369,6 +380,8 @@ class Judge:
         assert now - load.since >= 0.75 * DOWN, f"I5: measured for {now - load.since:g} s: {entry}"
         largest = load.highest(now, DOWN)
         assert after.holds(after.plan) * SATURATION >= largest * (1 - 1e-6), f"I9: {largest:.1f} queries/s: {entry}"
+        late = [share for at, share in load.shares if at > max(now - UP, load.since)]
+        assert not late or max(late) == 1.0, f"I5: queries are late: {entry}"
         assert now - self._mixed >= DOWN - POLL, f"I5: the mix moved {now - self._mixed:g} s ago: {entry}"
         assert sum(after.plan.values()) >= after.least_instances, f"I5: below the minimum: {entry}"
 
@@ -427,7 +440,9 @@ class Judge:
         assert conditions["Ready"]["status"] == conditions["Feasible"]["status"], conditions["Ready"]
         newest = self.story.load.at(POLL * (self.story.clock // POLL))
         assert not is_ready or newest <= now.holds(now.ready) * (1 + 1e-6), f"I11: {newest}: {conditions['Ready']}"
-        self.nothing_is_left_over(now, load)
+        self.late_queries_bring_instances(now, load, reach)
+        if not self.missed:
+            self.nothing_is_left_over(now, load)
         broken = self.story.service("broken")["status"]
         assert broken["reason"] == "SpecInvalid", "I12: the broken service does not say why"
 
@@ -436,6 +451,18 @@ class Judge:
         seen, load = self.story.load.large(self.story.clock), self.story.load
         if seen is not None and load.queries > 10_000:
             assert abs((now.large or 0.0) - seen) <= 0.08, f"I6: {now.large} in force, {seen} measured"
+
+    def late_queries_bring_instances(self, now: Picture, load: float, reach: float) -> None:
+        """I6: queries are late at rest only if no more instances are within reach, or twice what the load needs runs.
+
+        Or if what is in force breaks what is declared, which the user keeps.
+        """
+        if self.story.carries(now.ready) or now.exceeds(now.plan):
+            return
+        enough = now.holds(now.plan) >= 2 * load / SATURATION * (1 - 1e-6)
+        assert enough or rate(now.plan) >= reach * (1 - 1e-6), (
+            f"I6: {summary(now.plan)} of {reach}, and queries are late"
+        )
 
     def nothing_is_left_over(self, now: Picture, load: float) -> None:
         """I6: no instance could go, unless the user keeps what is above the budget."""

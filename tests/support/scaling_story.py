@@ -6,7 +6,7 @@ where something asks for it: an object that changed, an answer of a planner, a l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -14,9 +14,10 @@ from random import Random
 from typing import Any, Final
 
 from hetserve.api.inference_service import InferenceService
+from hetserve.api.names import LABEL_INSTANCE_TYPE, LABEL_SERVICE
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
-from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.demand.wanted import Wanted, wanted_of
 from hetserve.planning.work import Done, Work
 from hetserve.reconcile import PlannerTimedOut
@@ -100,7 +101,8 @@ class Load:
     noises: share by which samples vary, from a time on. freshness: of what it answers; None: it does not answer. since:
     it has no samples from before [s]. mixes: share of large queries as measured, from a time on; None: the sizes are
     not measured. queries: how many tell it. told: times at which it was answered, with that share and number. rates:
-    times of Fresh answers, with the newest rate.
+    times of Fresh answers, with the newest rate. shares: of the queries that were in time, by the time at which they
+    were counted.
     """
 
     steps: list[tuple[float, float]]
@@ -111,6 +113,7 @@ class Load:
     mixes: list[tuple[float, float | None]] = field(default_factory=lambda: [(-1e9, None)])
     queries: float = 60_000.0
     told: list[tuple[float, float, float]] = field(default_factory=list)
+    shares: list[tuple[float, float]] = field(default_factory=list)
     rates: list[tuple[float, float]] = field(default_factory=list)
 
     def large(self, second: float) -> float | None:
@@ -150,6 +153,9 @@ class Load:
         if share is not None:
             self.told.append((now, share, self.queries))
         found = Demand(Freshness.FRESH, "", moment, tuple(samples), Seconds(10.0), Seconds(POLL))
+        late = [(at, share) for at, share in self.shares if max(now - 300, self.since) <= at]
+        attained = (ShareSample(_STARTED.timestamp() + at, share, 10.0 * self.at(at)) for at, share in late)
+        found = replace(found, attained=tuple(attained))
         return replace(found, lower_bound=self.lower_bound, mix=self.mix(now), mix_queries=self.queries)
 
 
@@ -199,6 +205,8 @@ class Story(SimulatedOperator):
 
     def __init__(self) -> None:
         self.load = Load([(0.0, 30.0)])
+        self.truth: float | None = None
+        """What an instance really carries / what its profile says; None: latencies are not measured."""
         self.takes = self.fails = 0
         self.line: Line | None = None
         self.woken: set[Key] = set()
@@ -256,7 +264,30 @@ class Story(SimulatedOperator):
         self.clock += POLL
         return well
 
+    def serving(self) -> dict[str, int]:
+        """Instances of rm2 that serve, by type."""
+        found = dict.fromkeys(KINDS, 0)
+        for path, raw in self.api.objects.items():
+            labels = raw["metadata"].get("labels") or {}
+            if "/pods/" not in path or labels.get(LABEL_SERVICE) != "rm2" or "deletionTimestamp" in raw["metadata"]:
+                continue
+            conditions = (raw.get("status") or {}).get("conditions") or ()
+            ready = any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+            found[labels[LABEL_INSTANCE_TYPE]] += ready
+        return found
+
+    def carries(self, counts: Mapping[str, int]) -> bool:
+        """Whether instances really carry the load of now."""
+        each = 1 + (self.load.large(self.clock) or 0.0)
+        held = sum(RATES[kind] * n for kind, n in counts.items()) / each
+        return self.truth is None or self.load.at(self.clock) <= self.truth * held
+
+    def _count_late(self) -> None:
+        if self.truth is not None:
+            self.load.shares.append((self.clock, 1.0 if self.carries(self.serving()) else 0.5))
+
     def _poll(self) -> None:
+        self._count_late()
         wanted, demand = self._wanted(RM2), self.load.answer(self.clock)
         self.measured.follow({} if wanted is None else {RM2: wanted})
         if demand is None or wanted is None:

@@ -13,13 +13,14 @@ from hetserve.base.csv_rows import CsvError
 from hetserve.base.files import UnreadableError
 from hetserve.demand import parse_batches
 from hetserve.demand.trace import read_trace
+from hetserve.profiles.latency_factors import EVERY_TYPE, factor_of
 from hetserve_shell import process
 from hetserve_shell.kube.client import KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection
 from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
 from hetserve_shell.tasks import garbage
 from hetserve_twin.engine import Load
-from hetserve_twin.settings import EVERY_TYPE, LoadSettings, TwinSettings
+from hetserve_twin.settings import LoadSettings, TwinSettings
 from hetserve_twin.systems import Key
 from hetserve_twin.twin import Twin
 
@@ -66,13 +67,9 @@ def _load(one: LoadSettings, general: Mapping[str, float]) -> Load:
     own = one.latency_factor
     default = general.get(EVERY_TYPE, 1.0) * own.get(EVERY_TYPE, 1.0)
     kinds = (general.keys() | own.keys()) - {EVERY_TYPE}
-    factors = {kind: _of(general, kind) * _of(own, kind) for kind in kinds}
+    factors = {kind: factor_of(general, kind) * factor_of(own, kind) for kind in kinds}
     mix = parse_batches(one.batches) if one.batches else None
     return Load(read_trace(one.trace, bad_samples="refused"), factors, default, mix)
-
-
-def _of(factors: Mapping[str, float], kind: str) -> float:
-    return factors.get(kind, factors.get(EVERY_TYPE, 1.0))
 
 
 async def serve(settings: TwinSettings, loads: Mapping[Key, Load], kubeconfig: Path | None) -> None:

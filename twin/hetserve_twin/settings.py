@@ -4,40 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
-from hetserve.base.units import Millionths, parse_ratio
-from hetserve.profiles.sharing import ONE, parse_max_slowdown
+from hetserve.base.units import Millionths
+from hetserve.profiles.latency_factors import latency_factor, latency_factors
+from hetserve.profiles.sharing import parse_max_slowdown
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
-
-EVERY_TYPE: Final = "*"
-"""Stands for the types that a mapping of factors leaves out."""
 
 
 def _factors(value: object) -> dict[str, float]:
     """Factors by instance type of one factor, a mapping, or texts such as `1.2` and `g4dn.xlarge=1.3`."""
-    if isinstance(value, list | tuple):
-        value = dict(_named(entry) for entry in value)
-    given = value if isinstance(value, Mapping) else {EVERY_TYPE: value}
-    return {str(name): _factor(name, text) for name, text in given.items()}
-
-
-def _named(entry: object) -> tuple[str, str]:
-    name, _, factor = str(entry).rpartition("=")
-    return name or EVERY_TYPE, factor
-
-
-def _factor(name: object, text: object) -> float:
-    try:
-        factor = parse_ratio(str(text)) / ONE
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    if factor <= 0:
-        raise ValueError(f"{name}: {text!r} must be above 0, for example 1.2")
-    return factor
+    if isinstance(value, Mapping):
+        return {str(name): latency_factor(str(name), str(text)) for name, text in value.items()}
+    return latency_factors(map(str, value) if isinstance(value, list | tuple) else [str(value)])
 
 
 def _slowdown(value: object) -> Millionths:

@@ -71,6 +71,12 @@ class System:
         )
         return cls(served, model)
 
+    def slowed(self, factors: NDArray[np.float64]) -> System:
+        """The same, but queries really take so many times as long: [type]. Policies predict what they did."""
+        served = self.served
+        means = served.means * factors[:, None]
+        return System(DenseLatency(served.batches, means, served.probabilities, served.ratios), self.predicted)
+
     @property
     def types(self) -> tuple[str, ...]:
         return self.predicted.types

@@ -187,3 +187,25 @@ def test_two_changes_of_sizes_at_once_are_refused(day: str) -> None:
     twice = ("--mix-change", "600=normal:4,1", "--mix-change", "600.0=normal:8,1")
     result = run(HETSEV, *SERVICE, "--load", day, *twice)
     assert (result.exit_code, "second 600 is there twice" in result.stderr) == (2, True), result.stderr
+
+
+def test_queries_that_take_longer_than_declared_bring_instances(day: str, answer: Any) -> None:
+    result = run(HETSEV, *SERVICE, "--load", day, "-o", "json", "--latency-factor", "1.4")
+    slow = json.loads(result.stdout)
+    reasons = [{one["reason"] for one in made["decisions"]} for made in (slow, answer)]
+    assert ["SLOMissed" in one for one in reasons] == [True, False]
+    assert slow["dollars"] > answer["dollars"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (("soon",), "not a decimal number"),
+        (("0",), "must be above 0"),
+        (("1.2", "1.3"), "there are two factors"),
+        (("g9.huge=1.2",), "no instance type g9.huge; there are: "),
+    ],
+)
+def test_a_factor_that_is_none_or_of_nothing_is_refused(day: str, values: tuple[str, ...], words: str) -> None:
+    result = run(HETSEV, *SERVICE, "--load", day, *(f"--latency-factor={value}" for value in values))
+    assert (result.exit_code, words in result.stderr) == (2, True), result.stderr

@@ -2,8 +2,8 @@
 
 from hetserve.scaling.replay.arrivals import Arrived, arrivals_of
 from hetserve.scaling.replay.fleet import Fleet, Span
-from hetserve.scaling.replay.following import DecidedAt, Follower, Replay, Setting, follow
-from hetserve.scaling.replay.serving import Served, serve
+from hetserve.scaling.replay.following import DecidedAt, Follower, Playing, Replay, Setting, follow
+from hetserve.scaling.replay.serving import Play, Served, serve
 from hetserve.scaling.replay.sizes import Sizes, drawn_sizes
 
 __all__ = [
@@ -11,6 +11,8 @@ __all__ = [
     "DecidedAt",
     "Fleet",
     "Follower",
+    "Play",
+    "Playing",
     "Replay",
     "Served",
     "Setting",

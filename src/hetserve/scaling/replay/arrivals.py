@@ -64,10 +64,13 @@ class Arrived:
         until = np.searchsorted(self.times, at, side="right")
         since = np.searchsorted(self.times, at - self.window, side="right")
         rates = (until - since) / self.window
-        known = at >= self.begin + self.window - _SLACK
-        for gap in self.gaps:
-            known &= (at < gap.begin) | (at - self.window >= gap.end)
+        known = [self.knows(t) for t in at.tolist()]
         return tuple(RateSample(float(t), QPS(float(r))) for t, r in zip(at[known], rates[known], strict=True))
+
+    def knows(self, at: float) -> bool:
+        """Whether anything is measured over the window before a time of the trace [s]."""
+        whole = at >= self.begin + self.window - _SLACK
+        return whole and all(at < gap.begin or at - self.window >= gap.end for gap in self.gaps)
 
     @cached_property
     def _at(self) -> Floats:

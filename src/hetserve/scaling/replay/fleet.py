@@ -44,6 +44,10 @@ class Fleet:
         """Instances by type at `now` [s]: all that have not left, or only those that serve."""
         return {name: sum(not ready or s.ready <= now for s in self.here(name)) for name in self._types}
 
+    def served_since(self, now: float) -> float | None:
+        """When the last of those that serve at `now` began to [s]; None: none serves."""
+        return max((s.ready for s in self.spans if s.left == math.inf and s.ready <= now), default=None)
+
     def hourly(self) -> int:
         """Micro-dollars/h of all that have not left."""
         return sum(len(self.here(name)) * option.price for name, option in self._types.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -17,6 +17,7 @@ from hetserve.scaling.plans.questions import Ask
 from hetserve.scaling.policy import decide
 from hetserve.scaling.replay.arrivals import Arrived
 from hetserve.scaling.replay.fleet import Fleet
+from hetserve.scaling.replay.serving import Play, Served
 from hetserve.scaling.rules import ScalingRules
 
 RECORDED: Final = 5
@@ -42,6 +43,17 @@ class Setting:
     pause: Pause = Pause.NONE
 
 
+@dataclass(frozen=True, slots=True)
+class Playing:
+    """How the queries of a trace are served. Arguments as of `Play`."""
+
+    seed: int
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, problem: Problem, arrived: Arrived, fleet: Fleet) -> Play:
+        return Play(problem, arrived, fleet.spans, self.seed, self.factors)
+
+
 class Follower(Protocol):
     """Something that decides which counts are in force, for example the policy or a HorizontalPodAutoscaler."""
 
@@ -52,11 +64,15 @@ class Follower(Protocol):
 
 @dataclass(slots=True)
 class Replay:
-    """What became of a trace: the instances, and decisions that changed the plan, or held for a new reason."""
+    """What became of a trace: the instances, and decisions that changed the plan, or held for a new reason.
+
+    served: what became of the queries; None: they were not played.
+    """
 
     fleet: Fleet
     begin: float
     end: float
+    served: Served | None = None
     decided: list[DecidedAt] = field(default_factory=list)
 
     @property
@@ -97,6 +113,7 @@ class ScalingFollower:
                 changes=self._changes,
                 ready=fleet.counts(now, ready=True),
                 bound=fleet.counts(now, ready=False),
+                served_since=fleet.served_since(now),
             ),
             self._ask,
         )
@@ -121,9 +138,19 @@ class ScalingFollower:
         self._changes = (made, *self._changes)[:RECORDED]
 
 
-def follow(setting: Setting, arrived: Arrived, ask: Ask, passed: Callable[[float], None] = lambda _: None) -> Replay:
-    """The policy over a whole trace. passed: called with each time of a decision [s]."""
+def follow(
+    setting: Setting,
+    arrived: Arrived,
+    ask: Ask,
+    passed: Callable[[float], None] = lambda _: None,
+    playing: Playing | None = None,
+) -> Replay:
+    """The policy over a whole trace. passed: called with each time of a decision [s].
+
+    playing: how queries are served, which decisions then see; None: they are not, and nothing is known of latencies.
+    """
     course = Replay(Fleet(setting.problem.types, setting.problem.budget), arrived.begin, arrived.end)
+    play = None if playing is None else playing.of(setting.problem, arrived, course.fleet)
     held_for: ScalingReason | None = None
 
     def heard(one: DecidedAt) -> None:
@@ -133,15 +160,29 @@ def follow(setting: Setting, arrived: Arrived, ask: Ask, passed: Callable[[float
             course.decided.append(one)
         held_for = None if made.changes else made.reason
 
-    run(ScalingFollower(setting, ask, heard), course.fleet, arrived, passed)
+    run(ScalingFollower(setting, ask, heard), course.fleet, arrived, passed, play)
+    course.served = None if play is None else play.served()
     return course
 
 
-def run(follower: Follower, fleet: Fleet, arrived: Arrived, passed: Callable[[float], None] = lambda _: None) -> None:
-    """Lets a follower decide at each step of a trace, and brings the instances to what it wants."""
+def run(
+    follower: Follower,
+    fleet: Fleet,
+    arrived: Arrived,
+    passed: Callable[[float], None] = lambda _: None,
+    play: Play | None = None,
+) -> None:
+    """Lets a follower decide at each step of a trace, and brings the instances to what it wants.
+
+    play: of the instances of this fleet; None: the follower sees no latencies.
+    """
     for step in range(int((arrived.end - arrived.begin) / arrived.step + 1e-6) + 1):
         now = arrived.begin + step * arrived.step
-        counts = follower(arrived.demand(now), now, fleet)
+        demand = arrived.demand(now)
+        if play is not None:
+            play.until(now)
+            demand = replace(demand, attained=play.attained(now))
+        counts = follower(demand, now, fleet)
         if counts is not None:
             fleet.towards(counts, now)
         passed(now)

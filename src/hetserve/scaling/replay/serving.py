@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -11,8 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hetserve.demand.observed import ShareSample
 from hetserve.dispatch import make_policy
 from hetserve.planning.problem import Problem
+from hetserve.profiles.latency_factors import factor_of
 from hetserve.scaling.replay.arrivals import Arrived, Floats
 from hetserve.scaling.replay.fleet import Span
 from hetserve.simulation.shared import GpuInstance, JointRun, SharedService
@@ -21,7 +24,10 @@ from hetserve.simulation.workload import draw_workload
 
 _PIECE: Final = 600.0
 """Seconds of arrivals that are planned at once: each instance that comes or goes looks at all of them."""
+_PATIENCE: Final = 15.0
+"""Seconds after which a client gives up a query that waits, as in the load twin; clients look so often, too."""
 _MINUTE: Final = 60.0
+_AS_DECLARED: Final[Mapping[str, float]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,64 +51,139 @@ def serve(
     seed: int,
     passed: Callable[[float], None] = lambda _: None,
 ) -> Served:
+    """The queries of a trace on instances whose lives are known. Arguments as of `Play`, and
+
+    passed: called with times that the simulation has reached [s].
+    """
+    play = Play(problem, arrived, spans, seed)
+    for now in np.arange(arrived.begin + _PIECE, arrived.end, _PIECE).tolist():
+        play.until(now)
+        passed(now)
+    return play.served()
+
+
+class Play:
     """The queries of a trace on instances, each on a GPU of its own, under the problem's dispatch policy.
 
-    seed: of service times, and of batch sizes that the trace does not have. passed: called with times that the
-    simulation has reached [s]. Queries that wait when the trace ends are served by what runs then.
+    It goes on step by step, so that what becomes of the queries can decide which instances there are next. Clients give
+    up queries that wait for long, without which a time without enough instances would make all later ones wait.
     """
-    tally = _Tally(problem.slo.latency, arrived)
-    batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
-    run, players = JointRun([_service(problem, batches)]), _Players(problem.service, spans, arrived.begin)
-    sizes, draws = _drawn(problem, len(arrived.times), seed)
-    if arrived.sizes is not None:
-        sizes = arrived.sizes.of
-    at = arrived.times - arrived.begin
-    cuts = sorted({0.0, *players.times, *np.arange(0.0, arrived.end - arrived.begin, _PIECE).tolist()})
-    for begin, end in pairwise((*cuts, math.inf)):
-        players.move(run, begin)
-        piece = slice(*np.searchsorted(at, [begin, end]))
-        run.arrive(problem.service, at[piece], sizes[piece], draws[piece])
-        tally.count(run, run.until(end))
-        passed(arrived.begin + begin)
-    return tally.served()
+
+    def __init__(
+        self,
+        problem: Problem,
+        arrived: Arrived,
+        spans: Sequence[Span],
+        seed: int,
+        factors: Mapping[str, float] = _AS_DECLARED,
+    ) -> None:
+        """spans: may grow, and end, at the time that was reached or later.
+
+        seed: of service times, and of batch sizes that the trace does not have. factors: real service times / those of
+        the profiles, by type, as of `latency_factors`: nobody who plans or dispatches knows them.
+        """
+        self._arrived, self._service, self._slo = arrived, problem.service, problem.slo.latency
+        batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
+        self._run = JointRun([_service(problem, batches, factors)])
+        self._tally, self._players = _Tally(problem.slo.latency, arrived), _Players(problem.service, spans, arrived)
+        self._at = arrived.times - arrived.begin
+        self._sizes, self._draws = _drawn(problem, len(arrived.times), seed)
+        if arrived.sizes is not None:
+            self._sizes = arrived.sizes.of
+        self._planned = self._now = 0.0
+        """Up to where arrivals are planned, and where the play is. Both from the trace's beginning [s]."""
+
+    def until(self, now: float) -> None:
+        """Plays all that comes before a time of the trace [s], which is not before the one reached."""
+        end = now - self._arrived.begin
+        if end > self._now:
+            self._go_on(end)
+        self._tally.mark(now)
+
+    def _go_on(self, end: float) -> None:
+        over = min(end, float(self._at[-1]) + 1 if len(self._at) else 0.0)
+        pieces = np.arange(self._planned, over, _PIECE).tolist()
+        looks = np.arange(math.floor(self._now / _PATIENCE) + 1, over / _PATIENCE) * _PATIENCE
+        cuts = sorted({self._now, *pieces, *looks.tolist(), *self._players.times(self._now, end)})
+        for first, last in pairwise((*cuts, end)):
+            self._give_up(first)
+            self._players.move(self._run, first)
+            if first >= self._planned:
+                self._plan_piece()
+            self._tally.count(self._run, self._run.until(last))
+        self._now = end
+
+    def _give_up(self, now: float) -> None:
+        """Drops what has waited for too long, when clients look."""
+        if now % _PATIENCE == 0 and self._run.waiting().any():
+            self._tally.count(self._run, self._run.give_up(self._service, now - max(_PATIENCE, self._slo)))
+
+    def attained(self, now: float) -> tuple[ShareSample, ...]:
+        """Shares in time of the queries that ended in each window of a rate, at the times up to which it was played.
+
+        Those that decisions at a time of the trace [s] may look back to, where anything is measured.
+        """
+        return self._tally.attained(now)
+
+    def served(self) -> Served:
+        """What became of all queries. Those that wait when the trace ends are served by what runs then."""
+        self.until(math.inf)
+        return self._tally.served()
+
+    def _plan_piece(self) -> None:
+        """The arrivals of the next piece."""
+        begin, self._planned = self._planned, self._planned + _PIECE
+        piece = slice(*np.searchsorted(self._at, [begin, self._planned]))
+        self._run.arrive(self._service, self._at[piece], self._sizes[piece], self._draws[piece])
 
 
 class _Players:
     """The instances of a course as they join and drain. Times from the trace's beginning [s]."""
 
-    def __init__(self, service: str, spans: Sequence[Span], begin: float) -> None:
-        self._service, self._spans = service, spans
-        self._begin = begin
-        self._numbers: dict[int, int] = {}
-        self._joins = self._by_time({i: s.ready for i, s in enumerate(spans) if s.served})
-        self._drains = self._by_time({i: s.left for i, s in enumerate(spans) if s.served and s.left < math.inf})
+    def __init__(self, service: str, spans: Sequence[Span], arrived: Arrived) -> None:
+        self._service, self._spans, self._begin = service, spans, arrived.begin
+        self._known = self._joined = 0
+        self._coming: list[Span] = []
+        self._there: list[tuple[Span, int]] = []
 
-    def _by_time(self, when: Mapping[int, float]) -> dict[float, list[int]]:
-        found: dict[float, list[int]] = {}
-        for number, at in when.items():
-            found.setdefault(max(at - self._begin, 0.0), []).append(number)
-        return found
+    def _take_over(self) -> None:
+        """New spans; those that will never serve are left out."""
+        self._coming = [span for span in (*self._coming, *self._spans[self._known :]) if span.served]
+        self._known = len(self._spans)
 
-    @property
-    def times(self) -> Iterator[float]:
-        """When instances join or drain."""
-        yield from self._joins
-        yield from self._drains
+    def _time(self, at: float) -> float:
+        return max(at - self._begin, 0.0)
+
+    def times(self, begin: float, end: float) -> set[float]:
+        """When instances join or drain, from one time to before another."""
+        self._take_over()
+        joins = (self._time(span.ready) for span in self._coming)
+        drains = (self._time(span.left) for span in (*self._coming, *(span for span, _ in self._there)))
+        return {at for at in (*joins, *drains) if begin <= at < end}
 
     def move(self, run: JointRun, now: float) -> None:
-        """Those that join now, then those that drain now."""
-        for i in self._joins.get(now, ()):
-            self._numbers[i] = run.join(GpuInstance(self._service, self._spans[i].type, f"{i}"))
-        for i in self._drains.get(now, ()):
-            run.drain(self._numbers[i])
+        """Those that join by now, then those that drain by now."""
+        for span in [one for one in self._coming if self._time(one.ready) <= now]:
+            number = run.join(GpuInstance(self._service, span.type, f"{self._joined}"))
+            self._joined += 1
+            self._there.append((span, number))
+        self._coming = [one for one in self._coming if self._time(one.ready) > now]
+        for span, number in self._there:
+            if self._time(span.left) <= now:
+                run.drain(number)
+        self._there = [one for one in self._there if self._time(one[0].left) > now]
 
 
 class _Tally:
     """Counts ended queries, and forgets them."""
 
     def __init__(self, slo: float, arrived: Arrived) -> None:
-        self._slo, self._at = slo, arrived.times - arrived.begin
+        self._slo, self._arrived, self._at = slo, arrived, arrived.times - arrived.begin
         self._in_time = np.zeros(self._minutes(self._at[-1:]).max(initial=0) + 1, np.int64)
+        self._ended = self._met = 0
+        self._marks: list[tuple[float, int, int]] = [(arrived.begin, 0, 0)]
+        """Times of the trace [s], with all queries that had ended and been in time before."""
+        self._shares: list[ShareSample] = []
 
     @staticmethod
     def _minutes(at: Floats) -> NDArray[np.int64]:
@@ -113,7 +194,24 @@ class _Tally:
         # As the loops compare: the deadline is a sum too; nan, of what was dropped, is not in time.
         met = outcome.arrival[outcome.finish <= outcome.arrival + self._slo]
         self._in_time += np.bincount(self._minutes(met), minlength=len(self._in_time))
+        self._ended, self._met = self._ended + len(ended), self._met + len(met)
         run.forget()
+
+    def mark(self, now: float) -> None:
+        """All that ended before a time of the trace [s] is counted."""
+        window = self._arrived.window
+        place = bisect_right(self._marks, now - window, key=lambda mark: mark[0]) - 1
+        self._marks.append((now, self._ended, self._met))
+        if place < 0 or not self._arrived.knows(now):
+            return
+        _, ended, met = self._marks[place]
+        queries = self._ended - ended
+        if queries:
+            self._shares.append(ShareSample(now, (self._met - met) / queries, float(queries)))
+
+    def attained(self, now: float) -> tuple[ShareSample, ...]:
+        first = bisect_right(self._shares, now - self._arrived.kept, key=lambda share: share.at)
+        return tuple(self._shares[first:])
 
     def served(self) -> Served:
         all_queries = np.bincount(self._minutes(self._at), minlength=len(self._in_time))
@@ -121,10 +219,11 @@ class _Tally:
         return Served(len(self._at), int(late.sum()), np.stack((all_queries, late), axis=1))
 
 
-def _service(problem: Problem, batches: tuple[int, ...]) -> SharedService:
+def _service(problem: Problem, batches: tuple[int, ...], factors: Mapping[str, float]) -> SharedService:
     profiles = {option.name: option.profile for option in problem.types}
     system = System.of(profiles, batches, problem.slo.latency)
-    return SharedService(problem.service, system, make_policy(problem.policy))
+    slower = np.array([factor_of(factors, name) for name in profiles])
+    return SharedService(problem.service, system.slowed(slower), make_policy(problem.policy))
 
 
 def _drawn(problem: Problem, queries: int, seed: int) -> tuple[NDArray[np.int64], Floats]:

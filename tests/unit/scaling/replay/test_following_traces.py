@@ -13,9 +13,21 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Freshness
 from hetserve.demand.trace import LoadTrace
-from hetserve.scaling import Action, Pause, ScalingRules
+from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Arrived, Fleet, Replay, Setting, arrivals_of, drawn_sizes, follow, serve
+from hetserve.scaling.replay import (
+    Arrived,
+    Fleet,
+    Play,
+    Playing,
+    Replay,
+    Setting,
+    Span,
+    arrivals_of,
+    drawn_sizes,
+    follow,
+    serve,
+)
 from hetserve.testing.planning import hetsev_types, line, option
 from hetserve.testing.scaling import LAUNCH, scaled_problem
 
@@ -182,6 +194,77 @@ def test_queries_are_served_by_what_serves_then() -> None:
     assert launch > 0.9 * served.by_minute[0, 0]  # nothing serves until the first instances do
     assert served.late - launch < 0.01 * served.queries
     assert serve(problem, arrived, course.fleet.spans, 1).late == served.late
+
+
+TRUE = Playing(3)
+WRONG = Playing(3, {"*": 1.5})
+"""Queries take half as long again as the profiles say: instances of which eight tenths are used have too much to do."""
+
+
+def played(load: LoadTrace, playing: Playing, rules: ScalingRules | None = None) -> tuple[Replay, Arrived, Setting]:
+    setting = Setting(replace(scaled_problem(), planner=None), rules or ScalingRules())
+    arrived = arrivals_of(load, 5)
+    return follow(setting, arrived, Answers(quick=True), playing=playing), arrived, setting
+
+
+@pytest.mark.parametrize("playing", [TRUE, WRONG])
+def test_queries_that_are_played_on_the_way_fare_as_those_played_afterwards(playing: Playing) -> None:
+    course, arrived, setting = played(trace(*[40.0] * 15, *[120.0] * 25, *[15.0] * 30), playing)
+
+    again = Play(setting.problem, arrived, course.fleet.spans, playing.seed, playing.factors).served()
+
+    assert course.served is not None
+    assert {one.decision.action for one in course.changes} >= {Action.SCALE_UP, Action.SCALE_DOWN}
+    assert (course.served.by_minute == again.by_minute).all()
+    assert (course.served.queries, course.served.late) == (again.queries, again.late)
+
+
+def test_what_is_played_tells_the_share_in_time_of_each_window() -> None:
+    _, arrived, setting = played(trace(*[40.0] * 2), TRUE)
+    arrived = replace(arrived, window=Seconds(30.0), kept=Seconds(60.0))
+    spans = [Span("v100", 0.0, 0.0) for _ in range(3)]
+    play = Play(setting.problem, arrived, spans, 1)
+    for now in (0.0, 15.0, 30.0, 45.0):
+        play.until(now)
+    (first, second), slo = play.attained(45.0), setting.problem.slo.latency
+
+    assert (first.at, second.at) == (30.0, 45.0)
+    assert second.share == 1.0
+    ended = arrived.rate(15.0, 45.0) * 30.0
+    assert second.queries == pytest.approx(ended, abs=3 * 30 * slo)
+    assert play.attained(105.0) == ()
+
+
+def test_nothing_is_told_of_a_window_in_which_nothing_is_measured() -> None:
+    load = trace(*[40.0] * 5, None, *[40.0] * 5)
+    _, arrived, setting = played(load, TRUE)
+    play = Play(setting.problem, arrived, [Span("v100", 0.0, 0.0) for _ in range(3)], 1)
+    for step in range(41):
+        play.until(15.0 * step)
+
+    assert [one.at for one in play.attained(600.0)] == [one.at for one in arrived.demand(600.0).samples]
+
+
+def test_a_profile_that_is_wrong_shows_in_late_queries_which_bring_instances_until_few_are_late() -> None:
+    load = trace(*[60.0] * 60)
+    course, _, _ = played(load, WRONG)
+    right, _, _ = played(load, TRUE)
+    assert course.served is not None
+    assert right.served is not None
+    late = course.served.by_minute[-20:, 1].sum() / course.served.by_minute[-20:, 0].sum()
+    ups = [one.decision for one in course.changes if one.decision.action is Action.SCALE_UP]
+
+    assert {up.reason for up in ups} == {ScalingReason.SLO_MISSED}
+    assert late <= 0.01
+    assert len(right.changes) == 1, [one.decision.words for one in right.changes]
+
+
+def test_without_latencies_no_slo_counts_as_missed() -> None:
+    setting = Setting(replace(scaled_problem(), planner=None), ScalingRules())
+    course = follow(setting, arrivals_of(trace(*[60.0] * 60), 5), Answers(quick=True))
+
+    assert course.served is None
+    assert [one.decision.action for one in course.changes] == [Action.FIRST_PLAN]
 
 
 def test_without_instances_every_query_is_late() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,16 @@ _ANY_LOAD = QPS(1.0)
 """The trace says the load: a problem that is built needs some."""
 
 
+def slower(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Mapping[str, float]:
+    """Option callback: ``1.2`` or ``g4dn.xlarge=1.3``, each type once."""
+    from hetserve.profiles.latency_factors import latency_factors  # noqa: PLC0415
+
+    try:
+        return latency_factors(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
 def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Changes:
     """Option callback: ``43200=normal:165,16``, each once, by their seconds."""
     found: dict[float, BatchMix] = {}
@@ -48,11 +59,12 @@ def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class _Played:
-    """What is played. changes: batch sizes from a second of the trace on."""
+    """What is played. changes: batch sizes from a second of the trace on. factors: real service times / declared."""
 
     load: LoadTrace
     changes: Changes
     seed: int
+    factors: Mapping[str, float]
 
 
 @click.command()
@@ -76,6 +88,14 @@ class _Played:
     "Repeatable.",
 )
 @click.option(
+    "--latency-factor",
+    "factors",
+    metavar="[TYPE=]FACTOR",
+    multiple=True,
+    callback=slower,
+    help="Real service times / the profiles', which nothing but late queries tells. Repeatable.",
+)
+@click.option(
     "--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of arrivals, sizes, service times."
 )
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
@@ -85,6 +105,7 @@ def autoscale(  # noqa: PLR0917
     trace: str,
     service: str | None,
     changes: Changes,
+    factors: Mapping[str, float],
     seed: int,
     output: str,
     plot: str | None,
@@ -94,11 +115,11 @@ def autoscale(  # noqa: PLR0917
 
     The same core decides at each sample of the rates over spec.metrics.window (absent: 1m, a sample each 15 s), under
     the rules of spec.scaling (absent: their defaults) and spec.pause. What spec.mode Advise would advise is carried
-    out. Latencies are not fed back, so that no SLO counts as missed. Instances serve after their type's launch time,
-    and are paid from their launch on. Queries arrive as a Poisson process of the trace's rates, and each goes through
-    the dispatch policy to an instance that serves then. Types that share GPUs serve with every time multiplied by the
-    greatest slow-down (--max-slowdown). There is no cluster: only maxInstances of the types and of spec.scaling, and
-    the budget, bound the instances.
+    out. Instances serve after their type's launch time, and are paid from their launch on. Queries arrive as a Poisson
+    process of the trace's rates, and each goes through the dispatch policy to an instance that serves then. How many
+    are late is measured too: where profiles are wrong (--latency-factor), it asks for more instances. Types that share
+    GPUs serve with every time multiplied by the greatest slow-down (--max-slowdown). There is no cluster: only
+    maxInstances of the types and of spec.scaling, and the budget, bound the instances.
 
     A rate of the trace lasts until the next. Cells that are empty, nan, inf or negative are bad samples: nothing is
     measured there, and queries arrive as before. With --mix-change the mix of the last 10 minutes is measured too, and
@@ -119,9 +140,10 @@ def autoscale(  # noqa: PLR0917
       hetserve autoscale manifests/samples/hetsev.yaml --load day.csv --plot day.svg -o json
     """
     load, overrides, manifests = _read_trace(trace), Overrides(**options), read(files)
+    _check_types(factors, manifests)
     chosen = choose(manifests, service, files)
     following = [one for one in chosen if one.spec.objective == "MinCost"] or chosen
-    found = each(following, lambda one: _follow(one, manifests, overrides, _Played(load, changes, seed)))
+    found = each(following, lambda one: _follow(one, manifests, overrides, _Played(load, changes, seed, factors)))
     results = answered(found)
     if plot is not None and results:
         draw_or_refuse(lambda: _draw(results, plot), plot)
@@ -150,7 +172,7 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.scaling.facts import Pause  # noqa: PLC0415
     from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
-    from hetserve.scaling.replay import Setting, arrivals_of, drawn_sizes, follow, serve  # noqa: PLC0415
+    from hetserve.scaling.replay import Playing, Setting, arrivals_of, drawn_sizes, follow  # noqa: PLC0415
     from hetserve.scaling.rules import scaling_rules  # noqa: PLC0415
 
     spec = service.spec
@@ -172,11 +194,22 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
     expected = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
     setting = Setting(replace(built, load=None), scaling_rules(scaling), expected, Pause(spec.pause))
     name = service.metadata.name
-    with steps(name, int(2 * (arrived.end - arrived.begin))) as shown:
+    with steps(name, int(arrived.end - arrived.begin)) as shown:
         answerer = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
-        course = follow(setting, arrived, answerer, shown.reached)
-        served = serve(setting.problem, arrived, course.fleet.spans, played.seed + 1, shown.reached)
-    return Followed(service, setting, course, served, played.seed, answerer.questions)
+        playing = Playing(played.seed + 1, played.factors)
+        course = follow(setting, arrived, answerer, shown.reached, playing)
+    assert course.served is not None  # noqa: S101  they were played
+    return Followed(service, setting, course, course.served, played.seed, answerer.questions)
+
+
+def _check_types(factors: Mapping[str, float], manifests: Manifests) -> None:
+    """Exits if a factor is of a type that no file declares."""
+    from hetserve.profiles.latency_factors import EVERY_TYPE  # noqa: PLC0415
+
+    types = sorted(one.metadata.name for one in manifests.types)
+    unknown = sorted(factors.keys() - {EVERY_TYPE, *types})
+    if unknown:
+        refuse(f"--latency-factor: no instance type {unknown[0]}; there are: {', '.join(types)}")
 
 
 def _as_measured(arrived: Arrived, service: InferenceService, scaling: ScalingSpec) -> Arrived:

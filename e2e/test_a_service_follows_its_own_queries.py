@@ -1,0 +1,60 @@
+"""Promise: a service follows PromQL of its own where that is allowed; a wrong query holds its service, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.follower import BUSY, CALM, WINDOW, Follower, least
+from harness.kube import Manifest
+from harness.prometheus import Prometheus
+from harness.sandbox import Sandbox
+from harness.twin import Twin
+from harness.waiting import Unmet, wait_until
+
+
+def own(namespace: str) -> Manifest:
+    """Queries as of a gateway that counts what was answered: a rate, and the latency at the SLO's percentile."""
+    mine = f'namespace="{namespace}",service="svc"'
+    served = f'hetserve_requests_total{{{mine},outcome="served"}}'
+    seconds = f"hetserve_request_duration_seconds_bucket{{{mine}}}"
+    return {
+        "rate": f"sum(rate({served}[{WINDOW}s]))",
+        "latency": f"histogram_quantile(0.99, sum by (le) (rate({seconds}[{WINDOW}s])))",
+    }
+
+
+def measured_by(queries: Manifest) -> Manifest:
+    return {"source": "Queries", "window": f"{WINDOW}s", "staleAfter": f"{WINDOW}s", "queries": queries}
+
+
+@pytest.mark.timeout(420)
+def test_a_service_is_scaled_by_its_own_rate_while_a_wrong_query_holds_another(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower(sandbox, prometheus, twin)
+        kind = follower.type("gpu", nodes=12, price="0.5")
+        follower.begin(metrics=measured_by(own(namespace)))
+        wrong = measured_by({"rate": "sum(rate(hetserve_requests_total[5s])"})
+        sandbox.service("wrong", "m", [kind], {"spec.metrics": wrong, "spec.load": {"expectedQPS": 5}})
+        sandbox.ready("svc")
+        follower.play([(0, CALM), (8, BUSY)])
+        follower.reaches(least(BUSY), least(BUSY) + 4, 60, "instances for twice the load")
+        print(follower.told())
+        ups = {reason for action, reason, _, _ in follower.told() if action == "ScaleUp"}
+        assert ups & {"LoadAboveCapacity", "TrendAboveCapacity"}
+        assert ups & set(follower.replayed(tmp_path))
+        assert follower.condition("MetricsAvailable") == "True"
+
+        def refused() -> Manifest | Unmet:
+            status: Manifest = sandbox.kube.get("inferenceservices", "wrong", namespace)["status"]
+            found = {one["type"]: one for one in status.get("conditions", ())}
+            told = found.get("MetricsAvailable", {})
+            return told if told.get("status") == "False" else Unmet(status)
+
+        told = wait_until(refused, 20, "the wrong query to be named")
+        assert "spec.metrics.queries.rate" in told["message"]
+        assert sandbox.ready("wrong")
