@@ -44,9 +44,11 @@ def test_a_cut_is_obeyed_while_prometheus_hangs_and_both_numbers_are_told(
         def said() -> bool | Unmet:
             found = {one["type"]: one for one in follower.status()["conditions"]}
             within, feasible = found["WithinBudget"], found["Feasible"]
-            both = f"{budget:g} $/h" in feasible["message"] or "budget" in feasible["message"]
-            right = within["status"] == "True" and feasible["status"] == "False" and both
-            return right or Unmet(found)
+            costs = f"what runs costs {AFFORDED * PRICE:.3f} $/h, the budget is {budget:.3f} $/h"
+            right = (within["status"], within["message"]) == ("True", costs)
+            return (right and feasible["status"] == "False" and f"{budget:g} $/h" in feasible["message"]) or Unmet(
+                found
+            )
 
         wait_until(said, 30, "both conditions to tell the cut")
         prometheus.thaw()
