@@ -147,6 +147,8 @@ class Judge:
         self.plans = self.writes = self.missed = 0
         """Changes of the plan, writes to Deployments, and changes for late queries, so far."""
         self._over = 0
+        self._late_grown = -1e9
+        """When instances were added last since queries were late, in seconds of the story."""
         self._mixed = -1e9
         """When the mix that the plan is for changed last, in seconds of the story."""
         self._steady: set[str] | None = None
@@ -360,6 +362,7 @@ class Judge:
         A decision that waits for more instances stays with the demand that it asked for.
         """
         self.missed += 1
+        self._late_grown = self.story.clock
         lately = [share for at, share in self.story.load.shares if at >= self.story.clock - WAITS]
         assert any(share < 1 for share in lately), f"I8: none of the queries was late: {entry}"
 
@@ -380,8 +383,9 @@ class Judge:
         assert now - load.since >= 0.75 * DOWN, f"I5: measured for {now - load.since:g} s: {entry}"
         largest = load.highest(now, DOWN)
         assert after.holds(after.plan) * SATURATION >= largest * (1 - 1e-6), f"I9: {largest:.1f} queries/s: {entry}"
-        late = [share for at, share in load.shares if at > max(now - UP, load.since)]
+        late = [share for at, share in load.shares if at >= max(now - UP - POLL, load.since)]
         assert not late or max(late) == 1.0, f"I5: queries are late: {entry}"
+        assert now - self._late_grown >= DOWN - POLL, f"I5: late queries brought instances just before: {entry}"
         assert now - self._mixed >= DOWN - POLL, f"I5: the mix moved {now - self._mixed:g} s ago: {entry}"
         assert sum(after.plan.values()) >= after.least_instances, f"I5: below the minimum: {entry}"
 

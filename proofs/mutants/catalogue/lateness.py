@@ -9,8 +9,10 @@ from mutants.mutant import Mutant
 
 LOOK: Final = "hetserve.scaling.look"
 GROWTH: Final = "hetserve.scaling.actions.growth"
+SHRINKING: Final = "hetserve.scaling.actions.shrinking"
 SERVING: Final = "hetserve.reconcile.cluster.serving"
 GROWING: Final = "tests/unit/scaling/test_growing.py"
+SHRINKS: Final = "tests/unit/scaling/test_shrinking.py"
 SERVES: Final = "tests/unit/reconcile/test_since_when_instances_serve.py"
 
 LATENESS: Final = (
@@ -45,6 +47,38 @@ LATENESS: Final = (
         Replace("late or (stored is not None and words in stored.message)", "late"),
         "tests/unit/operator/test_operator_scales.py",
         "test_late_queries_that_do_not_count_yet_are_named_until_they_do",
+    ),
+    Mutant(
+        "lateness: what late queries asked for goes as soon as they are in time",
+        SHRINKING,
+        "is_doubtful",
+        Replace("change.reason is ScalingReason.SLO_MISSED", "False"),
+        SHRINKS,
+        "test_what_late_queries_asked_for_stays_for_the_window_of_scaling_down",
+    ),
+    Mutant(
+        "lateness: other counts that hold no more than what missed the SLO are tried",
+        SHRINKING,
+        "_holds_no_more",
+        Replace("one.qps <= other.qps", "False"),
+        SHRINKS,
+        "test_what_holds_no_more_than_counts_that_missed_the_slo_is_not_gone_back_to_either",
+    ),
+    Mutant(
+        "lateness: the newest late queries keep nothing",
+        SHRINKING,
+        "_is_late",
+        Replace("surely_missed(demand, share, Seconds(0.0))", "False"),
+        SHRINKS,
+        "test_nothing_shrinks_on_a_newest_sample_with_more_late_queries_than_chance_makes",
+    ),
+    Mutant(
+        "lateness: in virtual time decisions do not see how many are late",
+        "hetserve.scaling.replay.following",
+        "run",
+        Replace("play.attained(now)", "()"),
+        "tests/unit/scaling/replay/test_following_traces.py",
+        "test_a_profile_that_is_wrong_shows_in_late_queries_which_bring_instances_until_few_are_late",
     ),
     Mutant(
         "lateness: instances that are not in force count",

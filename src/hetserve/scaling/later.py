@@ -42,5 +42,5 @@ def _periods(facts: Facts, change: Change) -> Iterator[float]:
         yield REMEMBERED
     if change.reason is ScalingReason.SLO_MISSED:
         yield MISSED_FOR
-    if facts.demand.lower_bound:
+    if facts.demand.lower_bound or change.reason is ScalingReason.SLO_MISSED:
         yield rules.down.window

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from hetserve.base.units import Seconds
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.moved_mix import distance
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules, decide
+from hetserve.scaling import Action, Change, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.actions.replacement import swap
 from hetserve.scaling.mix import coarse
 from hetserve.scaling.plans.answers import Answers
@@ -49,6 +49,17 @@ def test_no_swap_while_instances_launch_or_under_any_pause() -> None:
     assert decide(facts(steady(60.0), held, rules=SWAPS, ready={"v100": 1}), Answers()).action is Action.HOLD
     for pause in (Pause.ALL, Pause.SCALE_UP, Pause.SCALE_DOWN):
         assert decide(facts(steady(60.0), held, rules=SWAPS, pause=pause), Answers()).action is Action.HOLD
+
+
+def test_no_swap_while_queries_are_late_nor_soon_after_they_brought_instances() -> None:
+    held = {"v100": 2}
+    late = steady(60.0, attained=[0.5] * 3)
+    brought = Change(NOW - 100, Action.SCALE_UP, ScalingReason.SLO_MISSED, (("v100", 1),), (("v100", 2),), QPS(60.0))
+
+    assert decide(facts(late, held, rules=SWAPS, ready={}), Answers()).action is not Action.REPLACE
+    assert decide(facts(steady(60.0), held, rules=SWAPS, changes=(brought,)), Answers()).action is Action.HOLD
+    past = replace(brought, at=NOW - 400)
+    assert decide(facts(steady(60.0), held, rules=SWAPS, changes=(past,)), Answers()).action is Action.REPLACE
 
 
 def test_after_a_swap_there_is_no_other() -> None:

@@ -125,8 +125,40 @@ def test_counts_that_missed_the_slo_are_tried_again_after_a_day() -> None:
         assert turns_in(case) == (2.0 if ago < DAY else 1.0)
 
 
+def missed(ago: float, before: int, load: float) -> Change:
+    """Instances that late queries brought: from so many T4, of 25 queries/s each in simulation, to one more."""
+    counts = ((("t4", before),), (("t4", before + 1),))
+    return Change(NOW - ago, Action.SCALE_UP, ScalingReason.SLO_MISSED, *counts, QPS(load))
+
+
+def test_what_holds_no_more_than_counts_that_missed_the_slo_is_not_gone_back_to_either() -> None:
+    """Three T4 hold 75 q/s in simulation and missed the SLO at 33: a V100, which holds 50, will not do."""
+    case, history = facts(steady(32.0), {"v100": 2}), (missed(4000, 3, 33.0),)
+
+    assert decide(case, Answers()).action is Action.SCALE_DOWN
+    assert decide(replace(case, changes=history), Answers()).action is Action.HOLD
+    assert decide(replace(case, demand=steady(29.9), changes=history), Answers()).action is Action.SCALE_DOWN
+    more = decide(facts(steady(32.0), {"v100": 4}, changes=history), Answers())
+    assert dict(more.counts or ())["v100"] == 3, "the planner says one, and what holds more than 75 q/s may be tried"
+
+
+def test_what_late_queries_asked_for_stays_for_the_window_of_scaling_down() -> None:
+    for ago, action in ((299.0, Action.HOLD), (300.0, Action.SCALE_DOWN)):
+        case = facts(steady(1.0), {"t4": 4}, changes=(missed(ago, 3, 33.0),))
+        assert decide(case, Answers()).action is action
+        assert (turns_in(case) or 0.0) <= 2.0 or ago >= 300.0
+
+
 def test_nothing_shrinks_while_queries_are_late() -> None:
     assert decide(facts(steady(1.0, attained=[0.5] * 20), {"t4": 4}, ready={}), Answers()).action is Action.HOLD
+
+
+@pytest.mark.parametrize(("ended", "action"), [(None, Action.HOLD), (900.0, Action.HOLD), (30.0, Action.SCALE_DOWN)])
+def test_nothing_shrinks_on_a_newest_sample_with_more_late_queries_than_chance_makes(
+    ended: float | None, action: Action
+) -> None:
+    late = steady(1.0, attained=[1.0] * 19 + [0.96], ended=ended)
+    assert decide(facts(late, {"t4": 4}), Answers()).action is action
 
 
 def test_completions_of_few_instances_do_not_say_that_the_rest_is_idle() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetserve.base.units import MicroDollarsPerHour
+from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work
-from hetserve.scaling.actions.shrinking import shrinking_load, was_missed
+from hetserve.scaling.actions.shrinking import is_doubtful, shrinking_load, was_missed
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.look import Look
 from hetserve.scaling.plans.counts import cost_of
@@ -57,13 +57,12 @@ def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
     """
     facts, rules = look.facts, look.facts.rules
     load = shrinking_load(look)
-    if not rules.replaces or load is None or load <= 0 or not look.is_settled or look.has_new_mix:
+    if not rules.replaces or load is None or load <= 0 or not look.is_settled or is_doubtful(look):
         return None
-    needed = up_to_grid(load / rules.saturation, COARSE)
-    answer = ask(Work(free_problem(facts.problem, rules, look.counts, needed, look.caps)))
+    answer = _cheaper(look, load, ask)
     if isinstance(answer, Pending):
         return look.waits(f"whether another mix is cheaper at {qps_text(load)}")
-    if not isinstance(answer, Plan) or not answer.feasible or was_missed(look, answer.counts, load):
+    if answer is None:
         return None
     made = swap(look.counts, answer.counts, facts.problem)
     if not made.pays(rules.payback):
@@ -85,3 +84,18 @@ def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
         answer,
         measured=look.measured,
     )
+
+
+def _cheaper(look: Look, load: QPS, ask: Ask) -> Plan | Pending | None:
+    """The cheapest plan for a load, whatever runs; None: there is none that was not seen to break the SLO."""
+    facts, rules = look.facts, look.facts.rules
+    needed = up_to_grid(load / rules.saturation, COARSE)
+    answer = ask(Work(free_problem(facts.problem, rules, look.counts, needed, look.caps)))
+    if isinstance(answer, Pending):
+        return answer
+    if not isinstance(answer, Plan) or not answer.feasible:
+        return None
+    missed = was_missed(look, answer.counts, load, ask)
+    if isinstance(missed, Pending):
+        return missed
+    return None if missed else answer

@@ -10,15 +10,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hetserve.base.units import QPS
-from hetserve.demand.windows import attained_below
+from hetserve.base.units import QPS, Seconds
+from hetserve.demand.windows import attained_below, surely_missed
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.look import MISSED_FOR, Look
 from hetserve.scaling.plans.capacity import Holds, capacity
-from hetserve.scaling.plans.counts import cost_of, covers, total, without
+from hetserve.scaling.plans.counts import cost_of, covers, in_order, total, without
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import shrinking_problem
 from hetserve.scaling.plans.questions import Ask, Pending
@@ -46,7 +46,7 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
     """The decision to remove instances, or why they stay although fewer would do; None: fewer would not do."""
     facts, rules = look.facts, look.facts.rules
     load = shrinking_load(look)
-    if load is None or look.instances <= rules.least or _is_doubtful(look):
+    if load is None or look.instances <= rules.least or is_doubtful(look):
         return None
     spare = _spare(look, load, ask)
     if not isinstance(spare, Spare):
@@ -73,7 +73,7 @@ def scale_down(look: Look, ask: Ask) -> Decision | None:
 def at_minimum(look: Look, ask: Ask) -> Limit | Pending | None:
     """What the declared minimum keeps though fewer would do; None: nothing. One instance always stays."""
     rules, load = look.facts.rules, shrinking_load(look)
-    if load is None or not 1 < look.instances <= rules.least or _is_doubtful(look):
+    if load is None or not 1 < look.instances <= rules.least or is_doubtful(look):
         return None
     spare = _spare(look, load, ask)
     if not isinstance(spare, Spare):
@@ -93,18 +93,23 @@ def shrinking_load(look: Look) -> QPS | None:
     return look.measured.highest if forecast is None else max(look.measured.highest, forecast)
 
 
-def _is_doubtful(look: Look) -> bool:
+def is_doubtful(look: Look) -> bool:
     """Whether the windows cannot say that there are too many instances."""
-    if look.has_new_mix:
+    if look.has_new_mix or _is_late(look):
         return True
     facts, window = look.facts, look.facts.rules.down.window
-    percentile = facts.problem.slo.percentile
-    if attained_below(facts.demand, percentile / 100, max(facts.rules.up.window, facts.demand.step)):
-        return True
-    if not facts.demand.lower_bound:
-        return False
+    recent = [change for change in facts.changes if facts.now - change.at < window]
+    if any(change.reason is ScalingReason.SLO_MISSED for change in recent):
+        return True  # as a largest load does, what late queries asked for counts throughout its window
     # What is completed says what the load was only while all that was planned served.
-    return not look.is_settled or any(facts.now - change.at < window for change in facts.changes)
+    return facts.demand.lower_bound and (not look.is_settled or bool(recent))
+
+
+def _is_late(look: Look) -> bool:
+    """Whether too few queries are in time, or the newest sample has more late ones than chance makes."""
+    demand, share = look.facts.demand, look.facts.problem.slo.percentile / 100
+    late = attained_below(demand, share, max(look.facts.rules.up.window, demand.step))
+    return late or surely_missed(demand, share, Seconds(0.0))
 
 
 def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
@@ -116,8 +121,11 @@ def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
     for counts in _one_fewer(look):
         found = capacity(look.facts.problem, counts, ask)
         waits = waits or isinstance(found, Pending)
-        if isinstance(found, Holds) and load <= _usable(look, found.qps) and not was_missed(look, counts, load):
-            return Spare(counts, found.qps)
+        if isinstance(found, Holds) and load <= _usable(look, found.qps):
+            missed = was_missed(look, counts, load, ask)
+            if missed is False:
+                return Spare(counts, found.qps)
+            waits = waits or isinstance(missed, Pending)
     return Pending() if waits else None
 
 
@@ -144,7 +152,7 @@ def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
 
 def _kept_by_the_minimum(look: Look, until: QPS, most: float) -> Quiet | None:
     """Loads at which the minimum keeps what is in force. None also while in doubt: then that is not said yet."""
-    quiet = None if _is_doubtful(look) else look.quiet(NO_LOAD, most)
+    quiet = None if is_doubtful(look) else look.quiet(NO_LOAD, most)
     return None if quiet is None else replace(quiet, until=until)
 
 
@@ -162,7 +170,10 @@ def _left_to_fewer(look: Look, ask: Ask) -> QPS | Pending | None:
     for counts, one in found:
         if not isinstance(one, Holds):
             return None
-        left.append(min(_usable(look, one.qps), _missed_above(look, counts)))
+        missed = _missed_above(look, counts, ask)
+        if isinstance(missed, Pending):
+            return missed
+        left.append(min(_usable(look, one.qps), missed))
     return max(left)
 
 
@@ -185,26 +196,39 @@ def _one_fewer(look: Look) -> Iterator[Counts]:
             yield without(look.counts, option.name)
 
 
-def was_missed(look: Look, counts: Counts, load: QPS) -> bool:
-    """Whether counts no smaller than these were seen to break the SLO at about this load, whatever simulation says."""
-    return load > _missed_above(look, counts)
+def was_missed(look: Look, counts: Counts, load: QPS, ask: Ask) -> bool | Pending:
+    """Whether counts that hold no less than these were seen to break the SLO at about this load."""
+    missed = _missed_above(look, counts, ask)
+    return missed if isinstance(missed, Pending) else load > missed
 
 
-def _missed_above(look: Look, counts: Counts) -> QPS:
-    """Queries/s above which counts no smaller than these were seen to break the SLO; infinite: at none.
+def _missed_above(look: Look, counts: Counts, ask: Ask) -> QPS | Pending:
+    """Queries/s above which counts that hold no less than these were seen to break the SLO; infinite: at none.
 
-    For a day: then it is tried again, as what was slow may have been another's doing.
+    Whatever simulation says: it said that those hold the load, too. For a day: then it is tried again, as what was slow
+    may have been another's doing.
     """
-    reserve = 1 + look.facts.rules.tolerance
-    missed = [
-        change.load / reserve
-        for change in look.facts.changes
-        if change.reason is ScalingReason.SLO_MISSED
-        and look.facts.now - change.at < MISSED_FOR
-        and change.load is not None
-        and covers(change.before, counts)
-    ]
-    return QPS(min(missed, default=math.inf))
+    found = math.inf
+    for change in look.facts.changes:
+        recent = look.facts.now - change.at < MISSED_FOR
+        if change.reason is ScalingReason.SLO_MISSED and recent and change.load is not None:
+            less = _holds_no_more(look, counts, change.before, ask)
+            if isinstance(less, Pending):
+                return less
+            if less:
+                found = min(found, change.load / (1 + look.facts.rules.tolerance))
+    return QPS(found)
+
+
+def _holds_no_more(look: Look, counts: Counts, missed: Counts, ask: Ask) -> bool | Pending:
+    """Whether counts hold no more than others did; of what is not known, whether they are no more instances."""
+    if covers(missed, counts):
+        return True
+    problem = look.facts.problem
+    one, other = (capacity(problem, in_order(each, problem), ask) for each in (counts, missed))
+    if isinstance(one, Pending) or isinstance(other, Pending):
+        return Pending()
+    return isinstance(one, Holds) and isinstance(other, Holds) and one.qps <= other.qps
 
 
 def _fewer(look: Look, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
@@ -214,7 +238,12 @@ def _fewer(look: Look, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
     answer = ask(Work(shrinking_problem(facts.problem, facts.rules, look.counts, needed)))
     if isinstance(answer, Pending):
         return answer
-    if not isinstance(answer, Plan) or not answer.feasible or was_missed(look, answer.counts, load):
+    if not isinstance(answer, Plan) or not answer.feasible:
+        return Fewer(spare.counts)
+    missed = was_missed(look, answer.counts, load, ask)
+    if isinstance(missed, Pending):
+        return missed
+    if missed:
         return Fewer(spare.counts)
     if cost_of(answer.counts, facts.problem) >= cost_of(spare.counts, facts.problem):
         return Fewer(spare.counts)  # what the planner tried cost more, by luck of the draws or by the grid
