@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import Cluster
-from harness.follower import BUSY, CALM, Follower, least
+from harness.follower import BUSY, CALM, STALE_AFTER, Follower, least
 from harness.prometheus import Prometheus
 from harness.sandbox import Sandbox
 from harness.twin import Twin
@@ -35,6 +35,7 @@ def test_a_cut_is_obeyed_while_prometheus_hangs_and_both_numbers_are_told(
         mark = follower.mark()
 
         prometheus.freeze()
+        follower.becomes("MetricsAvailable", "False", 4 * STALE_AFTER)
         begun = time.monotonic()
         budget = AFFORDED * PRICE + 0.1
         sandbox.edit("svc", {"spec": {"budget": {"hourly": f"{budget}"}}})

@@ -79,8 +79,11 @@ def test_a_profile_that_is_right_brings_no_more(
         follower.type("gpu", nodes=12, price="0.5")
         follower.begin()
         sandbox.ready("svc")
+        planned = follower.instances()
         follower.play([(0, CALM)])
         lately = Lately(follower)
         shares = [wait_until(lately.share, 3 * JUDGED, f"queries of {JUDGED} s") for _ in range(3)]
         print(f"{shares} in time; {follower.told()}")
+        assert min(shares) >= 0.98
+        assert follower.instances() == planned
         assert "SLOMissed" not in {reason for _, reason, _, _ in follower.told()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -66,9 +65,7 @@ def followed(name: str) -> Json:
 def compared(problem: Problem, rules: ScalingRules, trace: LoadTrace, ask: Answers, seed: int) -> Json:
     """The policy over a trace, and HorizontalPodAutoscalers: within what may be late, and no later than the policy."""
     arrived = arrivals_of(trace, seed)
-    began = time.perf_counter()
     course = follow(Setting(problem, rules), arrived, ask, playing=Playing(seed + 1))
-    decided = time.perf_counter() - began
     served = course.served
     assert served is not None
     rivals = Autoscalers(problem, arrived, seed + 1)
@@ -77,7 +74,6 @@ def compared(problem: Problem, rules: ScalingRules, trace: LoadTrace, ask: Answe
         "dollars": course.dollars,
         "late": served.late_share,
         "changes": len(course.changes) - 1,
-        "seconds": decided,
         "autoscaler": rivals.cheapest(ALLOWED),
         "as_seldom_late": rivals.cheapest(served.late_share),
     }

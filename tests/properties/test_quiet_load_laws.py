@@ -171,6 +171,9 @@ CLIMB = [20.0] * 28 + [20.0 + 1.1 * i for i in range(1, 14)]
 @example([48.0] * 30 + [30.0] * 40, IN_TIME, ALIKE, ScalingRules(least=4), (4, 0), (50.0, 3600), False)
 @example(CLIMB, IN_TIME, ALIKE, LEAST, T4, None, False)
 @example([20.0] * 60, [(0.5, 30), (1.0, 30)], ALIKE, LEAST, T4, None, False)
+@example([20.0] * 60, [(1.0, 30), (0.5, 30)], ALIKE, LEAST, T4, None, False)
+@example([20.0] * 60, [(1.0, 30), (0.986, 1), (1.0, 30)], ALIKE, LEAST, T4, None, False)
+@example([20.0] * 60, [(1.0, 30), (0.5, 1), (1.0, 30)], ALIKE, LEAST, T4, None, False)
 def test_who_looks_only_when_a_load_or_the_time_asks_decides_and_says_as_who_always_looks(
     rates: list[float | None],
     shares: list[tuple[float, int]],

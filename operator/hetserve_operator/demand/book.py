@@ -11,7 +11,7 @@ from hetserve.base.units import Seconds
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.demand.reading import aged, unknown
 from hetserve.demand.wanted import Wanted
-from hetserve.demand.windows import attained_below, highest, lowest, surely_missed
+from hetserve.demand.windows import attained_below, highest, is_late, lowest, surely_missed
 from hetserve_operator.workqueue import Key
 
 MOVE: Final = 0.01
@@ -135,6 +135,8 @@ class DemandBook:
             return True
         if self._is_quiet(key, after):
             return False
+        if _is_late(before, wanted) is not _is_late(after, wanted):
+            return True
         figures = zip_longest(_figures(before, wanted), _figures(after, wanted))
         return any(moved(one, other) for one, other in figures) or self._is_quiet(key, before)
 
@@ -156,6 +158,11 @@ def _state(demand: Demand, wanted: Wanted) -> tuple[object, ...]:
     window = max(wanted.up_window, demand.step)
     late = (judge(demand, wanted.percentile, window) for judge in (attained_below, surely_missed))
     return demand.freshness, demand.trouble, bool(demand.attained), demand.mix is None, *late
+
+
+def _is_late(demand: Demand, wanted: Wanted) -> bool:
+    """What keeps instances that could go. By itself it wakes nobody who stays quiet: single samples come and go."""
+    return is_late(demand, wanted.percentile, max(wanted.up_window, demand.step))
 
 
 def _figures(demand: Demand, wanted: Wanted) -> Iterator[float | None]:

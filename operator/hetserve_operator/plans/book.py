@@ -44,8 +44,9 @@ SETTLE: Final = 0.5
 """Seconds after which the tried plan of a new service may begin."""
 FAIR: Final = 4
 """Of so many tickets that a lane takes, one is the oldest."""
-_MOST_PLANS: Final = 6
-"""Answers kept per service: plan and trial without facts of the cluster, the untried plan, and the latest with them.
+_MOST_PLANS: Final = 11
+"""Answers kept per service: plan and trial without facts of the cluster, the untried plan, the latest with them, and
+what those hold that missed the SLO in one of the five changes that the status keeps.
 
 A service that follows its load asks one more for each type: what is left without an instance of it holds.
 """

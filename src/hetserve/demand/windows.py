@@ -76,6 +76,11 @@ def surely_missed(demand: Demand, share: float, window: Seconds) -> bool:
     return surely is not None and min(surely) > 0
 
 
+def is_late(demand: Demand, share: float, window: Seconds) -> bool:
+    """Whether queries are late now: less than `share` in time throughout the window, or surely by the newest sample."""
+    return attained_below(demand, share, window) or surely_missed(demand, share, Seconds(0.0))
+
+
 def _is_no_chance(sample: ShareSample, share: float) -> bool:
     """Whether so many late queries are seen in fewer than one of a hundred windows of a service that keeps its SLO.
 

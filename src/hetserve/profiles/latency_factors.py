@@ -19,19 +19,21 @@ def latency_factors(texts: Iterable[str]) -> dict[str, float]:
         name, _, factor = text.rpartition("=")
         name = name or EVERY_TYPE
         if name in found:
-            raise ValueError(f"{name}: there are two factors, {found[name]:g} and {factor}")
+            which = "all types" if name == EVERY_TYPE else name
+            raise ValueError(f"{which}: there are two factors, {found[name]:g} and {factor}; give one")
         found[name] = latency_factor(name, factor)
     return found
 
 
 def latency_factor(name: str, text: str) -> float:
     """The factor of a type. Raises ValueError."""
+    where = "" if name == EVERY_TYPE else f"{name}: "
     try:
         factor = parse_ratio(text) / ONE
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{where}{error}") from None
     if factor <= 0:
-        raise ValueError(f"{name}: {text!r} must be above 0, for example 1.2")
+        raise ValueError(f"{where}{text!r} must be above 0, for example 1.2")
     return factor
 
 

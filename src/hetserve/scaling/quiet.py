@@ -10,7 +10,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.demand.windows import attained_below, highest, lowest
+from hetserve.demand.windows import attained_below, highest, lowest, surely_missed
 from hetserve.scaling.seen import over, rise
 
 NO_LOAD: Final = -1.0
@@ -45,6 +45,8 @@ class Quiet:
         low, high = over(lowest, demand, self.up), over(highest, demand, self.down)
         if low is None or high is None or attained_below(demand, self.share, max(self.up, demand.step)):
             return False
+        if self.until < math.inf and surely_missed(demand, self.share, Seconds(0.0)):
+            return False  # while in doubt nobody says that the minimum limits
         if self.mix is not None and moved_mix(self.mix, demand) is not None:
             return False
         forecast = low + rise(demand, self.up, self.launch, low)

@@ -72,10 +72,12 @@ class System:
         return cls(served, model)
 
     def slowed(self, factors: NDArray[np.float64]) -> System:
-        """The same, but queries really take so many times as long: [type]. Policies predict what they did."""
+        """The same, but queries really take so many times as long: [type]. Policies and ties know nothing of it."""
         served = self.served
         means = served.means * factors[:, None]
-        return System(DenseLatency(served.batches, means, served.probabilities, served.ratios), self.predicted)
+        found = System(DenseLatency(served.batches, means, served.probabilities, served.ratios), self.predicted)
+        object.__setattr__(found, "order", self.order)
+        return found
 
     @property
     def types(self) -> tuple[str, ...]:

@@ -196,12 +196,31 @@ def in_time(*newest: float, before: float = 0.995) -> Demand:
 
 def test_a_slo_that_is_missed_throughout_its_window_wakes_however_little_the_figures_move() -> None:
     scene = Scene()
-    scene.take(in_time())
+    scene.take(in_time(0.986))
 
-    assert scene.take(in_time(0.986)) == []
+    assert scene.take(in_time(0.986, 0.986)) == []
     assert scene.take(in_time(0.986, 0.986, 0.986, 0.986)) == [ADS], "nobody sees that the SLO is missed"
     assert scene.take(in_time(0.986, 0.986, 0.986, 0.986, 0.986)) == []
     assert scene.take(in_time(0.986, 0.986, 0.986, 0.995)) == [ADS], "nobody sees that it is kept again"
+
+
+def test_a_newest_sample_that_is_late_no_more_wakes_a_service_that_may_shrink() -> None:
+    """Of 99 %, with so many queries that 98.8 % are no chance: what could go stays until the newest are in time."""
+    quiet, woken = [False], list[Key]()
+    book = DemandBook(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
+    book.follow({ADS: WANTED})
+    for newest, is_quiet, expected in (
+        ([], False, [ADS]),
+        ([0.988], False, [ADS]),
+        ([0.988, 0.9915], False, [ADS]),
+        ([0.988, 0.9915, 0.9915], False, []),
+        ([0.9915, 0.9915, 0.988], True, []),
+    ):
+        woken.clear()
+        quiet[0] = is_quiet
+        book.take(ADS, WANTED, in_time(*newest), 0.0)
+        list(book.tick())
+        assert woken == expected, newest
 
 
 def test_what_a_look_saw_is_what_later_figures_are_compared_to() -> None:

@@ -1,4 +1,6 @@
-"""What the instances in force hold, as planners answered: kept in status.capacity, so a restart asks nothing again.
+"""What the instances in force hold, as planners answered: kept in status.capacity, so a restart asks that no more.
+
+Nor what fewer of them hold. What those hold that missed the SLO before is not kept, and few services ask it.
 
 A figure is of counts, profiles, SLO, mix and policy, and of no load: it moves only when one of these does. Its digest
 says which they were, and covers the figures themselves. What does not match is not known, and is asked again.

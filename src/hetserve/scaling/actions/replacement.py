@@ -87,7 +87,7 @@ def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
 
 
 def _cheaper(look: Look, load: QPS, ask: Ask) -> Plan | Pending | None:
-    """The cheapest plan for a load, whatever runs; None: there is none that was not seen to break the SLO."""
+    """The cheapest plan for a load, whatever runs; None: there is none, or its like was seen to break the SLO."""
     facts, rules = look.facts, look.facts.rules
     needed = up_to_grid(load / rules.saturation, COARSE)
     answer = ask(Work(free_problem(facts.problem, rules, look.counts, needed, look.caps)))

@@ -6,12 +6,11 @@ removed at some load is not wanted again before the load rises by twice the tole
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hetserve.base.units import QPS, Seconds
-from hetserve.demand.windows import attained_below, surely_missed
+from hetserve.base.units import QPS
+from hetserve.demand.windows import is_late
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
@@ -106,10 +105,10 @@ def is_doubtful(look: Look) -> bool:
 
 
 def _is_late(look: Look) -> bool:
-    """Whether too few queries are in time, or the newest sample has more late ones than chance makes."""
-    demand, share = look.facts.demand, look.facts.problem.slo.percentile / 100
-    late = attained_below(demand, share, max(look.facts.rules.up.window, demand.step))
-    return late or surely_missed(demand, share, Seconds(0.0))
+    """Whether queries are late now."""
+    facts = look.facts
+    window = max(facts.rules.up.window, facts.demand.step)
+    return is_late(facts.demand, facts.problem.slo.percentile / 100, window)
 
 
 def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
@@ -170,10 +169,10 @@ def _left_to_fewer(look: Look, ask: Ask) -> QPS | Pending | None:
     for counts, one in found:
         if not isinstance(one, Holds):
             return None
-        missed = _missed_above(look, counts, ask)
+        missed = _missed_above(look, counts, _usable(look, one.qps), ask)
         if isinstance(missed, Pending):
             return missed
-        left.append(min(_usable(look, one.qps), missed))
+        left.append(missed)
     return max(left)
 
 
@@ -198,32 +197,35 @@ def _one_fewer(look: Look) -> Iterator[Counts]:
 
 def was_missed(look: Look, counts: Counts, load: QPS, ask: Ask) -> bool | Pending:
     """Whether counts that hold no less than these were seen to break the SLO at about this load."""
-    missed = _missed_above(look, counts, ask)
-    return missed if isinstance(missed, Pending) else load > missed
+    missed = _missed_above(look, counts, load, ask)
+    return missed if isinstance(missed, Pending) else missed < load
 
 
-def _missed_above(look: Look, counts: Counts, ask: Ask) -> QPS | Pending:
-    """Queries/s above which counts that hold no less than these were seen to break the SLO; infinite: at none.
+def _missed_above(look: Look, counts: Counts, load: QPS, ask: Ask) -> QPS | Pending:
+    """Queries/s above which counts that hold no less than these were seen to break the SLO; `load`: at none below it.
 
     Whatever simulation says: it said that those hold the load, too. For a day: then it is tried again, as what was slow
     may have been another's doing.
     """
-    found = math.inf
+    found = load
     for change in look.facts.changes:
         recent = look.facts.now - change.at < MISSED_FOR
-        if change.reason is ScalingReason.SLO_MISSED and recent and change.load is not None:
-            less = _holds_no_more(look, counts, change.before, ask)
-            if isinstance(less, Pending):
-                return less
-            if less:
-                found = min(found, change.load / (1 + look.facts.rules.tolerance))
-    return QPS(found)
+        if change.reason is not ScalingReason.SLO_MISSED or not recent or change.load is None:
+            continue
+        above = QPS(change.load / (1 + look.facts.rules.tolerance))
+        if above >= found:
+            continue
+        less = _holds_no_more(look, counts, change.before, ask)
+        if isinstance(less, Pending):
+            return less
+        found = above if less else found
+    return found
 
 
 def _holds_no_more(look: Look, counts: Counts, missed: Counts, ask: Ask) -> bool | Pending:
-    """Whether counts hold no more than others did; of what is not known, whether they are no more instances."""
-    if covers(missed, counts):
-        return True
+    """Whether counts hold no more than others would now; where that is not known, whether they have no more of any."""
+    if covers(missed, counts) or covers(counts, missed):
+        return covers(missed, counts)
     problem = look.facts.problem
     one, other = (capacity(problem, in_order(each, problem), ask) for each in (counts, missed))
     if isinstance(one, Pending) or isinstance(other, Pending):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,8 @@ MOST_QUERIES: Final = 1e8
 """Of a trace: each is played, and some arrays have a number for each."""
 MOST_SECONDS: Final = 400 * 86_400.0
 """Of a trace, on which a decision is made at each step."""
-_SLACK: Final = 1e-6
+SLACK: Final = 1e-6
+"""Seconds by which sums of steps may miss a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,8 @@ class Gap:
 class Arrived:
     """Arrivals of a whole trace. times: [query], seconds of the trace, rising. begin, end: of the trace [s].
 
-    gaps: in which nothing is measured; queries arrive there as before. sizes: of the queries, where they are measured;
-    None: all are of the declared mix.
+    gaps: in which nothing is measured, rising; queries arrive there as before. sizes: of the queries, where they are
+    measured; None: all are of the declared mix.
     """
 
     times: Floats
@@ -59,7 +61,7 @@ class Arrived:
     @cached_property
     def samples(self) -> tuple[RateSample, ...]:
         """Rates over the window at each step of the trace at which one is known."""
-        steps = int((self.end - self.begin) / self.step + _SLACK)
+        steps = int((self.end - self.begin) / self.step + SLACK)
         at = self.begin + self.step * np.arange(steps + 1)
         until = np.searchsorted(self.times, at, side="right")
         since = np.searchsorted(self.times, at - self.window, side="right")
@@ -69,8 +71,10 @@ class Arrived:
 
     def knows(self, at: float) -> bool:
         """Whether anything is measured over the window before a time of the trace [s]."""
-        whole = at >= self.begin + self.window - _SLACK
-        return whole and all(at < gap.begin or at - self.window >= gap.end for gap in self.gaps)
+        before = bisect_right(self.gaps, at, key=lambda gap: gap.begin)
+        # Gaps rise and do not overlap: the last that has begun ends last.
+        measured = not before or at - self.window >= self.gaps[before - 1].end
+        return measured and at >= self.begin + self.window - SLACK
 
     @cached_property
     def _at(self) -> Floats:
@@ -83,8 +87,8 @@ class Arrived:
         if bad is not None:
             why = f"the rate is {bad.words} queries/s; it must be a finite number of at least 0"
             return replace(blank, freshness=Freshness.INVALID, why=why)
-        last = int(np.searchsorted(self._at, now + _SLACK, side="right"))
-        first = int(np.searchsorted(self._at, now - self.kept - _SLACK))
+        last = int(np.searchsorted(self._at, now + SLACK, side="right"))
+        first = int(np.searchsorted(self._at, now - self.kept - SLACK))
         if first >= last:
             return replace(blank, freshness=Freshness.MISSING, why=f"nothing was measured for {self.kept:g} s")
         found = judged(replace(blank, samples=self.samples[first:last]), self.stale_after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,14 +16,16 @@ from hetserve.demand.observed import ShareSample
 from hetserve.dispatch import make_policy
 from hetserve.planning.problem import Problem
 from hetserve.profiles.latency_factors import factor_of
-from hetserve.scaling.replay.arrivals import Arrived, Floats
+from hetserve.scaling.replay.arrivals import SLACK, Arrived, Floats
 from hetserve.scaling.replay.fleet import Span
 from hetserve.simulation.shared import GpuInstance, JointRun, SharedService
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload
 
-_PIECE: Final = 600.0
-"""Seconds of arrivals that are planned at once: each instance that comes or goes looks at all of them."""
+_PIECE: Final = 60.0
+"""Seconds of arrivals that are planned at once: whoever comes, goes or is forgotten moves all of them."""
+_SHOWN: Final = 600.0
+"""Seconds of a trace from one word of progress to the next."""
 _PATIENCE: Final = 15.0
 """Seconds after which a client gives up a query that waits, as in the load twin; clients look so often, too."""
 _MINUTE: Final = 60.0
@@ -51,12 +53,12 @@ def serve(
     seed: int,
     passed: Callable[[float], None] = lambda _: None,
 ) -> Served:
-    """The queries of a trace on instances whose lives are known. Arguments as of `Play`, and
+    """The queries of a trace on instances whose lives are known. Arguments as of `Play`.
 
     passed: called with times that the simulation has reached [s].
     """
     play = Play(problem, arrived, spans, seed)
-    for now in np.arange(arrived.begin + _PIECE, arrived.end, _PIECE).tolist():
+    for now in np.arange(arrived.begin + _SHOWN, arrived.end, _SHOWN).tolist():
         play.until(now)
         passed(now)
     return play.served()
@@ -66,7 +68,7 @@ class Play:
     """The queries of a trace on instances, each on a GPU of its own, under the problem's dispatch policy.
 
     It goes on step by step, so that what becomes of the queries can decide which instances there are next. Clients give
-    up queries that wait for long, without which a time without enough instances would make all later ones wait.
+    up queries that wait for an instance for long: else a time without enough of them would make all later ones wait.
     """
 
     def __init__(
@@ -98,9 +100,11 @@ class Play:
         end = now - self._arrived.begin
         if end > self._now:
             self._go_on(end)
-        self._tally.mark(now)
+        if now < math.inf:
+            self._tally.mark(now)
 
     def _go_on(self, end: float) -> None:
+        # When nothing arrives any more, what waits is left to who serves then.
         over = min(end, float(self._at[-1]) + 1 if len(self._at) else 0.0)
         pieces = np.arange(self._planned, over, _PIECE).tolist()
         looks = np.arange(math.floor(self._now / _PATIENCE) + 1, over / _PATIENCE) * _PATIENCE
@@ -181,9 +185,9 @@ class _Tally:
         self._slo, self._arrived, self._at = slo, arrived, arrived.times - arrived.begin
         self._in_time = np.zeros(self._minutes(self._at[-1:]).max(initial=0) + 1, np.int64)
         self._ended = self._met = 0
-        self._marks: list[tuple[float, int, int]] = [(arrived.begin, 0, 0)]
-        """Times of the trace [s], with all queries that had ended and been in time before."""
-        self._shares: list[ShareSample] = []
+        self._marks = deque([(arrived.begin, 0, 0)])
+        """Times of the trace [s], a window back, with all queries that had ended and been in time before."""
+        self._shares: deque[ShareSample] = deque()
 
     @staticmethod
     def _minutes(at: Floats) -> NDArray[np.int64]:
@@ -192,26 +196,28 @@ class _Tally:
     def count(self, run: JointRun, ended: NDArray[np.int64]) -> None:
         outcome = run.outcome(ended)
         # As the loops compare: the deadline is a sum too; nan, of what was dropped, is not in time.
-        met = outcome.arrival[outcome.finish <= outcome.arrival + self._slo]
-        self._in_time += np.bincount(self._minutes(met), minlength=len(self._in_time))
+        met = self._minutes(outcome.arrival[outcome.finish <= outcome.arrival + self._slo])
+        if len(met):
+            first, counts = met.min(), np.bincount(met - met.min())
+            self._in_time[first : first + len(counts)] += counts
         self._ended, self._met = self._ended + len(ended), self._met + len(met)
         run.forget()
 
     def mark(self, now: float) -> None:
         """All that ended before a time of the trace [s] is counted."""
-        window = self._arrived.window
-        place = bisect_right(self._marks, now - window, key=lambda mark: mark[0]) - 1
+        begin = now - self._arrived.window + SLACK
         self._marks.append((now, self._ended, self._met))
-        if place < 0 or not self._arrived.knows(now):
-            return
-        _, ended, met = self._marks[place]
+        while self._marks[1][0] <= begin:
+            self._marks.popleft()
+        since, ended, met = self._marks[0]
         queries = self._ended - ended
-        if queries:
+        if queries and since <= begin and self._arrived.knows(now):
             self._shares.append(ShareSample(now, (self._met - met) / queries, float(queries)))
 
     def attained(self, now: float) -> tuple[ShareSample, ...]:
-        first = bisect_right(self._shares, now - self._arrived.kept, key=lambda share: share.at)
-        return tuple(self._shares[first:])
+        while self._shares and self._shares[0].at <= now - self._arrived.kept:
+            self._shares.popleft()
+        return tuple(self._shares)
 
     def served(self) -> Served:
         all_queries = np.bincount(self._minutes(self._at), minlength=len(self._in_time))

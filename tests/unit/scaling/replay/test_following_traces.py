@@ -235,14 +235,35 @@ def test_what_is_played_tells_the_share_in_time_of_each_window() -> None:
     assert play.attained(105.0) == ()
 
 
-def test_nothing_is_told_of_a_window_in_which_nothing_is_measured() -> None:
-    load = trace(*[40.0] * 5, None, *[40.0] * 5)
-    _, arrived, setting = played(load, TRUE)
-    play = Play(setting.problem, arrived, [Span("v100", 0.0, 0.0) for _ in range(3)], 1)
+@pytest.mark.parametrize("begin", [0.0, 0.3, -100.3])
+def test_nothing_is_told_of_a_window_in_which_nothing_is_measured(begin: float) -> None:
+    rates = (*[40.0] * 5, None, *[40.0] * 5)
+    times = tuple(Seconds(begin + 60.0 * i) for i in range(len(rates)))
+    arrived = arrivals_of(LoadTrace(times, tuple(None if r is None else QPS(r) for r in rates)), 5)
+    problem = replace(scaled_problem(), planner=None)
+    play = Play(problem, arrived, [Span("v100", begin, begin) for _ in range(3)], 1)
     for step in range(41):
-        play.until(15.0 * step)
+        play.until(begin + 15.0 * step)
+    told = play.attained(begin + 600.0)
 
-    assert [one.at for one in play.attained(600.0)] == [one.at for one in arrived.demand(600.0).samples]
+    assert [one.at for one in told] == [one.at for one in arrived.demand(begin + 600.0).samples]
+    assert all(one.queries == pytest.approx(2400, rel=0.1) for one in told), "each of a minute"
+
+
+def test_clients_give_up_queries_that_wait_for_long() -> None:
+    problem = replace(scaled_problem(), planner=None)
+    arrived = arrivals_of(trace(*[20.0] * 3), 5)
+    minute = Play(problem, arrived, [Span("v100", 100.0, 100.0)], 1)
+    minute.until(35.0)
+    minute.until(95.0)
+    (told,) = minute.attained(95.0)
+
+    # By 95 s those have gone that came before 75 s; by 35 s, where the window begins, those that came before 15 s.
+    assert told.share == 0.0
+    assert told.queries == pytest.approx(20 * 60, rel=0.1)
+    late = minute.served().by_minute[:, 1]
+    assert late[0] == (arrived.times < 60).sum(), "no query waits for what comes a minute later"
+    assert late[2] < 0.01 * (arrived.times >= 120).sum(), "nor does it stand in the way of later ones"
 
 
 def test_a_profile_that_is_wrong_shows_in_late_queries_which_bring_instances_until_few_are_late() -> None:
