@@ -84,7 +84,7 @@ LATENESS: Final = (
         "lateness: that the minimum limits is quiet though the newest queries are late",
         "hetserve.scaling.quiet",
         "Quiet.covers",
-        Replace("self.until < math.inf and surely_missed", "False and surely_missed"),
+        Replace("self.until < math.inf and surely_missed(demand, self.share, Seconds(0.0))", "False"),
         "tests/properties/test_quiet_load_laws.py",
         "test_who_looks_only_when_a_load_or_the_time_asks_decides_and_says_as_who_always_looks",
     ),
