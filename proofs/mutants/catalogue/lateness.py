@@ -51,7 +51,7 @@ LATENESS: Final = (
     Mutant(
         "lateness: what late queries asked for goes as soon as they are in time",
         SHRINKING,
-        "is_doubtful",
+        "stays_until",
         Replace("change.reason is ScalingReason.SLO_MISSED", "False"),
         SHRINKS,
         "test_what_late_queries_asked_for_stays_for_the_window_of_scaling_down",

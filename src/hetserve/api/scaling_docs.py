@@ -83,7 +83,8 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         "True",
         Reason.SCALING,
         "The number of instances follows the measured load. Where queries are late, the message says until when they "
-        "do not count: they may have come before all that is planned served.",
+        "do not count: they may have come before all that is planned served. Where they have brought instances, it "
+        "says until when none goes.",
         "-",
     ),
     ReasonDoc(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -143,11 +143,22 @@ async def test_late_queries_that_do_not_count_yet_are_named_until_they_do(sim: S
 
     sim.clock += 1000
     await sim.converge()
-    assert status(sim)["lastDecisions"][0]["reason"] == "SLOMissed"
+    (missed, *_) = status(sim)["lastDecisions"]
+    assert missed["reason"] == "SLOMissed"
     sim.demand = steady(30)
+    sim.clock += 100
+    await sim.converge()
+    ends = datetime.fromisoformat(missed["time"]) + timedelta(seconds=300)
+    said = f"late queries brought instances: none goes before {ends:%Y-%m-%dT%H:%M:%SZ}"
+    assert said in sim.condition("ScalingActive")["message"]
+    writes = len(sim.api.writes)
+    sim.clock += 20
+    await sim.look_all()
+    assert len(sim.api.writes) == writes
+
     sim.clock += 1000
     await sim.look_all()
-    assert LATE not in sim.condition("ScalingActive")["message"]
+    assert sim.condition("ScalingActive")["message"] == "the number of instances follows the measured load"
 
 
 async def test_late_queries_are_named_while_an_instance_finds_no_place(sim: SimulatedOperator) -> None:

@@ -42,6 +42,7 @@ from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPendi
 from hetserve.reconcile.world import World
 from hetserve.scaling import Action, Decision, ScalingReason
 from hetserve.scaling.actions.growth import is_short, late_until, misses_slo
+from hetserve.scaling.actions.shrinking import stays_until
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.counts import in_order
@@ -350,7 +351,8 @@ def _following(
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
     active = _active(case, demand, decided)
     late = _late(case, world, facts) if active.reason is Reason.SCALING and not decided.changes else ()
-    said = (active.message, *late, *_left_out(case, demand), *ignored[:1])
+    stays = _stays(facts) if active.reason is Reason.SCALING and not decided.changes else ()
+    said = (active.message, *late, *stays, *_left_out(case, demand), *ignored[:1])
     return Following(
         replace(active, message="; ".join(said)) if len(said) > 1 else active,
         _limited(world, facts, decided),
@@ -385,6 +387,12 @@ def _late(case: Case, world: World, facts: scaling.Facts) -> tuple[str, ...]:
     end = "all that is planned has served for a while" if math.isinf(until) else timestamp(until)
     words = f"{_LATE} until {end}: they may have come before all that is planned served"
     return (words,) if late or (stored is not None and words in stored.message) else ()
+
+
+def _stays(facts: scaling.Facts) -> tuple[str, ...]:
+    """Until when what late queries asked for stays, whatever the load is."""
+    until = stays_until(facts)
+    return () if until is None else (f"late queries brought instances: none goes before {timestamp(until)}",)
 
 
 def _left_out(case: Case, demand: Demand) -> tuple[str, ...]:

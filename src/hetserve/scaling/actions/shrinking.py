@@ -15,6 +15,7 @@ from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
+from hetserve.scaling.facts import Facts
 from hetserve.scaling.look import MISSED_FOR, Look
 from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import cost_of, covers, in_order, total, without
@@ -96,12 +97,20 @@ def is_doubtful(look: Look) -> bool:
     """Whether the windows cannot say that there are too many instances."""
     if look.has_new_mix or _is_late(look):
         return True
-    facts, window = look.facts, look.facts.rules.down.window
-    recent = [change for change in facts.changes if facts.now - change.at < window]
-    if any(change.reason is ScalingReason.SLO_MISSED for change in recent):
-        return True  # as a largest load does, what late queries asked for counts throughout its window
+    if stays_until(look.facts) is not None:
+        return True
+    if not look.facts.demand.lower_bound:
+        return False
     # What is completed says what the load was only while all that was planned served.
-    return facts.demand.lower_bound and (not look.is_settled or bool(recent))
+    facts, window = look.facts, look.facts.rules.down.window
+    return not look.is_settled or any(facts.now - change.at < window for change in facts.changes)
+
+
+def stays_until(facts: Facts) -> float | None:
+    """Until when what late queries asked for stays, as a largest load does [Unix seconds]; None: nothing does."""
+    window = facts.rules.down.window
+    ends = (change.at + window for change in facts.changes if change.reason is ScalingReason.SLO_MISSED)
+    return max((end for end in ends if end > facts.now), default=None)
 
 
 def _is_late(look: Look) -> bool:
