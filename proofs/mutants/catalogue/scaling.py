@@ -306,6 +306,14 @@ SCALING: Final = (
         "test_a_load_beyond_reach_is_limited_by",
     ),
     Mutant(
+        "scaling: a clock that is ahead makes a type scarce at once",
+        "hetserve.scaling.scarcity",
+        "since_asked",
+        Replace("min(seconds, max(now - at, 0.0))", "seconds"),
+        "tests/unit/scaling/test_scarcity.py",
+        "test_an_instance_waits_no_longer_than_since_a_change_asked_for_it",
+    ),
+    Mutant(
         "scaling: time at a gate makes a type scarce",
         "hetserve.reconcile.plans.scaled",
         "_since",

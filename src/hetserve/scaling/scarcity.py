@@ -18,6 +18,32 @@ def scarce_types(changes: Sequence[Change], now: float) -> frozenset[str]:
     return frozenset(change.scarce for change in changes if change.scarce and now - REMEMBERED < change.at <= now)
 
 
+def since_asked(
+    waiting: Mapping[str, Seconds], changes: Sequence[Change], bound: Mapping[str, int], now: float
+) -> Mapping[str, Seconds]:
+    """For how long instances of each type wait, but no longer than since a recorded change asked for them.
+
+    waiting: by the times of the API server and the scheduler, and `now` by another clock: one that is ahead by a launch
+    time would make a type scarce at once. Changes are of the same clock as `now`. bound: instances on a node, by type.
+    """
+    asked = {name: _asked(name, bound.get(name, 0), changes) for name in waiting}
+    return {
+        name: seconds if (at := asked[name]) is None else Seconds(min(seconds, max(now - at, 0.0)))
+        for name, seconds in waiting.items()
+    }
+
+
+def _asked(name: str, placed: int, changes: Sequence[Change]) -> float | None:
+    """When the first of the instances that are not placed was asked for [Unix seconds]; None: no change says so."""
+    for change in sorted(changes, key=lambda change: -change.at):
+        before, after = (dict(counts).get(name, 0) for counts in (change.before, change.after))
+        if after <= placed:
+            return None
+        if before <= placed:
+            return change.at
+    return None
+
+
 def caps(facts: Facts, types: frozenset[str]) -> Mapping[str, int]:
     """The most instances of scarce types: those that have a place."""
     return {name: facts.bound.get(name, 0) for name in sorted(types)}

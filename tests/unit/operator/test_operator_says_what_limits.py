@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -260,6 +260,23 @@ async def test_what_limits_is_said_by_its_own_reason(what: str) -> None:
     await sim.converge()
     assert limited(sim) == ("True", reason), sim.condition("ScalingLimited")
     assert sim.condition("Feasible")["reason"] == feasible or reason == "StepPolicyLimits"
+
+
+@pytest.mark.parametrize("ahead", [timedelta(0), timedelta(hours=1)])
+async def test_a_type_is_scarce_a_launch_time_after_more_was_asked_for_though_clocks_differ(ahead: timedelta) -> None:
+    sim = SimulatedOperator()
+    sim.cluster.clock = lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=sim.clock) - ahead
+    await serving(sim)
+    no_place(sim)
+    await sim.look_all()
+    sim.cluster.tick()
+    gates_lifted(sim)
+    sim.cluster.tick()
+    asked = sim.clock
+    for wait, scarce in ((1, False), (18, False), (40, True)):
+        sim.clock = asked + wait
+        await sim.look_all()
+        assert (limited(sim)[1] == "TypeScarce") is scarce, (wait, limited(sim))
 
 
 def test_every_documented_limit_is_made() -> None:

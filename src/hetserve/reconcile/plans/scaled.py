@@ -48,6 +48,7 @@ from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.counts import in_order
 from hetserve.scaling.plans.problems import can_wait
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
+from hetserve.scaling.scarcity import since_asked
 from hetserve.scaling.seen import over
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
@@ -156,8 +157,9 @@ def facts_of(
     """What the policy decides by."""
     spec, load = case.service.spec, case.service.spec.load
     assert spec.scaling is not None  # noqa: S101  the caller has checked
+    now, bound = world.now.timestamp(), _counted(world, lambda pod: pod.node is not None)
     return scaling.Facts(
-        now=world.now.timestamp(),
+        now=now,
         rules=scaling.scaling_rules(spec.scaling),
         demand=world.demand or _NOT_MEASURED,
         problem=case.problem,
@@ -168,8 +170,8 @@ def facts_of(
         keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
         changes=changes,
         ready=_counted(world, lambda pod: pod.ready),
-        bound=_counted(world, lambda pod: pod.node is not None),
-        waiting=waiting_times(world),
+        bound=bound,
+        waiting=since_asked(waiting_times(world), changes, bound, now),
         served_since=_served_since(case, world, in_force),
     )
 
