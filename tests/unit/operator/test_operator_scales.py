@@ -149,8 +149,8 @@ async def test_late_queries_that_do_not_count_yet_are_named_until_they_do(sim: S
     sim.clock += 100
     await sim.converge()
     ends = datetime.fromisoformat(missed["time"]) + timedelta(seconds=300)
-    said = f"late queries brought instances: none goes before {ends:%Y-%m-%dT%H:%M:%SZ}"
-    assert said in sim.condition("ScalingActive")["message"]
+    stays = f"late queries brought instances: none goes before {ends:%Y-%m-%dT%H:%M:%SZ}"
+    assert stays in sim.condition("ScalingActive")["message"]
     writes = len(sim.api.writes)
     sim.clock += 20
     await sim.look_all()
