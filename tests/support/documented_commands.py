@@ -16,6 +16,7 @@ from documented import PAGES, commands
 OFFLINE: Final = (
     ".venv/bin/hetserve plan manifests/samples/rm2.yaml",
     "hetserve autoscale services.yaml --load day.csv --plot day.svg",
+    "hetserve autoscale services.yaml --load day.csv --latency-factor 1.3",
     "hetserve compare manifests/samples/rm2.yaml --planners flow,homogeneous --policies hetserve,kairos -o json",
     "hetserve compare manifests/samples/rm2.yaml --plot compare.png",
     "hetserve compare mt-wnd.yaml --planners flow,kairos,homogeneous --plot mt-wnd.png",
