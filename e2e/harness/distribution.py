@@ -36,10 +36,13 @@ OWN_CLUSTER: Final = frozenset(
 LOADS: Final = frozenset(
     f"e2e/test_{name}.py"
     for name in (
+        "a_budget_cut_waits_for_no_metrics",
         "a_leader_that_hangs_writes_nothing_late",
         "a_scarce_type_gives_way",
         "a_service_follows_its_batch_sizes",
         "a_service_follows_its_load",
+        "a_service_follows_its_own_queries",
+        "a_wrong_profile_shows_in_late_queries",
         "dashboards_ask_what_prometheus_answers",
         "prometheus_measures_the_control_plane",
         "the_load_twin_plays_against_what_is_ready",
