@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import Cluster
-from harness.follower import BUSY, CALM, STALE_AFTER, Follower, least
+from harness.follower import BUSY, CALM, PRICE, STALE_AFTER, Follower, least
 from harness.prometheus import Prometheus
 from harness.sandbox import Sandbox
 from harness.twin import Twin
 from harness.waiting import Unmet, wait_until
 
-PRICE = 0.5
-"""$/h of an instance."""
 AFFORDED = 3
 GOAL = 15
 """Seconds until the Deployments ask for no more than the budget; the promise is 120."""
@@ -26,8 +24,7 @@ def test_a_cut_is_obeyed_while_prometheus_hangs_and_both_numbers_are_told(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = Follower(sandbox, prometheus, twin)
-        follower.type("gpu", nodes=12, price=f"{PRICE}")
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
         follower.begin(budget={"hourly": f"{12 * PRICE}"})
         sandbox.ready("svc")
         follower.play([(0, CALM), (2, BUSY)])

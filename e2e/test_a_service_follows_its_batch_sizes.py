@@ -29,9 +29,8 @@ def test_larger_queries_than_are_declared_bring_more_instances_at_the_same_load(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = Follower(sandbox, prometheus, twin)
-        kind = follower.type("gpu", nodes=12, price="0.5")
-        sandbox.profile("m", kind, overrides=PROFILE)
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
+        sandbox.profile("m", *follower.kinds, overrides=PROFILE)
         follower.begin(load={"expectedQPS": LOAD}, slo=SLO)
         sandbox.ready("svc")
         assert follower.instances() == least(LOAD, SMALL)

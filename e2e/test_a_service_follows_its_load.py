@@ -28,19 +28,12 @@ What is seen goes before the patience is over, by more than any machine needs to
 """
 
 
-def of_one_type(sandbox: Sandbox, prometheus: Prometheus, twin: Twin) -> Follower:
-    """Room for twelve instances."""
-    follower = Follower(sandbox, prometheus, twin)
-    follower.type("gpu", nodes=12, price="0.5")
-    return follower
-
-
 @pytest.mark.timeout(420)
 def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances_back(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = of_one_type(sandbox, prometheus, twin)
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
         follower.begin()
         sandbox.ready("svc")
         follower.play([(0, CALM), *rise(4, 12, CALM, BUSY), (DROPS, LITTLE)])
@@ -69,7 +62,7 @@ def test_nothing_is_removed_while_prometheus_is_away_and_what_it_missed_is_made_
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = of_one_type(sandbox, prometheus, twin)
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
         follower.begin(scaling=patient(PATIENCE))
         sandbox.ready("svc")
         # What is last seen is a load that has fallen, and would give instances back a few seconds later.
@@ -106,7 +99,7 @@ def test_a_prometheus_without_its_data_shrinks_nothing_until_the_window_is_cover
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = of_one_type(sandbox, prometheus, twin)
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
         follower.begin(scaling=patient(PATIENCE))
         sandbox.ready("svc")
         follower.play([(0, CALM), (FALLS, LITTLE)])
@@ -132,7 +125,7 @@ def test_a_service_that_advises_writes_no_deployment(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = of_one_type(sandbox, prometheus, twin)
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
 
         def advised(load: float) -> Manifest | Unmet:
             status = follower.status()

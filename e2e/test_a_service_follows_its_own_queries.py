@@ -35,11 +35,10 @@ def test_a_service_is_scaled_by_its_own_rate_while_a_wrong_query_holds_another(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = Follower(sandbox, prometheus, twin)
-        kind = follower.type("gpu", nodes=12, price="0.5")
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
         follower.begin(metrics=measured_by(own(namespace)))
         wrong = measured_by({"rate": "sum(rate(hetserve_requests_total[5s])"})
-        sandbox.service("wrong", "m", [kind], {"spec.metrics": wrong, "spec.load": {"expectedQPS": 5}})
+        sandbox.service("wrong", "m", follower.kinds, {"spec.metrics": wrong, "spec.load": {"expectedQPS": 5}})
         sandbox.ready("svc")
         follower.play([(0, CALM), (8, BUSY)])
         follower.reaches(least(BUSY), least(BUSY) + 4, 60, "instances for twice the load")

@@ -46,8 +46,7 @@ def test_late_queries_bring_instances_until_the_slo_holds(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = Follower(sandbox, prometheus, twin)
-        follower.type("gpu", nodes=12, price="0.5")
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
         follower.begin()
         sandbox.ready("svc")
         planned, mark = follower.instances(), follower.mark()
@@ -75,8 +74,7 @@ def test_a_profile_that_is_right_brings_no_more(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        follower = Follower(sandbox, prometheus, twin)
-        follower.type("gpu", nodes=12, price="0.5")
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
         follower.begin()
         sandbox.ready("svc")
         planned = follower.instances()

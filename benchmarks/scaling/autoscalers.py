@@ -16,7 +16,7 @@ from benchmarks.scaling.rivals import WINDOW, HorizontalPodAutoscaler, targets
 from hetserve.base.units import QPS
 from hetserve.planning import Problem
 from hetserve.planning.slo import serves_whole_mix
-from hetserve.scaling.replay import Fleet, serve
+from hetserve.scaling.replay import Fleet, Play
 from hetserve.scaling.replay.arrivals import Arrived
 from hetserve.scaling.replay.following import run
 
@@ -120,7 +120,7 @@ class Autoscalers:
     def _late_share(self, setting: Setting) -> float:
         if setting not in self._late:
             spans = self._fleet(setting).spans
-            self._late[setting] = serve(self._problem, self._arrived, spans, self._seed).late_share
+            self._late[setting] = Play(self._problem, self._arrived, spans, self._seed).served().late_share
         return self._late[setting]
 
     def _as_json(self, setting: Setting) -> Json:

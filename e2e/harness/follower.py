@@ -22,6 +22,8 @@ CALM, BUSY, LITTLE = 24.0, 48.0, 10.0
 SATURATION: Final = 0.6
 PER_INSTANCE: Final = 10
 """Queries/s that an instance of 100 ms a query carries."""
+PRICE: Final = 0.5
+"""$/h of an instance of the one type."""
 WINDOW = STALE_AFTER = 5
 """Seconds."""
 DOWN_WINDOW: Final = 10
@@ -64,6 +66,13 @@ class Follower:
         self.sandbox, self.prometheus, self.twin = sandbox, prometheus, twin
         self.key = (sandbox.namespace, SERVICE)
         self.kinds: list[str] = []
+
+    @classmethod
+    def of_one_type(cls, sandbox: Sandbox, prometheus: Prometheus, twin: Twin) -> Follower:
+        """With room for twelve instances of `PRICE` each."""
+        follower = cls(sandbox, prometheus, twin)
+        follower.type("gpu", nodes=12, price=f"{PRICE}")
+        return follower
 
     def type(self, name: str, *, nodes: int, gpus: int = 1, pods: int = 110, seconds: float = 0.1, price: str) -> str:
         """Adds a type that is launched in two seconds, and its nodes; returns its name.

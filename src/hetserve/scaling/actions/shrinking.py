@@ -233,8 +233,10 @@ def _missed_above(look: Look, counts: Counts, load: QPS, ask: Ask) -> QPS | Pend
 
 def _holds_no_more(look: Look, counts: Counts, missed: Counts, ask: Ask) -> bool | Pending:
     """Whether counts hold no more than others would now; where that is not known, whether they have no more of any."""
-    if covers(missed, counts) or covers(counts, missed):
-        return covers(missed, counts)
+    if covers(missed, counts):
+        return True
+    if covers(counts, missed):
+        return False
     problem = look.facts.problem
     one, other = (capacity(problem, in_order(each, problem), ask) for each in (counts, missed))
     if isinstance(one, Pending) or isinstance(other, Pending):

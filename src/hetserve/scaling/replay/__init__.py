@@ -3,7 +3,7 @@
 from hetserve.scaling.replay.arrivals import Arrived, arrivals_of
 from hetserve.scaling.replay.fleet import Fleet, Span
 from hetserve.scaling.replay.following import DecidedAt, Follower, Playing, Replay, Setting, follow
-from hetserve.scaling.replay.serving import Play, Served, serve
+from hetserve.scaling.replay.serving import Play, Served
 from hetserve.scaling.replay.sizes import Sizes, drawn_sizes
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "arrivals_of",
     "drawn_sizes",
     "follow",
-    "serve",
 ]

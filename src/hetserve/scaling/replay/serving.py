@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -24,8 +24,6 @@ from hetserve.simulation.workload import draw_workload
 
 _PIECE: Final = 60.0
 """Seconds of arrivals that are planned at once: whoever comes, goes or is forgotten moves all of them."""
-_SHOWN: Final = 600.0
-"""Seconds of a trace from one word of progress to the next."""
 _PATIENCE: Final = 15.0
 """Seconds after which a client gives up a query that waits, as in the load twin; clients look so often, too."""
 _MINUTE: Final = 60.0
@@ -44,24 +42,6 @@ class Served:
     def late_share(self) -> float:
         """0 without queries."""
         return self.late / self.queries if self.queries else 0.0
-
-
-def serve(
-    problem: Problem,
-    arrived: Arrived,
-    spans: Sequence[Span],
-    seed: int,
-    passed: Callable[[float], None] = lambda _: None,
-) -> Served:
-    """The queries of a trace on instances whose lives are known. Arguments as of `Play`.
-
-    passed: called with times that the simulation has reached [s].
-    """
-    play = Play(problem, arrived, spans, seed)
-    for now in np.arange(arrived.begin + _SHOWN, arrived.end, _SHOWN).tolist():
-        play.until(now)
-        passed(now)
-    return play.served()
 
 
 class Play:

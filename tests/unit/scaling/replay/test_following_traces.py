@@ -26,7 +26,6 @@ from hetserve.scaling.replay import (
     arrivals_of,
     drawn_sizes,
     follow,
-    serve,
 )
 from hetserve.testing.planning import hetsev_types, line, option
 from hetserve.testing.scaling import LAUNCH, scaled_problem
@@ -186,14 +185,14 @@ def test_queries_are_served_by_what_serves_then() -> None:
     arrived = arrivals_of(trace(*[40.0] * 30), 5)
     course = follow(setting, arrived, Answers(quick=True))
 
-    served = serve(problem, arrived, course.fleet.spans, 1)
+    served = Play(problem, arrived, course.fleet.spans, 1).served()
     launch = served.by_minute[:2, 1].sum()
 
     assert served.queries == len(arrived.times)
     assert served.by_minute[:, 0].sum() == served.queries
     assert launch > 0.9 * served.by_minute[0, 0]  # nothing serves until the first instances do
     assert served.late - launch < 0.01 * served.queries
-    assert serve(problem, arrived, course.fleet.spans, 1).late == served.late
+    assert Play(problem, arrived, course.fleet.spans, 1).served().late == served.late
 
 
 TRUE = Playing(3)
@@ -291,7 +290,7 @@ def test_without_latencies_no_slo_counts_as_missed() -> None:
 def test_without_instances_every_query_is_late() -> None:
     arrived = arrivals_of(trace(*[5.0] * 5), 5)
 
-    assert serve(scaled_problem((hetsev_types()[1],)), arrived, (), 1).late == len(arrived.times)
+    assert Play(scaled_problem((hetsev_types()[1],)), arrived, (), 1).served().late == len(arrived.times)
 
 
 SIZED = (option("t4", "0.072", line(39.6, 0.4), launch_time=Seconds(LAUNCH)),)
@@ -317,7 +316,7 @@ def test_queries_that_become_larger_bring_instances_and_smaller_ones_take_them_a
     assert min(down) > 2 * HOUR + setting.rules.down.window
     assert 60 <= 12.5 * setting.rules.trigger * max(n for _, n in planned) < 80
     assert planned[-1][1] <= 4, planned
-    assert serve(setting.problem, arrived, course.fleet.spans, 7).queries == len(arrived.times)
+    assert Play(setting.problem, arrived, course.fleet.spans, 7).served().queries == len(arrived.times)
 
 
 def test_a_day_of_noise_in_loads_and_sizes_changes_the_plan_once_at_most() -> None:
