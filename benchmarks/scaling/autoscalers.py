@@ -107,7 +107,7 @@ class Autoscalers:
 
     def _fleet(self, setting: Setting) -> Fleet:
         if setting not in self._fleets:
-            fleet = Fleet(self._problem.types)
+            fleet = Fleet(replace(self._problem, budget=None))
             target = self._target(setting)
             rival = HorizontalPodAutoscaler(self._problem, setting.type, target, setting.window)
             run(rival, fleet, self._arrived)

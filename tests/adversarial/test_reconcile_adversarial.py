@@ -9,10 +9,10 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.rollout.transition import next_counts
-from hetserve.reconcile.staging import Instances, Limits, hourly_cost
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
+from hetserve.transition.next_counts import next_counts
+from hetserve.transition.staging import Instances, Limits, hourly_cost
 from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from sharing_scene import left_by_the_version_before, measure

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.rate_estimate import RateEstimate
-from hetserve.reconcile.rollout.budget_cut import within_limits
-from hetserve.reconcile.rollout.transition import Stage, next_counts
-from hetserve.reconcile.staging import Instances, Limits
+from hetserve.transition.budget_cut import within_limits
+from hetserve.transition.next_counts import Stage, next_counts
+from hetserve.transition.staging import Instances, Limits
 
 TYPES = "abcd"
 RATE_OF = dict(zip(TYPES, map(math.sqrt, (2, 3, 5, 7)), strict=True))

@@ -2,6 +2,10 @@
 
 Requests come on standard input, answers go to standard output, both as pickles with their length before them. This
 module is the whole program of the process, so it imports nothing of the operator.
+
+A tried plan takes seconds, and the operator's looks and requests wait for a processor meanwhile: it gives way to them.
+An untried one takes hundredths of a second, and a service that has none waits for it: it does not. On a machine that
+is full it would take the time of fifty.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import signal
 import struct
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -21,12 +26,14 @@ from typing import IO, Any, Final
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.problem import LatencySlo, Problem, TypeOption
-from hetserve.planning.work import Work, done
+from hetserve.planning.work import Done, Work, done
 from hetserve.profiles import LinearProfile
 from hetserve.registry.planners import OBJECTIVES, Objective
 
 LENGTH: Final = struct.Struct("!I")
 NICENESS: Final = 10
+"""Of tried plans."""
+AUTOGROUP: Final = Path("/proc/self/autogroup")
 READY: Final = "ready"
 """The first answer of a process: its planners are imported, and their code is compiled."""
 
@@ -39,26 +46,40 @@ def frame(value: object) -> bytes:
 
 def main() -> None:
     """Answers requests until standard input ends."""
-    _give_way()
     # A service manager sends it to all processes, but plans are wanted until the operator has ended its work.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a solver that prints must not write between the answers
     requests: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
+    planners = Planners()
     for objective in OBJECTIVES:
-        done(Work(_tiny(objective)))
+        planners.plan(Work(_tiny(objective)))
     _send(answers, READY)
     while True:
-        _send(answers, done(requests.get()))
+        _send(answers, planners.plan(requests.get()))
 
 
-def _give_way() -> None:
-    """Lets the operator go first: a plan takes seconds, and its looks and requests wait for a processor meanwhile."""
-    os.nice(NICENESS)
-    # Where the kernel shares processors between sessions, niceness counts within ours alone, and we have our own.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
+class Planners:
+    """Plans one problem at a time, at the niceness that its kind has."""
+
+    def __init__(self) -> None:
+        # Niceness is a thread's, and only grows: each kind has its own.
+        self._prompt, self._patient = (ThreadPoolExecutor(1, initializer=os.nice, initargs=(n,)) for n in (0, NICENESS))
+        self._group: int | None = None
+
+    def plan(self, work: Work) -> Done:
+        """Its answer; a planner's error is raised."""
+        self._be(0 if work.quick else NICENESS)
+        return (self._prompt if work.quick else self._patient).submit(done, work).result()
+
+    def _be(self, niceness: int) -> None:
+        """Where the kernel shares processors between sessions, a thread's niceness counts within ours alone."""
+        if niceness != self._group:
+            # At most ten times a second in the whole machine: else it stays for this plan as it was.
+            with contextlib.suppress(OSError):
+                AUTOGROUP.write_text(str(niceness), encoding="ascii")
+                self._group = niceness
 
 
 def _tiny(objective: Objective) -> Problem:

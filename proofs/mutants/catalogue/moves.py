@@ -7,7 +7,7 @@ from typing import Final
 from mutants.changes import Replace
 from mutants.mutant import Mutant
 
-TRANSITION: Final = "hetserve.reconcile.rollout.transition"
+TRANSITION: Final = "hetserve.transition.next_counts"
 OPERATOR: Final = "tests/unit/operator/test_operator_moves.py"
 
 MOVES: Final = (
@@ -21,7 +21,7 @@ MOVES: Final = (
     ),
     Mutant(
         "a change of plan: what terminates is not charged",
-        "hetserve.reconcile.staging",
+        "hetserve.transition.staging",
         "Instances.most",
         Replace("max(self.replicas, self.live) + self.terminating", "max(self.replicas, self.live)"),
         OPERATOR,
@@ -48,7 +48,7 @@ MOVES: Final = (
     ),
     Mutant(
         "a budget cut takes what carries most first",
-        "hetserve.reconcile.rollout.budget_cut",
+        "hetserve.transition.budget_cut",
         "_Cut._least",
         Replace("self._loss(kept, n)", "tuple(-loss for loss in self._loss(kept, n))"),
         "tests/unit/reconcile/test_budget_cut.py",

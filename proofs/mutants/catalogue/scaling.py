@@ -180,8 +180,8 @@ SCALING: Final = (
     Mutant(
         "scaling: old instances leave before new ones serve",
         "hetserve.scaling.replay.fleet",
-        "Fleet.towards",
-        Replace("s.ready <= now", "s.launched <= now"),
+        "Fleet._holdings",
+        Replace("ready=ready[name]", "ready=n"),
         TRACES,
         "test_old_instances_leave_when_new_ones_serve",
     ),
@@ -347,7 +347,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: the plan's own pods are said to overlap",
-        "hetserve.reconcile.staging",
+        "hetserve.transition.staging",
         "costs",
         Replace("MicroDollarsPerHour(max(0, running - planned))", "MicroDollarsPerHour(running)"),
         "tests/unit/operator/test_operator_moves.py",

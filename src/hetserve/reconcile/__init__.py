@@ -2,7 +2,6 @@
 
 from hetserve.reconcile.events import Announcement, announcements
 from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
-from hetserve.reconcile.staging import Costs
 from hetserve.reconcile.step import failure_status, step
 from hetserve.reconcile.world import (
     Apply,
@@ -22,6 +21,7 @@ from hetserve.reconcile.world import (
     WriteFence,
     WriteStatus,
 )
+from hetserve.transition.staging import Costs
 
 __all__ = [
     "Announcement",

@@ -19,14 +19,14 @@ from hetserve.reconcile.plans.decision import decide
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.plans.plan_record import read_record
 from hetserve.reconcile.plans.planner import Planner
-from hetserve.reconcile.rollout.budget_cut import within_limits
 from hetserve.reconcile.rollout.carrying import ServiceRate
 from hetserve.reconcile.rollout.making_room import in_the_way
 from hetserve.reconcile.rollout.progress import creation_failures, holdings, limits_of, type_states
-from hetserve.reconcile.rollout.transition import Stage, next_counts
-from hetserve.reconcile.staging import Counts, Holdings, Limits, costs, exceeds
 from hetserve.reconcile.status.build import Seen, build_status, status_changed
 from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteDecisions, WriteStatus
+from hetserve.transition.budget_cut import within_limits
+from hetserve.transition.next_counts import Stage, next_counts
+from hetserve.transition.staging import Counts, Holdings, Limits, costs, exceeds
 
 
 def step(world: World, planner: Planner) -> Request | Settled:

@@ -20,10 +20,10 @@ from hetserve.reconcile.cluster.capacity import Capacity, Kind
 from hetserve.reconcile.cluster.observed import Broken, PodFact
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.events import Announcement
-from hetserve.reconcile.staging import Costs
 from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import ring_name
+from hetserve.transition.staging import Costs
 
 Json = dict[str, Any]
 RawObject = Mapping[str, Any]

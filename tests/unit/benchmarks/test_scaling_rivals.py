@@ -20,7 +20,7 @@ PROBLEM = scaled_problem()
 
 
 def wanted(autoscaler: HorizontalPodAutoscaler, load: float, now: float) -> int:
-    counts = autoscaler(steady(load), now, Fleet(PROBLEM.types))
+    counts = autoscaler(steady(load), now, Fleet(PROBLEM))
     assert counts is not None
     assert dict(counts)["v100"] == 0
     return dict(counts)["t4"]

@@ -197,6 +197,12 @@ def test_queries_that_take_longer_than_declared_bring_instances(day: str, answer
     assert slow["dollars"] > answer["dollars"]
 
 
+def test_a_factor_of_a_type_on_which_the_service_cannot_run_is_named_and_changes_nothing(day: str, answer: Any) -> None:
+    result = run(HETSEV, RM2, *SERVICE, "--load", day, "-o", "json", "--latency-factor", "g4dn.xlarge=2")
+    assert "resnet50: --latency-factor of g4dn.xlarge has no effect" in result.stderr
+    assert json.loads(result.stdout) == answer
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [

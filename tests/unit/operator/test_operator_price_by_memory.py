@@ -8,10 +8,10 @@ import pytest
 
 from hetserve.base.units import MicroDollarsPerHour, parse_money
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.rollout.transition import next_counts
-from hetserve.reconcile.staging import Instances, Limits, hourly_cost
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node
+from hetserve.transition.next_counts import next_counts
+from hetserve.transition.staging import Instances, Limits, hourly_cost
 from hetserve_operator.testing import SimulatedOperator, path_of
 
 Json = dict[str, Any]

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -115,11 +116,26 @@ async def test_a_process_tells_its_processor_time() -> None:
     assert process.processor_time() == 0.0
 
 
-async def test_a_process_that_plans_lets_the_operator_go_first() -> None:
+def used_by_niceness(pid: int) -> Counter[int]:
+    """Nanoseconds of processor time of a process's threads, by their niceness."""
+    used: Counter[int] = Counter()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        used[os.getpriority(os.PRIO_PROCESS, int(task.name))] += int((task / "schedstat").read_text().split()[0])
+    return used
+
+
+@pytest.mark.parametrize("quick", [False, True])
+async def test_what_takes_seconds_lets_the_operator_go_first_and_an_untried_plan_does_not(quick: bool) -> None:
     process = await PlanningProcess.start()
     try:
-        ours, most = os.getpriority(os.PRIO_PROCESS, 0), 19
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(ours + NICENESS, most)
+        ours = os.getpriority(os.PRIO_PROCESS, 0)
+        patient = min(ours + NICENESS, 19)
+        before = used_by_niceness(process.pid)
+        await process.ask(Work(SMALL, quick=quick))
+        after = used_by_niceness(process.pid)
+        assert set(after) <= {ours, patient}
+        used = after - before
+        assert (used[patient] > used.total() / 2) is not quick
     finally:
         await process.end()
 

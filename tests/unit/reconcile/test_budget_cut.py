@@ -10,8 +10,8 @@ from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.rate_estimate import rate_estimate
 from hetserve.profiles import LinearProfile
-from hetserve.reconcile.rollout.budget_cut import within_limits
-from hetserve.reconcile.staging import Instances, Limits
+from hetserve.transition.budget_cut import within_limits
+from hetserve.transition.staging import Instances, Limits
 
 SLO = Seconds(0.35)
 MIX = BatchMix.of([(20, 98), (500, 2)])

@@ -1,1 +1,1 @@
-"""From what runs to a plan: the next step within every limit, and how far it has come."""
+"""A change of plan in a cluster: what its instances carry, what is in their way, and how far it has come."""

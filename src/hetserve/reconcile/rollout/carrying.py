@@ -14,8 +14,8 @@ from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
 from hetserve.reconcile.plans.plan_decision import PlanDecision
-from hetserve.reconcile.staging import Holdings
 from hetserve.reconcile.world import World
+from hetserve.transition.staging import Holdings
 
 
 class ServiceRate:

@@ -9,9 +9,9 @@ from hetserve.reconcile.cluster.api_messages import ApiRefusal, RefusalCause
 from hetserve.reconcile.deployments.build import manifest_digest
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.rollout.progress import creation_failures
-from hetserve.reconcile.rollout.transition import InTheWay
-from hetserve.reconcile.staging import Holdings
 from hetserve.reconcile.world import Json, Render, World
+from hetserve.transition.next_counts import InTheWay
+from hetserve.transition.staging import Holdings
 
 
 def in_the_way(

@@ -18,8 +18,8 @@ from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import Target
 from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
-from hetserve.reconcile.staging import Instances, Limits
 from hetserve.reconcile.world import RawObject, World
+from hetserve.transition.staging import Instances, Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.rollout.progress import TypeState
-from hetserve.reconcile.rollout.transition import Stage
-from hetserve.reconcile.staging import Instances, hourly_cost
 from hetserve.reconcile.status.scaling_status import (
     capacity_status,
     decisions_status,
@@ -32,6 +30,8 @@ from hetserve.reconcile.status.scaling_status import (
 from hetserve.reconcile.status.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.reconcile.world import Json, RawObject
 from hetserve.sanitize import sanitize
+from hetserve.transition.next_counts import Stage
+from hetserve.transition.staging import Instances, hourly_cost
 
 _MAX_MESSAGE = 4096
 _MOST_NAMED = 5

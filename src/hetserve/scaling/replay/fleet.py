@@ -1,14 +1,17 @@
-"""Instances in virtual time: launched, serving after their launch time, gone; old ones leave when new ones serve."""
+"""Instances in virtual time: launched, serving after their launch time, gone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from hetserve.base.units import MicroDollarsPerHour
+from hetserve.demand import BatchMix
 from hetserve.planning.plan import Counts
-from hetserve.planning.problem import TypeOption
+from hetserve.planning.problem import Problem
+from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
+from hetserve.transition.next_counts import next_counts
+from hetserve.transition.staging import Instances, Limits
 
 _HOUR = 3600
 
@@ -29,12 +32,22 @@ class Span:
 
 
 class Fleet:
-    """The instances of a service. It is brought to counts step by step, as an operator would."""
+    """The instances of a service, which go from plan to plan by the steps of an operator (`next_counts`).
 
-    def __init__(self, types: Sequence[TypeOption], budget: MicroDollarsPerHour | None = None) -> None:
-        self._types = {option.name: option for option in types}
-        self._budget = budget
+    total: instances that may exist at once; None: as many as the budget holds.
+    """
+
+    def __init__(self, problem: Problem, total: int | None = None) -> None:
+        self._problem = problem
+        self._types = {option.name: option for option in problem.types}
+        most = {option.name: option.max_instances for option in problem.types if option.max_instances is not None}
+        self._limits = Limits(problem.budget, most, total)
+        self._rate = _rate(problem)
         self.spans: list[Span] = []
+
+    def take_mix(self, mix: BatchMix) -> None:
+        """From now on steps count what instances carry of this mix."""
+        self._rate = _rate(replace(self._problem, mix=mix))
 
     def here(self, name: str) -> list[Span]:
         """Instances of a type that have not left, those that serve longest first."""
@@ -48,39 +61,31 @@ class Fleet:
         """When the last of those that serve at `now` began to [s]; None: none serves."""
         return max((s.ready for s in self.spans if s.left == math.inf and s.ready <= now), default=None)
 
-    def hourly(self) -> int:
-        """Micro-dollars/h of all that have not left."""
-        return sum(len(self.here(name)) * option.price for name, option in self._types.items())
-
     def towards(self, counts: Counts, now: float) -> None:
-        """Goes as far towards these counts as is possible now.
-
-        Launching instances that are too many leave at once. Serving ones leave when all that are wanted serve, or if
-        the budget has no room for both.
-        """
+        """Takes every step towards these counts that can be taken now; what ends is gone at once."""
         wanted = dict(counts)
-        for name in self._types:
-            for span in [s for s in self.here(name)[wanted.get(name, 0) :] if s.ready > now]:
-                span.left = now
-        self._make_room(wanted, now)
-        for name, option in self._types.items():
-            for _ in range(wanted.get(name, 0) - len(self.here(name))):
-                if self._budget is None or self.hourly() + option.price <= self._budget:
-                    self.spans.append(Span(name, now, now + option.launch_time))
-        if all(len([s for s in self.here(name) if s.ready <= now]) >= n for name, n in wanted.items()):
-            for name in self._types:
-                for span in self.here(name)[wanted.get(name, 0) :]:
-                    span.left = now
+        plan = {name: wanted.get(name, 0) for name in self._types}
+        while (there := self.counts(now, ready=False)) != plan:
+            step = next_counts(plan, self._holdings(now), self._limits, self._rate).counts
+            if step == there:
+                return
+            self._scale(step, now)
 
-    def _make_room(self, wanted: Mapping[str, int], now: float) -> None:
-        """Ends surplus instances, the dearest first, while what is to be launched exceeds the budget beside them."""
-        if self._budget is None:
-            return
-        missing = sum(max(n - len(self.here(name)), 0) * self._types[name].price for name, n in wanted.items())
-        for name in sorted(self._types, key=lambda name: (-self._types[name].price, name)):
-            for span in self.here(name)[wanted.get(name, 0) :]:
-                if self.hourly() + missing > self._budget:
-                    span.left = now
+    def _scale(self, replicas: Mapping[str, int], now: float) -> None:
+        """Instances start, or end as in a ReplicaSet: those first that do not serve, or have not served for long."""
+        for name, count in replicas.items():
+            here = self.here(name)
+            for span in here[count:]:
+                span.left = now
+            launch_time = self._types[name].launch_time
+            self.spans += [Span(name, now, now + launch_time) for _ in range(count - len(here))]
+
+    def _holdings(self, now: float) -> dict[str, Instances]:
+        ready = self.counts(now, ready=True)
+        return {
+            name: Instances(replicas=n, live=n, price=self._types[name].price, placed=n, ready=ready[name])
+            for name, n in self.counts(now, ready=False).items()
+        }
 
     def dollars(self, begin: float, end: float) -> float:
         """What the instances cost from begin to end [s]."""
@@ -89,3 +94,9 @@ class Fleet:
             alive = min(span.left, end) - max(span.launched, begin)
             paid += max(alive, 0.0) * self._types[span.type].price
         return paid / _HOUR / 1e6
+
+
+def _rate(problem: Problem) -> RateEstimate:
+    profiles = {option.name: option.profile for option in problem.types}
+    prices = {option.name: int(option.price) for option in problem.types}
+    return rate_estimate(profiles, prices, problem.mix, problem.slo.latency)

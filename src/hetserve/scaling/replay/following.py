@@ -98,7 +98,7 @@ class ScalingFollower:
         self._mix_since: float | None = None
 
     def __call__(self, demand: Demand, now: float, fleet: Fleet) -> Counts | None:
-        self._take_mix(demand, now)
+        self._take_mix(demand, now, fleet)
         setting = self._setting
         in_force = None if self._in_force is None else replace(self._in_force, mix_since=self._mix_since)
         decision = decide(
@@ -125,11 +125,12 @@ class ScalingFollower:
             self._in_force = InForce(decision.counts, decision.load)
         return None if self._in_force is None else self._in_force.counts
 
-    def _take_mix(self, demand: Demand, now: float) -> None:
+    def _take_mix(self, demand: Demand, now: float, fleet: Fleet) -> None:
         """Another mix is in force from the look on that finds it measured."""
         moved = mix_to_follow(self._problem, demand)
         if moved is not None:
             self._problem, self._mix_since = replace(self._problem, mix=moved), now
+            fleet.take_mix(moved)
 
     def _record(self, now: float, before: Counts, decision: Decision) -> None:
         made = Change(
@@ -149,7 +150,8 @@ def follow(
 
     playing: how queries are served, which decisions then see; None: they are not, and nothing is known of latencies.
     """
-    course = Replay(Fleet(setting.problem.types, setting.problem.budget), arrived.begin, arrived.end)
+    total = setting.rules.most if setting.pause.removes else None
+    course = Replay(Fleet(setting.problem, total), arrived.begin, arrived.end)
     play = None if playing is None else playing.of(setting.problem, arrived, course.fleet)
     held_for: ScalingReason | None = None
 

@@ -17,7 +17,7 @@ from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlannedError, answered, answers, each, finish, planned
 from hetserve.cli.capacity.simulation_options import batches, batches_option, max_slowdown_option, percentile_option
 from hetserve.cli.output.documents import FORMATS
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.messages import note, refuse
 from hetserve.cli.output.plots import draw_or_refuse, plot_option
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hetserve.cli.capacity.autoscale.result import Followed
     from hetserve.demand import BatchMix
     from hetserve.demand.trace import LoadTrace
+    from hetserve.planning.problem import Problem
     from hetserve.scaling.replay import Arrived
 
 Changes = tuple[tuple[float, "BatchMix"], ...]
@@ -184,6 +185,7 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
             f"objective {spec.objective}: it uses its budget whatever the load; a load is followed under MinCost",
         )
     built = planned(problem_of(service, manifests, replace(overrides, load=_ANY_LOAD)))
+    _note_idle(played.factors, built)
     try:
         arrived = arrivals_of(played.load, played.seed)
     except ValueError as error:
@@ -212,6 +214,14 @@ def _check_types(factors: Mapping[str, float], manifests: Manifests) -> None:
     unknown = sorted(factors.keys() - {EVERY_TYPE, *types})
     if unknown:
         refuse(f"--latency-factor: no instance type {unknown[0]}; there are: {', '.join(types)}")
+
+
+def _note_idle(factors: Mapping[str, float], problem: Problem) -> None:
+    """Says which factors are of types on which the service cannot run."""
+    from hetserve.profiles.latency_factors import EVERY_TYPE  # noqa: PLC0415
+
+    for name in sorted(factors.keys() - {EVERY_TYPE, *(option.name for option in problem.types)}):
+        note(f"{problem.service}: --latency-factor of {name} has no effect: no instance of that type may serve it")
 
 
 def _as_measured(arrived: Arrived, service: InferenceService, scaling: ScalingSpec) -> Arrived:

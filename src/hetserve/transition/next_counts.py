@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hetserve.planning.rate_estimate import NOTICEABLE, RateEstimate
-from hetserve.reconcile.rollout.budget_cut import ready_of, within_limits
-from hetserve.reconcile.staging import Counts, Holdings, Instances, Limits
+from hetserve.transition.budget_cut import ready_of, within_limits
+from hetserve.transition.staging import Counts, Holdings, Instances, Limits
 
 InTheWay = Mapping[str, frozenset[str]]
 """By type whose new instances find no place now: the types whose old instances take it; empty: none does."""

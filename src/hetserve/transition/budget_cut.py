@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from hetserve.planning.rate_estimate import RateEstimate
-from hetserve.reconcile.staging import Counts, Holdings, Limits
+from hetserve.transition.staging import Counts, Holdings, Limits
 
 
 def within_limits(plan: Counts, holdings: Holdings, limits: Limits, rate: RateEstimate) -> dict[str, int]:
