@@ -181,7 +181,7 @@ SCALING: Final = (
         "scaling: old instances leave before new ones serve",
         "hetserve.scaling.replay.fleet",
         "Fleet._holdings",
-        Replace("ready=ready[name]", "ready=n"),
+        Replace("ready[name]", "n"),
         TRACES,
         "test_old_instances_leave_when_new_ones_serve",
     ),
