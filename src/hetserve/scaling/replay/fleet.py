@@ -40,8 +40,7 @@ class Fleet:
     def __init__(self, problem: Problem, total: int | None = None) -> None:
         self._problem = problem
         self._types = {option.name: option for option in problem.types}
-        most = {option.name: option.max_instances for option in problem.types if option.max_instances is not None}
-        self._limits = Limits(problem.budget, most, total)
+        self._limits = Limits(problem.budget, total=total)
         self._rate = _rate(problem)
         self.spans: list[Span] = []
 
