@@ -4,18 +4,17 @@ Requests come on standard input, answers go to standard output, both as pickles 
 module is the whole program of the process, so it imports nothing of the operator.
 
 A tried plan takes seconds, and the operator's looks and requests wait for a processor meanwhile: it gives way to them.
-An untried one takes hundredths of a second, and a service that has none waits for it: it does not. On a machine that
-is full it would take the time of fifty.
+An untried one takes a tenth of a second, and a service that has none waits for it: it does not (decision 0021).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import signal
 import struct
 import sys
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,6 +33,10 @@ LENGTH: Final = struct.Struct("!I")
 NICENESS: Final = 10
 """Of tried plans."""
 AUTOGROUP: Final = Path("/proc/self/autogroup")
+WEIGH_PAUSE: Final = 0.1
+"""Seconds between two changes of any session's niceness, but for those of an administrator."""
+WEIGHED_WITHIN: Final = 5
+"""Times that a change is tried."""
 READY: Final = "ready"
 """The first answer of a process: its planners are imported, and their code is compiled."""
 
@@ -52,16 +55,16 @@ def main() -> None:
     os.dup2(2, 1)  # a solver that prints must not write between the answers
     requests: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
-    planners = Planners()
+    threads = PlanningThreads()
     for objective in OBJECTIVES:
-        planners.plan(Work(_tiny(objective)))
+        threads.plan(Work(_tiny(objective)))
     _send(answers, READY)
     while True:
-        _send(answers, planners.plan(requests.get()))
+        _send(answers, threads.plan(requests.get()))
 
 
-class Planners:
-    """Plans one problem at a time, at the niceness that its kind has."""
+class PlanningThreads:
+    """Plans one problem at a time, in the thread with the niceness of its kind."""
 
     def __init__(self) -> None:
         # Niceness is a thread's, and only grows: each kind has its own.
@@ -70,16 +73,23 @@ class Planners:
 
     def plan(self, work: Work) -> Done:
         """Its answer; a planner's error is raised."""
-        self._be(0 if work.quick else NICENESS)
+        self._weigh(0 if work.quick else NICENESS)
         return (self._prompt if work.quick else self._patient).submit(done, work).result()
 
-    def _be(self, niceness: int) -> None:
+    def _weigh(self, niceness: int) -> None:
         """Where the kernel shares processors between sessions, a thread's niceness counts within ours alone."""
-        if niceness != self._group:
-            # At most ten times a second in the whole machine: else it stays for this plan as it was.
-            with contextlib.suppress(OSError):
+        if niceness == self._group:
+            return
+        for _ in range(WEIGHED_WITHIN):
+            try:
                 AUTOGROUP.write_text(str(niceness), encoding="ascii")
+            except BlockingIOError:  # only so often in the whole machine, and the other processes turn with us
+                time.sleep(WEIGH_PAUSE)
+            except OSError:
+                return
+            else:
                 self._group = niceness
+                return
 
 
 def _tiny(objective: Objective) -> Problem:

@@ -51,7 +51,7 @@ MOVES: Final = (
         "hetserve.transition.budget_cut",
         "_Cut._least",
         Replace("self._loss(kept, n)", "tuple(-loss for loss in self._loss(kept, n))"),
-        "tests/unit/reconcile/test_budget_cut.py",
+        "tests/unit/transition/test_budget_cut.py",
         "test_what_carries_least_for_its_money_goes_first",
     ),
 )

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from hetserve.planning.work import Work
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve.testing.planning import hetsev_types, kairos_types, min_cost, problem
 from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.plans import worker
 from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import PlanningProcess, ProcessDiedError
@@ -130,6 +132,8 @@ async def test_what_takes_seconds_lets_the_operator_go_first_and_an_untried_plan
     try:
         ours = os.getpriority(os.PRIO_PROCESS, 0)
         patient = min(ours + NICENESS, 19)
+        if ours == patient:
+            pytest.skip("nobody can give way to who is at the greatest niceness")
         before = used_by_niceness(process.pid)
         await process.ask(Work(SMALL, quick=quick))
         after = used_by_niceness(process.pid)
@@ -138,6 +142,51 @@ async def test_what_takes_seconds_lets_the_operator_go_first_and_an_untried_plan
         assert (used[patient] > used.total() / 2) is not quick
     finally:
         await process.end()
+
+
+def test_the_session_gives_way_as_its_thread_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    autogroup = tmp_path / "autogroup"
+    monkeypatch.setattr(worker, "AUTOGROUP", autogroup)
+    threads, told = worker.PlanningThreads(), []
+    for quick in (True, False, False, True):
+        threads.plan(Work(SMALL, quick=quick))
+        told.append(autogroup.read_text())
+    assert told == ["0", str(NICENESS), str(NICENESS), "0"]
+
+
+class OftenRefused:
+    """A file that the kernel lets be written only now and then."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals, self.told = refusals, ""
+
+    def write_text(self, text: str, encoding: str) -> None:
+        assert encoding == "ascii"
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise BlockingIOError
+        self.told = text
+
+
+def test_a_session_that_may_not_change_yet_waits_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr(time, "sleep", paused.append)
+    file = OftenRefused(2)
+    monkeypatch.setattr(worker, "AUTOGROUP", file)
+    threads = worker.PlanningThreads()
+    threads.plan(Work(SMALL, quick=True))
+    assert (file.told, len(paused)) == ("0", 2)
+    file.refusals = 99
+    threads.plan(Work(SMALL))
+    assert len(paused) < 10, "it plans all the same"
+    file.refusals = 0
+    threads.plan(Work(SMALL))
+    assert file.told == str(NICENESS), "and is weighed with the next plan"
+
+
+def test_a_process_can_plan_where_no_session_is_weighed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(worker, "AUTOGROUP", tmp_path / "none" / "autogroup")
+    assert worker.PlanningThreads().plan(Work(SMALL)) == plan(SMALL)
 
 
 async def test_a_process_that_is_killed_says_so() -> None:

@@ -20,6 +20,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import highest, lowest
+from hetserve.planning.registry import has_judge
 from hetserve.planning.work import Work
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.cluster.serving import served_since
@@ -216,7 +217,7 @@ def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
     """The planner, as the policy asks it. The counts in force may be too few until it answers."""
     first = facts.in_force is None
     held = None if facts.in_force is None else in_order(facts.in_force.counts, case.problem)
-    untried = first and not case.runs
+    untried = first and not case.runs and has_judge(case.problem)
 
     def ask(work: Work) -> scaling.Answer:
         quick = untried and work.kind == "Decision"

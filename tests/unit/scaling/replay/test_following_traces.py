@@ -13,6 +13,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Freshness
 from hetserve.demand.trace import LoadTrace
+from hetserve.planning import Problem
 from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import (
@@ -26,6 +27,7 @@ from hetserve.scaling.replay import (
     arrivals_of,
     drawn_sizes,
     follow,
+    following,
 )
 from hetserve.testing.planning import hetsev_types, line, option
 from hetserve.testing.scaling import LAUNCH, scaled_problem
@@ -315,6 +317,43 @@ def test_queries_that_become_larger_bring_instances_and_smaller_ones_take_them_a
     assert 60 <= 12.5 * setting.rules.trigger * max(n for _, n in planned) < 80
     assert planned[-1][1] <= 4, planned
     assert Play(setting.problem, arrived, course.fleet.spans, 7).served().queries == len(arrived.times)
+
+
+def test_instances_are_moved_by_what_they_carry_of_the_mix_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[BatchMix] = []
+    monkeypatch.setattr(Fleet, "take_mix", lambda _, mix: taken.append(mix))
+    sized(trace(*[60.0] * 120), (HOUR, LARGE))
+    assert taken[-1].shares[-1] > 0.9, "nearly all are of 101 items"
+
+    monkeypatch.undo()
+    large_too, small_only = (
+        option("a", "0.1", line(40, 0.1)),
+        option("b", "0.1", line(5, 40), launch_time=Seconds(LAUNCH)),
+    )
+    fleets = [Fleet(scaled_problem((large_too, small_only), mix=SMALL)) for _ in range(2)]
+    fleets[1].take_mix(LARGE)
+    for fleet in fleets:
+        fleet.towards((("a", 40), ("b", 1)), 0.0)
+        fleet.towards((("a", 0), ("b", 2)), LAUNCH)
+    left = [fleet.counts(LAUNCH, ready=True)["a"] for fleet in fleets]
+    assert left[0] < left[1] == 40, "one that carries none of the queries is no successor"
+
+
+@pytest.mark.parametrize(("pause", "total"), [(Pause.NONE, 7), (Pause.SCALE_DOWN, None), (Pause.ALL, None)])
+def test_the_instances_of_a_service_keep_its_maximum_unless_none_may_go(
+    monkeypatch: pytest.MonkeyPatch, pause: Pause, total: int | None
+) -> None:
+    made: list[tuple[Problem, int | None]] = []
+
+    class Noted(Fleet):
+        def __init__(self, problem: Problem, total: int | None = None) -> None:
+            super().__init__(problem, total)
+            made.append((problem, total))
+
+    monkeypatch.setattr(following, "Fleet", Noted)
+    setting = Setting(scaled_problem(budget="5"), ScalingRules(most=7), pause=pause)
+    follow(setting, arrivals_of(trace(20.0, 20.0), 5), Answers())
+    assert made == [(setting.problem, total)]
 
 
 def test_a_day_of_noise_in_loads_and_sizes_changes_the_plan_once_at_most() -> None:

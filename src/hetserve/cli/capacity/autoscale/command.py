@@ -117,13 +117,13 @@ def autoscale(  # noqa: PLR0917
 
     The same core decides at each sample of the rates over spec.metrics.window (absent: 1m, a sample each 15 s), under
     the rules of spec.scaling (absent: their defaults) and spec.pause. What spec.mode Advise would advise is carried
-    out, by the steps of an operator: old instances go when new ones serve, and never is more paid than the budget.
-    Instances serve after their type's launch time, and are paid from their launch until they go, which takes no time.
-    Queries arrive as a Poisson process of the trace's rates, and each goes through the dispatch policy to an instance
-    that serves then. Clients give up queries that wait for 15 s, which are late. How many are late is measured too:
-    where profiles are wrong (--latency-factor), it asks for more instances. Types that share GPUs serve with every time
-    multiplied by the greatest slow-down (--max-slowdown). There is no cluster: only maxInstances of the types and of
-    spec.scaling, and the budget, bound the instances.
+    out, by the steps of an operator: old instances go as soon as what serves carries the plan, or first where budget or
+    maxInstances leave no room for both. Instances serve after their type's launch time, and are paid from their launch
+    until they go, which takes no time. Queries arrive as a Poisson process of the trace's rates, and each goes through
+    the dispatch policy to an instance that serves then. Clients give up queries that wait for 15 s, which are late. How
+    many are late is measured too: where profiles are wrong (--latency-factor), it asks for more instances. Types that
+    share GPUs serve with every time multiplied by the greatest slow-down (--max-slowdown). There is no cluster: only
+    maxInstances of the types and of spec.scaling, and the budget, bound the instances.
 
     A rate of the trace lasts until the next. Cells that are empty, nan, inf or negative are bad samples: nothing is
     measured there, and queries arrive as before. With --mix-change the mix of the last 10 minutes is measured too, and
