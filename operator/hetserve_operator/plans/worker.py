@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -64,9 +65,10 @@ def main() -> None:
 
 
 class PlanningThreads:
-    """Plans one problem at a time, in the thread with the niceness of its kind."""
+    """Plans one problem at a time, in the thread with the niceness of its kind. sleep: between tries to be weighed."""
 
-    def __init__(self) -> None:
+    def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sleep = sleep
         # Niceness is a thread's, and only grows: each kind has its own.
         self._prompt, self._patient = (ThreadPoolExecutor(1, initializer=os.nice, initargs=(n,)) for n in (0, NICENESS))
         self._group: int | None = None
@@ -84,7 +86,7 @@ class PlanningThreads:
             try:
                 AUTOGROUP.write_text(str(niceness), encoding="ascii")
             except BlockingIOError:  # only so often in the whole machine, and the other processes turn with us
-                time.sleep(WEIGH_PAUSE)
+                self._sleep(WEIGH_PAUSE)
             except OSError:
                 return
             else:

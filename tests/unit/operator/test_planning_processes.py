@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -170,10 +169,9 @@ class OftenRefused:
 
 def test_a_session_that_may_not_change_yet_waits_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     paused: list[float] = []
-    monkeypatch.setattr(time, "sleep", paused.append)
     file = OftenRefused(2)
     monkeypatch.setattr(worker, "AUTOGROUP", file)
-    threads = worker.PlanningThreads()
+    threads = worker.PlanningThreads(paused.append)
     threads.plan(Work(SMALL, quick=True))
     assert (file.told, len(paused)) == ("0", 2)
     file.refusals = 99
