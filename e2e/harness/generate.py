@@ -24,8 +24,8 @@ from harness.metrics_reference import metrics_page
 from harness.reference_docs import cli_page, index_page, kind_page
 from harness.registry_tables import with_choices, with_plan_inputs, with_tables
 from harness.values_reference import render_values
-from hetserve.api.condition_docs import render_conditions
 from hetserve.api.crd import render_crd
+from hetserve.api.docs.conditions import render_conditions
 from hetserve.api.kinds import KINDS
 from hetserve.api.names import ANNOTATION_SCHEMA, SYSTEM_NAMESPACE
 

@@ -13,8 +13,8 @@ from enum import Enum
 from itertools import groupby
 from typing import Final, get_args
 
+from hetserve.api.docs.reasons import DOCS
 from hetserve.api.kinds import KINDS
-from hetserve.api.reason_docs import DOCS
 from hetserve.placement import Mode
 from hetserve.placement.queues.weights import Weights
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES

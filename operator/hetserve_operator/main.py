@@ -32,6 +32,7 @@ from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.extender_lease import ExtenderLease
 from hetserve_operator.watch.handlers import EventHandlers, build_registry, kopf_settings
 from hetserve_operator.watch.observe import Observer
+from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import Controller
 from hetserve_operator.work.input_statuses import InputStatuses
@@ -141,10 +142,19 @@ class Operator:
         self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
-        self.writer = Writer(api, socket.gethostname(), now)
-        self.input_statuses = InputStatuses(api, self.cache, self.leadership, now)
+        self.writer = Writer(api)
+        self.announcer = Announcer(api, socket.gethostname(), now)
+        self.input_statuses = InputStatuses(
+            api, self.cache, self.leadership, now, is_busy=lambda: self.book.first_plans_wait
+        )
         self.controller = Controller(
-            self.observer, self.writer, self.metrics, self.clock, self.book, leadership=self.leadership
+            self.observer,
+            self.writer,
+            self.metrics,
+            self.clock,
+            self.book,
+            announcer=self.announcer,
+            leadership=self.leadership,
         )
         self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
         self.metrics.leader.set_function(lambda: self.leadership.term() is not None)
@@ -202,6 +212,7 @@ class Operator:
             ("extender's lease", self._watch_extender),
             ("leadership", self._lead),
             ("status of inputs", self.input_statuses.run),
+            ("events", self.announcer.run),
         ]
         loops += [("worker", self.workers.work)] * self.settings.workers
         loops += [("planner", loop) for loop in self.planners.loops()]
@@ -234,6 +245,7 @@ class Operator:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_WITHIN):
                 await self.writer.drained()
+                await self.announcer.post()
         await self.leadership.hand_over()
 
     def _elector(self, lease_api: ApiServer, clock: Callable[[], float]) -> Elector:

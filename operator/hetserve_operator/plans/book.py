@@ -200,6 +200,11 @@ class PlanBook:
         """Tickets that wait for a process."""
         return sum(map(len, self._waiting.values()))
 
+    @property
+    def first_plans_wait(self) -> bool:
+        """Whether a service waits for its first plan."""
+        return bool(self._patience)
+
     def look(self, key: Key, step: Callable[[Planner], T]) -> T:
         """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn.
 

@@ -19,6 +19,7 @@ from hetserve_operator.testing.controllers import Controllers
 from hetserve_operator.testing.planning import PlansAtOnce, decided
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.observe import Observer
+from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import AFTER_RECORD, Controller, Plans, StuckError
 from hetserve_operator.workqueue import Key
@@ -66,10 +67,16 @@ class SimulatedOperator:
             lambda: self.cluster.books_compute,
             demand=lambda key, wanted: None if wanted is None else self.demand(key, self._now()),
         )
-        writer = Writer(api, "simulated", self._now)
+        self.announcer = Announcer(api, "simulated", self._now)
         self.leadership = OperatorLeadership()
         self.controller = Controller(
-            self.observer, writer, self.metrics, lambda: self.clock, self._plans, leadership=self.leadership
+            self.observer,
+            Writer(api),
+            self.metrics,
+            lambda: self.clock,
+            self._plans,
+            announcer=self.announcer,
+            leadership=self.leadership,
         )
 
     def connection(self) -> ApiServer:
@@ -99,7 +106,8 @@ class SimulatedOperator:
                 self.api.cache.catch_up()
                 await self.observer.relist()
             while await self.controller.reconcile(key) == AFTER_RECORD:
-                pass
+                await self.announcer.post()
+            await self.announcer.post()
         except (ApiStatusError, ApiUnreachableError, StuckError):
             return False
         return True

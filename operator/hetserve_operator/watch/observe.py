@@ -196,31 +196,34 @@ class Observer:
 
     async def _own(self, key: Key, seen: Seen) -> tuple[RawObject | None, _Deployments, _Pods, _Pods]:
         """The service, its Deployments, its pods, and strangers with its label."""
-        service, labelled, listed, sets = await asyncio.gather(
+        service, labelled, listed = await asyncio.gather(
             self._service(key),
             self._listed(DEPLOYMENTS, deployments_path, key, seen),
             self._listed(PODS, pods_path, key, seen),
-            self._of_service(replica_sets_path, key, at_least=ANY).all(),
         )
         # Only now: a list that goes on after another request has failed must not tell of it later.
         seen.take(DEPLOYMENTS, labelled.revision, anew=labelled.anew)
         seen.take(PODS, listed.revision, anew=listed.anew)
-        found = await self._sorted(key, labelled.objects, listed.objects, sets)
+        found = await self._sorted(key, labelled.objects, listed.objects)
         if seen.show(found[0]):
             # Before the request, which may fail: what ends is paid until it is gone, also what no list has shown yet.
             seen.forget(PODS)
             listed = await self._listed(PODS, pods_path, key, seen)
             seen.take(PODS, listed.revision, anew=listed.anew)
-            found = await self._sorted(key, labelled.objects, listed.objects, sets)
+            found = await self._sorted(key, labelled.objects, listed.objects)
         if _some_are_to_end(_belonging(service, found[0]), found[1]):
             seen.forget(PODS)  # which of them ends is not known yet
         return service, *found
 
     async def _sorted(
-        self, key: Key, labelled: list[RawObject], listed_pods: list[RawObject], sets: list[RawObject]
+        self, key: Key, labelled: list[RawObject], listed_pods: list[RawObject]
     ) -> tuple[_Deployments, _Pods, _Pods]:
-        """Deployments, pods and strangers. labelled, sets: Deployments and ReplicaSets with the service's label."""
+        """Deployments, pods and strangers. labelled: Deployments with the service's label.
+
+        ReplicaSets are read where there are pods, since they only say whose a pod is: a new service has none.
+        """
         facts = [fact for fact in map(pod_fact, sorted(listed_pods, key=_name)) if fact is not None]
+        sets = await self._of_service(replica_sets_path, key, at_least=ANY).all() if facts else []
         deployments, replica_sets = await self._owners(key, labelled, facts, sets)
         return tuple(sorted(deployments, key=_name)), *sort_pods(key.name, deployments, replica_sets, facts)
 

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
-from datetime import datetime
 from typing import Final
 
 from hetserve.api import names
 from hetserve.reconcile import (
-    Announcement,
     Apply,
     Create,
     Delete,
@@ -39,13 +36,11 @@ from hetserve_shell.kube.client import (
     ApiStatusError,
 )
 from hetserve_shell.kube.connection import JSON, RawObject
-from hetserve_shell.kube.events import Event, EventRecorder
 
 NEVER_STORED: Final = "1"
 """The resourceVersion of an empty storage: every object has a later one."""
 MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 _READABLE: Final = 50
-CONTROLLER: Final = "hetserve.io/operator"
 
 
 class NameTakenError(Exception):
@@ -63,9 +58,8 @@ def unused_name(render: Render) -> str:
 class Writer:
     """Performs requests; all are idempotent. permit: asked right before each request leaves."""
 
-    def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._events = EventRecorder(api, CONTROLLER, instance, lambda: now().timestamp())
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -99,20 +93,6 @@ class Writer:
             case WriteDecisions():
                 answer = await self._write_decisions(request, permit)
         return answer
-
-    async def announce(self, service: RawObject, news: Announcement) -> None:
-        """Posts an Event about a service, once. Raises ApiStatusError, ApiUnreachableError."""
-        meta = service["metadata"]
-        name = news.name(str(meta["name"]), str(meta["uid"]), int(meta.get("generation") or 0))
-        regarding = {
-            "apiVersion": names.API_VERSION,
-            "kind": "InferenceService",
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "uid": meta["uid"],
-            "resourceVersion": meta.get("resourceVersion"),
-        }
-        await self._events.post(Event(name, regarding, news.action, news.reason, news.note, news.warning))
 
     async def _send(
         self,

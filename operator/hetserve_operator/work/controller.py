@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from hetserve.api import names
 from hetserve.reconcile import (
-    Announcement,
     Apply,
     Change,
     Create,
@@ -35,6 +34,7 @@ from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.revisions import DEPLOYMENTS
 from hetserve_operator.watch.observe import Observer
+from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import NameTakenError, Writer, unused_name
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
@@ -83,10 +83,12 @@ class Controller:
         clock: Callable[[], float],
         plans: Plans,
         *,
+        announcer: Announcer,
         leadership: OperatorLeadership,
     ) -> None:
         self._observer = observer
         self._writer = writer
+        self._announcer = announcer
         self._metrics = metrics
         self._clock = clock
         self._plans = plans
@@ -195,11 +197,13 @@ class Controller:
             raise
         self._metrics.write(request, "ok")
         self._note(request, answer, memory)
+        service = world.service
+        assert service is not None  # noqa: S101
         if isinstance(request, WriteStatus):
-            await self._announce(announcements(request.previous, request.status, world.service), world)
+            self._announcer.tell(service, announcements(request.previous, request.status, service))
             await self._record(request, permit)
         elif isinstance(request, Apply | Delete) and request.news is not None:
-            await self._announce([request.news], world)
+            self._announcer.tell(service, [request.news])
         return True
 
     async def _send(self, request: Request, memory: Memory, permit: Permit) -> RawObject:
@@ -262,15 +266,6 @@ class Controller:
         message = f"the dry run of {name} failed, and {TROUBLES} in a row have: {error}"
         memory.keep_refused(request.key, ApiRefusal(message), self._clock())
         return True
-
-    async def _announce(self, all_news: Iterable[Announcement], world: World) -> None:
-        assert world.service is not None  # noqa: S101
-        for news in all_news:
-            try:
-                await self._writer.announce(dict(world.service), news)
-            except (ApiStatusError, ApiUnreachableError) as error:
-                # The status has the same message.
-                log.warning("event %s not posted: %s", news.reason, error)
 
     async def _record(self, done: WriteStatus, permit: Permit) -> None:
         """Records the decision of a status that was written; like an Event it may be lost, and holds nothing up."""

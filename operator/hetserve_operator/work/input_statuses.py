@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 GATHERED: Final = 3.0
 """Seconds for which changes are gathered: services come by the hundred, and each changes a number."""
+GATHERED_AT_MOST: Final = 60.0
+"""Seconds while other work is more urgent: a number that follows late is no harm."""
 RETRY: Final = 5.0
 _TURN: Final = 100
 """Objects looked at between two turns of the loop."""
@@ -31,15 +33,25 @@ _KINDS: Final = (INSTANCE_TYPE, MODEL_PROFILE)
 
 
 class InputStatuses:
-    """Remembers each status as stored, so that at rest nothing is read or written."""
+    """Remembers each status as stored, so that at rest nothing is read or written.
+
+    is_busy: whether other work is more urgent.
+    """
 
     def __init__(
-        self, api: ApiServer, cache: Cache, leadership: OperatorLeadership, now: Callable[[], datetime]
+        self,
+        api: ApiServer,
+        cache: Cache,
+        leadership: OperatorLeadership,
+        now: Callable[[], datetime],
+        *,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api = api
         self._cache = cache
         self._leadership = leadership
         self._now = now
+        self._is_busy = is_busy
         self._stored: dict[str, Mapping[str, Any]] = {}
         self._term: int | None = None
         self._changed = asyncio.Event()
@@ -57,7 +69,7 @@ class InputStatuses:
         while True:
             await self._changed.wait()
             term = await self._leadership.won()
-            await asyncio.sleep(GATHERED)
+            await self._gathered()
             self._changed.clear()
             try:
                 if self._term != term:
@@ -68,6 +80,12 @@ class InputStatuses:
                 log.warning("the status of types and profiles is not written: %s; again in %.0f s", error, RETRY)
                 self._changed.set()
                 await asyncio.sleep(RETRY)
+
+    async def _gathered(self) -> None:
+        waited = 0.0
+        while waited < GATHERED or (self._is_busy() and waited < GATHERED_AT_MOST):
+            await asyncio.sleep(GATHERED)
+            waited += GATHERED
 
     async def _read(self) -> None:
         """Each status as stored. Raises as `Pages.objects`."""

@@ -1,4 +1,4 @@
-"""Conditions and their reasons; `hetserve.api.reason_docs` documents each."""
+"""Conditions and their reasons; `hetserve.api.docs.reasons` documents each."""
 
 from __future__ import annotations
 

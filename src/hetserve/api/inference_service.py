@@ -9,11 +9,11 @@ from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.condition import Condition
-from hetserve.api.demand_source import MetricsSpec
-from hetserve.api.load import Load
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
-from hetserve.api.scaling import ScalingSpec
-from hetserve.api.scaling_status import (
+from hetserve.api.service.demand_source import MetricsSpec
+from hetserve.api.service.load import Load
+from hetserve.api.service.scaling import ScalingSpec
+from hetserve.api.service.scaling_status import (
     MOST_DECISIONS,
     AdviceStatus,
     CapacityStatus,

@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import Final
 
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.load import BatchDistribution
+from hetserve.api.service.load import BatchDistribution
 from hetserve.demand.mix import BatchMix
 
 MOST_BATCHES: Final = 1000

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.api.demand_source import MetricsSpec
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.scaling import ScalingSpec
+from hetserve.api.service.demand_source import MetricsSpec
+from hetserve.api.service.scaling import ScalingSpec
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand.windows import HELD_STEPS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hetserve.api.scaling import ScaleDown, ScaleUp, ScalingSpec
+from hetserve.api.service.scaling import ScaleDown, ScaleUp, ScalingSpec
 from hetserve.base.units import Seconds
 
 

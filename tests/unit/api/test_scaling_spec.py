@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from hetserve.api.demand_source import MetricsSpec
 from hetserve.api.inference_service import Budget, InferenceService, InferenceServiceStatus
 from hetserve.api.manifests import read_manifests
-from hetserve.api.scaling import ScalingSpec
-from hetserve.api.scaling_status import DecisionStatus
+from hetserve.api.service.demand_source import MetricsSpec
+from hetserve.api.service.scaling import ScalingSpec
+from hetserve.api.service.scaling_status import DecisionStatus
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.plans.case import inputs_digest

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.load import BatchDistribution
+from hetserve.api.service.load import BatchDistribution
 from hetserve.demand import BatchMix, declared_mix, parse_batches
 from hetserve.demand.distributions import MOST_BATCHES, expanded
 from hetserve.testing import builders

@@ -22,7 +22,7 @@ from hetserve.reconcile.status.inputs import InputStatus, input_statuses
 from hetserve.testing import builders
 from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.watch.cache import Cache
-from hetserve_operator.work.input_statuses import GATHERED, InputStatuses
+from hetserve_operator.work.input_statuses import GATHERED, GATHERED_AT_MOST, InputStatuses
 from hetserve_shell.testing.apiserver import FakeApiServer, path_of
 from virtual_time import virtually
 
@@ -105,7 +105,8 @@ class Scene:
 
     def __init__(self) -> None:
         self.api, self.cache, self.leadership = FakeApiServer(), Cache(), OperatorLeadership()
-        self.statuses = InputStatuses(self.api, self.cache, self.leadership, lambda: NOW)
+        self.busy = False
+        self.statuses = InputStatuses(self.api, self.cache, self.leadership, lambda: NOW, is_busy=lambda: self.busy)
         self.put(builders.instance_type("a"))
         self.put(builders.model_profile("p", {"spec.instanceType": "a"}))
 
@@ -155,6 +156,23 @@ def test_a_burst_of_services_is_one_write_for_each_object_that_changes() -> None
         await asyncio.sleep(GATHERED + 1)
         assert scene.patches[2:] == [f"{INSTANCE_TYPE.path(name='a')}/status", f"{_profile()}/status"]
         assert scene.stored("instancetypes", "a")["services"] == 200
+
+    played(story)
+
+
+def test_while_services_wait_for_their_first_plans_nothing_is_written_but_not_for_ever() -> None:
+    async def story(scene: Scene) -> None:
+        scene.busy = True
+        scene.service("first")
+        await asyncio.sleep(GATHERED_AT_MOST - GATHERED)
+        assert scene.patches[2:] == []
+        scene.busy = False
+        await asyncio.sleep(GATHERED + 1)
+        assert len(scene.patches) == 4
+        scene.busy = True
+        scene.service("second")
+        await asyncio.sleep(GATHERED_AT_MOST + 1)
+        assert len(scene.patches) == 6
 
     played(story)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import ConditionType
-from hetserve.api.reason_docs import DOCS
+from hetserve.api.docs.reasons import DOCS
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.testing.builders import instance_type, service

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.docs.reasons import DOCS
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.reason_docs import DOCS
 from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.reconcile.status.metrics_status import metrics_finding
 from hetserve.testing.builders import REMOVED, service

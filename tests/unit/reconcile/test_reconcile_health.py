@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.docs.reasons import DOCS
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.reason_docs import DOCS
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan

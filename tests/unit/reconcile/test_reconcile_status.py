@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hetserve.api.condition_docs import render_conditions
 from hetserve.api.conditions import Reason
-from hetserve.api.reason_docs import DOCS
+from hetserve.api.docs.conditions import render_conditions
+from hetserve.api.docs.reasons import DOCS
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Plan, RankedConfiguration
 from hetserve.reconcile.events import announcements

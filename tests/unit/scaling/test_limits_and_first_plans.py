@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetserve.api.scaling import ScalingSpec
+from hetserve.api.service.scaling import ScalingSpec
 from hetserve.base.units import QPS, Percent, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.problem import Pool, ResourceAmounts

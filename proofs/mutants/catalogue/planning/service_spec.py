@@ -8,7 +8,7 @@ from mutants.changes import Replace
 from mutants.mutant import Mutant
 
 INPUTS: Final = "hetserve.planning.inputs"
-SOURCE: Final = "hetserve.api.demand_source"
+SOURCE: Final = "hetserve.api.service.demand_source"
 SPEC: Final = "hetserve.api.inference_service"
 
 ABSENT: Final = "tests/unit/api/test_scaling_spec.py"

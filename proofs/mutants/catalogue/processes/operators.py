@@ -104,6 +104,22 @@ OPERATORS: Final = (
         "test_instances_that_were_taken_are_paid_until_they_are_gone",
     ),
     Mutant(
+        "pods are of nobody, as no ReplicaSet is read",
+        "hetserve_operator.watch.observe",
+        "Observer._sorted",
+        Replace("$listed if facts else []", "[]"),
+        "tests/unit/operator/test_operator_reads_as_new_as_it_knows.py",
+        "test_the_first_look_wants_the_latest_and_later_ones_what_they_know",
+    ),
+    Mutant(
+        "Events are told and never posted",
+        "hetserve_operator.work.announcer",
+        "Announcer.post",
+        DropStatement("await self._events.post(event)"),
+        "tests/unit/operator/test_announcer.py",
+        "test_a_look_posts_nothing_itself",
+    ),
+    Mutant(
         "a ReplicaSet is of whom an old list shows",
         "hetserve_operator.watch.observe",
         "Observer._owners",

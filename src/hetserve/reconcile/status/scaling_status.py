@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.api.scaling_status import MOST_DECISIONS
+from hetserve.api.service.scaling_status import MOST_DECISIONS
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.cluster.scalers import ScalerFact

@@ -23,7 +23,7 @@ from hetserve.cli.output.plots import draw_or_refuse, plot_option
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
-    from hetserve.api.scaling import ScalingSpec
+    from hetserve.api.service.scaling import ScalingSpec
     from hetserve.cli.capacity.autoscale.result import Followed
     from hetserve.demand import BatchMix
     from hetserve.demand.trace import LoadTrace
@@ -171,7 +171,7 @@ def _read_trace(path: str) -> LoadTrace:
 
 def _follow(service: InferenceService, manifests: Manifests, overrides: Overrides, played: _Played) -> Followed:
     from hetserve.api.conditions import Reason  # noqa: PLC0415
-    from hetserve.api.scaling import ScalingSpec  # noqa: PLC0415
+    from hetserve.api.service.scaling import ScalingSpec  # noqa: PLC0415
     from hetserve.cli.capacity.autoscale.result import Followed  # noqa: PLC0415
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.scaling.facts import Pause  # noqa: PLC0415
@@ -227,7 +227,7 @@ def _note_idle(factors: Mapping[str, float], problem: Problem) -> None:
 
 def _as_measured(arrived: Arrived, service: InferenceService, scaling: ScalingSpec) -> Arrived:
     """Arrivals whose rates are taken over the windows of the service, as its operator takes them."""
-    from hetserve.api.demand_source import MetricsSpec  # noqa: PLC0415
+    from hetserve.api.service.demand_source import MetricsSpec  # noqa: PLC0415
     from hetserve.demand.wanted import wanted_by  # noqa: PLC0415
 
     source = service.spec.metrics or MetricsSpec(source="Hetserve")

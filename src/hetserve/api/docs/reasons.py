@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetserve.api.conditions import ConditionType, Reason, ReasonDoc
-from hetserve.api.scaling_docs import SCALING_DOCS
+from hetserve.api.docs.scaling import SCALING_DOCS
 
 DOCS: tuple[ReasonDoc, ...] = (
     ReasonDoc(

@@ -1,0 +1,1 @@
+"""What conditions and their reasons mean; source of docs/conditions.md."""

@@ -1,0 +1,1 @@
+"""Parts of an InferenceService: its load, where demand comes from, how it scales."""
