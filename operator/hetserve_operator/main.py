@@ -62,6 +62,8 @@ API_TIMEOUT: Final = 30.0
 """Seconds for a request: an admission webhook may take as long."""
 DRAIN_WITHIN: Final = 5.0
 """Seconds for the answers to what is under way when the process ends."""
+EVENTS_WITHIN: Final = 2.0
+"""Seconds for the Events that wait when the process ends."""
 POD_NAME: Final = "POD_NAME"
 """Environment variable with the name of our own pod, by the downward API."""
 
@@ -240,13 +242,16 @@ class Operator:
             self._add(key)
 
     async def hand_over(self) -> None:
-        """Ends all work: answers to what is under way are awaited, then another leads at once."""
+        """Ends all work: answers to what is under way are awaited, then another leads at once. Events follow."""
         self.leadership.end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_WITHIN):
                 await self.writer.drained()
-                await self.announcer.post()
         await self.leadership.hand_over()
+        # They tell what we have written, and do no harm under the next leader.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EVENTS_WITHIN):
+                await self.announcer.post()
 
     def _elector(self, lease_api: ApiServer, clock: Callable[[], float]) -> Elector:
         options = self.settings.leader_election

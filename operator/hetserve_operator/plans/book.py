@@ -202,7 +202,7 @@ class PlanBook:
 
     @property
     def first_plans_wait(self) -> bool:
-        """Whether a service waits for its first plan."""
+        """Whether a service waits for its first plan, of those that an untried one helps."""
         return bool(self._patience)
 
     def look(self, key: Key, step: Callable[[Planner], T]) -> T:

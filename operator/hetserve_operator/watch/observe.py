@@ -1,7 +1,8 @@
 """The only reader of the API: lists for the cache, and a snapshot of one service before each step.
 
-A service, its Deployments, ReplicaSets and pods are read before each step, since a stale view would repeat or undo our
-own writes: lists of Deployments and pods are not older than what we have written, read and heard of (`revisions`).
+A service, its Deployments, its pods and their ReplicaSets are read before each step, since a stale view would repeat or
+undo our own writes: lists of Deployments and pods are not older than what we have written, read and heard of
+(`revisions`).
 ReplicaSets may be: one that a list lacks, or shows with no controller among these Deployments, is read by name.
 Nodes, other pods, types and profiles come from the cache; the next event corrects a plan made from a stale view.
 A watch tells everything but a deletion in one of its gaps; comparing counts finds that one.
@@ -220,7 +221,7 @@ class Observer:
     ) -> tuple[_Deployments, _Pods, _Pods]:
         """Deployments, pods and strangers. labelled: Deployments with the service's label.
 
-        ReplicaSets are read where there are pods, since they only say whose a pod is: a new service has none.
+        ReplicaSets are read only where there are pods, since they say whose a pod is.
         """
         facts = [fact for fact in map(pod_fact, sorted(listed_pods, key=_name)) if fact is not None]
         sets = await self._of_service(replica_sets_path, key, at_least=ANY).all() if facts else []

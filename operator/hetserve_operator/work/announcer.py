@@ -1,7 +1,6 @@
-"""Posts Events about services, one after the other and beside the work: a look that writes a plan waits for none.
+"""Posts Events about services, one after the other and beside the work: a look that records a plan waits for none.
 
-Hundreds of services that come at once have two Events each. Posted by the looks themselves, they kept the API
-server from those that waited for their plans.
+Hundreds of services that come at once have two or three Events each, and others wait for their plans meanwhile.
 """
 
 from __future__ import annotations
@@ -22,44 +21,71 @@ from hetserve_shell.kube.events import Event, EventRecorder
 log = logging.getLogger(__name__)
 
 CONTROLLER: Final = "hetserve.io/operator"
-MOST_WAITING: Final = 10_000
-"""Events that wait; of more the oldest are dropped. The status of a service has the same message."""
+MOST_WAITING: Final = 2_000
+"""Events that wait; of more the oldest are dropped."""
+KEPT_FOR: Final = 300.0
+"""Seconds for which an Event waits for an API server that does not answer. Later it would tell what is over."""
+TIMEOUT: Final = 5.0
+"""Seconds for one Event: the others wait for it."""
+RETRY: Final = 1.0
+"""Seconds until Events are posted again that nobody has answered."""
 
 
 class Announcer:
     """Events that wait to be posted. instance: who reports them. now: time of day."""
 
     def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
-        self._events = EventRecorder(api, CONTROLLER, instance, lambda: now().timestamp())
+        self._events = EventRecorder(api, CONTROLLER, instance, timeout=TIMEOUT)
+        self._now = now
         self._waiting: deque[Event] = deque()
         self._told = asyncio.Event()
+        self._one = asyncio.Lock()
 
     def tell(self, service: Mapping[str, Any], all_news: Iterable[Announcement]) -> None:
-        """Has Events about a service posted, each once."""
+        """Has Events about a service posted, each once and with the time of now."""
         for news in all_news:
             if len(self._waiting) == MOST_WAITING:
-                log.warning("event %s not posted: %d wait", self._waiting.popleft().reason, MOST_WAITING)
-            self._waiting.append(_event(service, news))
+                _drop(self._waiting.popleft(), f"{MOST_WAITING} wait")
+            self._waiting.append(_event(service, news, self._now().timestamp()))
             self._told.set()
 
     async def run(self) -> None:
         """Posts what is told. Never returns."""
         while True:
-            await self._told.wait()
-            self._told.clear()
             await self.post()
+            if self._waiting:
+                await asyncio.sleep(RETRY)
+                continue
+            self._told.clear()
+            await self._told.wait()
 
     async def post(self) -> None:
-        """Posts what waits, in its order. One that fails is lost."""
-        while self._waiting:
-            event = self._waiting.popleft()
-            try:
-                await self._events.post(event)
-            except (ApiStatusError, ApiUnreachableError) as error:
-                log.warning("event %s not posted: %s", event.reason, error)
+        """Posts what waits, until the API server does not answer. An Event that it refuses is lost."""
+        async with self._one:
+            while self._waiting:
+                event = self._waiting.popleft()
+                if self._is_old(event):
+                    _drop(event, f"no answer for {KEPT_FOR:g} s")
+                    continue
+                try:
+                    await self._events.post(event)
+                except ApiUnreachableError:
+                    self._waiting.append(event)  # behind the others: the fault may be that of its namespace
+                    return
+                except ApiStatusError as error:
+                    _drop(event, str(error))
+                except Exception:  # whatever it is, the others go on
+                    log.exception("event %s not posted", event.name)
+
+    def _is_old(self, event: Event) -> bool:
+        return event.at is not None and self._now().timestamp() - event.at > KEPT_FOR
 
 
-def _event(service: Mapping[str, Any], news: Announcement) -> Event:
+def _drop(event: Event, why: str) -> None:
+    log.warning("event %s of %s/%s not posted: %s", event.reason, event.namespace, event.regarding["name"], why)
+
+
+def _event(service: Mapping[str, Any], news: Announcement, at: float) -> Event:
     meta = service["metadata"]
     name = news.name(str(meta["name"]), str(meta["uid"]), int(meta.get("generation") or 0))
     regarding = {
@@ -70,4 +96,4 @@ def _event(service: Mapping[str, Any], news: Announcement) -> Event:
         "uid": meta["uid"],
         "resourceVersion": meta.get("resourceVersion"),
     }
-    return Event(name, regarding, news.action, news.reason, news.note, news.warning)
+    return Event(name, regarding, news.action, news.reason, news.note, news.warning, at)

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 GATHERED: Final = 3.0
 """Seconds for which changes are gathered: services come by the hundred, and each changes a number."""
 GATHERED_AT_MOST: Final = 60.0
-"""Seconds while other work is more urgent: a number that follows late is no harm."""
+"""Seconds while other work is more urgent, where only services have changed: a number that follows late is no harm."""
 RETRY: Final = 5.0
 _TURN: Final = 100
 """Objects looked at between two turns of the loop."""
@@ -45,7 +45,7 @@ class InputStatuses:
         leadership: OperatorLeadership,
         now: Callable[[], datetime],
         *,
-        is_busy: Callable[[], bool] = lambda: False,
+        is_busy: Callable[[], bool],
     ) -> None:
         self._api = api
         self._cache = cache
@@ -55,6 +55,7 @@ class InputStatuses:
         self._stored: dict[str, Mapping[str, Any]] = {}
         self._term: int | None = None
         self._changed = asyncio.Event()
+        self._inputs_changed = False
         cache.services.subscribe(self._service_changed)
         for kind in _KINDS:
             cache.inputs[kind.name].subscribe(self._input_changed)
@@ -62,6 +63,7 @@ class InputStatuses:
     def begin_term(self) -> None:
         """Looks at everything: another may have written since."""
         self._term = None
+        self._inputs_changed = True
         self._changed.set()
 
     async def run(self) -> None:
@@ -82,10 +84,15 @@ class InputStatuses:
                 await asyncio.sleep(RETRY)
 
     async def _gathered(self) -> None:
+        """Waits for more changes. What is wrong with a type or a profile is told soon in any case."""
         waited = 0.0
-        while waited < GATHERED or (self._is_busy() and waited < GATHERED_AT_MOST):
+        while waited < GATHERED or (self._may_wait() and waited < GATHERED_AT_MOST):
             await asyncio.sleep(GATHERED)
             waited += GATHERED
+        self._inputs_changed = False
+
+    def _may_wait(self) -> bool:
+        return self._is_busy() and not self._inputs_changed
 
     async def _read(self) -> None:
         """Each status as stored. Raises as `Pages.objects`."""
@@ -128,6 +135,7 @@ class InputStatuses:
         found = before or after
         if found is not None and (before is None or after is None):
             self._stored.pop(_path(found), None)
+        self._inputs_changed = True
         self._changed.set()
 
 

@@ -22,7 +22,8 @@ class Event:
     """A report about an object.
 
     name: unique in the namespace; a second Event of that name is dropped. regarding: reference to the object, with its
-    namespace. note: cut to NOTE_LENGTH. warning: else Normal.
+    namespace. note: cut to NOTE_LENGTH. warning: else Normal. at: when it happened [s since 1970]; None: when it is
+    posted.
     """
 
     name: str
@@ -31,25 +32,35 @@ class Event:
     reason: str
     note: str
     warning: bool = False
+    at: float | None = None
+
+    @property
+    def namespace(self) -> str:
+        return str(self.regarding["namespace"])
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecorder:
-    """Posts Events. controller: the reporting component. wall: time of day [s since 1970]."""
+    """Posts Events.
+
+    controller: the reporting component. wall: time of day [s since 1970]. timeout: seconds for one Event; None: the
+    client's.
+    """
 
     api: ApiServer
     controller: str
     instance: str = field(default_factory=socket.gethostname)
     wall: Callable[[], float] = time.time
+    timeout: float | None = None
 
     async def post(self, event: Event) -> None:
         """Posts an Event unless one of its name exists. Raises ApiStatusError, ApiUnreachableError."""
-        namespace = str(event.regarding["namespace"])
+        at = self.wall() if event.at is None else event.at
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": event.name, "namespace": namespace},
-            "eventTime": datetime.fromtimestamp(self.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "metadata": {"name": event.name, "namespace": event.namespace},
+            "eventTime": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": self.controller,
             "reportingInstance": self.instance[:_INSTANCE_LENGTH],
             "action": event.action,
@@ -59,7 +70,8 @@ class EventRecorder:
             "regarding": event.regarding,
         }
         try:
-            (await self.api.request("POST", events_path(namespace), body=body)).content()
+            path = events_path(event.namespace)
+            (await self.api.request("POST", path, body=body, timeout=self.timeout)).content()
         except ApiStatusError as error:
             if error.status != 409:
                 raise

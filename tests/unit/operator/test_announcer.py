@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hetserve.testing.builders import service
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.work import announcer
-from hetserve_operator.work.announcer import Announcer
+from hetserve_operator.work.announcer import KEPT_FOR, Announcer
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -41,18 +42,18 @@ def news(number: int) -> Announcement:
     return Announcement(False, "PlanChanged", f"plan {number}")
 
 
-def announcer_of(api: FakeApiServer) -> Announcer:
-    return Announcer(api, "me", lambda: NOW)
+def announcer_of(api: FakeApiServer, now: Callable[[], datetime] = lambda: NOW) -> Announcer:
+    return Announcer(api, "me", now)
 
 
 def notes(api: FakeApiServer) -> list[str]:
-    """In the order in which they were posted."""
-    posted = [path.split("/")[-1] == "events" and body for _, path, body in api.calls]
+    """In the order in which they were taken."""
+    asked = [body for _, path, body in api.calls if path.endswith("/events") and isinstance(body, dict)]
     stored = {raw["note"] for _, raw in api.items("events")}
-    return [body["note"] for body in posted if body and body["note"] in stored]
+    return list(dict.fromkeys(body["note"] for body in asked if body["note"] in stored))
 
 
-def told() -> dict[str, Any]:
+def rm2() -> dict[str, Any]:
     raw = service("rm2")
     raw["metadata"] |= {"uid": "u", "namespace": "default"}
     return raw
@@ -63,12 +64,12 @@ def test_what_is_told_is_posted_in_its_order_one_after_the_other() -> None:
         api = Slow()
         made = announcer_of(api)
         running = asyncio.create_task(made.run())
-        made.tell(told(), [news(0), news(1)])
+        made.tell(rm2(), [news(0), news(1)])
         await asyncio.sleep(0.5)
-        made.tell(told(), [news(2)])
+        made.tell(rm2(), [news(2)])
         assert notes(api) == []
         await asyncio.sleep(10.0)
-        made.tell(told(), [news(3)])
+        made.tell(rm2(), [news(3)])
         await asyncio.sleep(10.0)
         running.cancel()
         assert (notes(api), api.most) == ([f"plan {n}" for n in range(4)], 1)
@@ -76,18 +77,73 @@ def test_what_is_told_is_posted_in_its_order_one_after_the_other() -> None:
     virtually(story())
 
 
-@pytest.mark.parametrize("fault", [500, "lost before"])
-async def test_an_event_that_fails_is_lost_and_the_next_one_is_posted(
-    fault: Any, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("status", "words"), [(500, "injected 500"), (403, "injected 403")])
+async def test_an_event_that_is_refused_is_lost_and_the_next_one_is_posted(
+    status: int, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     api = FakeApiServer()
-    api.faults["POST"] = deque([fault])
+    api.faults["POST"] = deque([status])
     made = announcer_of(api)
-    made.tell(told(), [news(0), news(1)])
+    made.tell(rm2(), [news(0), news(1)])
     with caplog.at_level(logging.WARNING):
         await made.post()
     assert notes(api) == ["plan 1"]
-    assert "event PlanChanged not posted: " in caplog.text
+    assert "event PlanChanged of default/rm2 not posted: " in caplog.text
+    assert words in caplog.text
+
+
+async def test_an_unknown_error_holds_no_other_event_up(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(FakeApiServer):
+        async def request(self, method: str, path: str, **rest: Any) -> Answer:
+            if rest["body"]["note"] == "plan 0":
+                raise OSError("no token")
+            return await super().request(method, path, **rest)
+
+    api = Broken()
+    made = announcer_of(api)
+    made.tell(rm2(), [news(0), news(1)])
+    await made.post()
+    assert notes(api) == ["plan 1"]
+    assert "no token" in caplog.text
+
+
+def test_events_wait_for_an_api_server_that_does_not_answer_and_keep_their_time() -> None:
+    async def story() -> None:
+        api = FakeApiServer()
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        api.faults["POST"] = deque(["lost before"] * 60)
+        made = announcer_of(api, lambda: NOW + timedelta(seconds=clock() - began))
+        running = asyncio.create_task(made.run())
+        made.tell(rm2(), [news(0), news(1)])
+        await asyncio.sleep(50.0)
+        assert notes(api) == []
+        await asyncio.sleep(50.0)
+        running.cancel()
+        assert sorted(notes(api)) == ["plan 0", "plan 1"]
+        assert {raw["eventTime"] for _, raw in api.items("events")} == {"2026-01-01T00:00:00.000000Z"}
+
+    virtually(story())
+
+
+def test_what_nobody_has_taken_for_minutes_is_dropped_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        api = FakeApiServer()
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        api.faults["POST"] = deque(["lost before"] * 310)
+        made = announcer_of(api, lambda: NOW + timedelta(seconds=clock() - began))
+        running = asyncio.create_task(made.run())
+        made.tell(rm2(), [news(0)])
+        await asyncio.sleep(2 * KEPT_FOR)
+        made.tell(rm2(), [news(1)])
+        await asyncio.sleep(60.0)
+        running.cancel()
+        assert notes(api) == ["plan 1"]
+
+    with caplog.at_level(logging.WARNING):
+        virtually(story())
+    assert caplog.text.count("not posted: no answer for 300 s") == 1
 
 
 async def test_of_too_many_the_oldest_are_dropped_with_a_word(
@@ -97,10 +153,10 @@ async def test_of_too_many_the_oldest_are_dropped_with_a_word(
     api = FakeApiServer()
     made = announcer_of(api)
     with caplog.at_level(logging.WARNING):
-        made.tell(told(), [news(n) for n in range(3)])
+        made.tell(rm2(), [news(n) for n in range(3)])
     await made.post()
     assert notes(api) == ["plan 1", "plan 2"]
-    assert caplog.text.count("event PlanChanged not posted: 2 wait") == 1
+    assert caplog.text.count("event PlanChanged of default/rm2 not posted: 2 wait") == 1
 
 
 async def test_a_look_posts_nothing_itself() -> None:

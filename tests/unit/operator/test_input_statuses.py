@@ -177,6 +177,17 @@ def test_while_services_wait_for_their_first_plans_nothing_is_written_but_not_fo
     played(story)
 
 
+def test_a_type_or_profile_that_changes_is_told_soon_whoever_waits() -> None:
+    async def story(scene: Scene) -> None:
+        scene.busy = True
+        scene.service("first")
+        scene.put(builders.model_profile("other", {"spec.instanceType": "absent"}))
+        await asyncio.sleep(2 * GATHERED + 1)
+        assert len(scene.patches) == 5
+
+    played(story)
+
+
 def test_an_object_made_anew_under_its_name_gets_its_status_again() -> None:
     async def story(scene: Scene) -> None:
         raw = next(raw for _, raw in scene.api.items("modelprofiles"))

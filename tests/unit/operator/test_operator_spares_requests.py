@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.names import LABEL_SERVICE
+from hetserve.reconcile import Announcement
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
@@ -76,9 +77,22 @@ def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed(mon
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        assert len({raw["regarding"]["name"] for _, raw in server.items("events")}) == SERVICES
+        written = next(n for n, (verb, path, _) in enumerate(server.calls) if verb != "GET" and "/deployments" in path)
+        assert not any("replicasets" in path for _, path, _ in server.calls[:written]), "nobody has a pod yet"
         paths = [path for _, path in server.writes]
         followed = next(n for n, path in enumerate(paths) if "/deployments" in path)
         assert len({path for path in paths[:followed] if path.endswith("/status")}) == SERVICES
         assert len({raw["metadata"]["labels"][LABEL_SERVICE] for _, raw in server.items("deployments")}) == SERVICES
 
     virtually(story())
+
+
+async def test_events_that_wait_are_posted_when_another_may_lead() -> None:
+    server = FakeApiServer(statuses=STATUSES)
+    settings = OperatorSettings(leader_election=OperatorElection(enabled=False))
+    operator = Operator(settings, server, None, start_planning=PlanningInLoop.start)
+    raw = server.add(service("rm2"))
+    operator.announcer.tell(raw, [Announcement(False, "PlanChanged", "another plan")])
+    await operator.hand_over()
+    assert [event["note"] for _, event in server.items("events")] == ["another plan"]

@@ -104,6 +104,17 @@ def test_a_check_that_becomes_needed_moves_forward(bench: Bench) -> None:
     assert bench.take().key == B
 
 
+def test_it_is_known_whether_a_first_plan_waits(bench: Bench) -> None:
+    assert not bench.book.first_plans_wait
+    bench.ask(A)
+    assert not bench.book.first_plans_wait, "an untried plan would not help"
+    first = PlanQuestion(DECLARED, DECLARED, needed=True, exact=True, untried=True)
+    bench.book.look(B, lambda planner: planner(first))
+    assert bench.book.first_plans_wait
+    bench.book.forget(B)
+    assert not bench.book.first_plans_wait
+
+
 def test_a_service_whose_load_exceeds_what_it_holds_goes_before_first_plans_and_checks(bench: Bench) -> None:
     bench.ask(A, needed=False)
     bench.ask(B)
