@@ -44,7 +44,7 @@ class Workers:
         except NotLeadingError as error:
             log.info("%s: %s", key, error)
             self._queue.done(key)
-            self._queue.add(key)
+            self._queue.add(key, urgent=True)  # it had its turn
             return
         except Exception as error:
             self._metrics.errors.labels(type(error).__name__).inc()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from hetserve.reconcile import Rendered
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
+from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.settings import OperatorSettings
-from hetserve_operator.workqueue import FIRST_RETRY, IN_A_ROW, LONGEST_RETRY, DelayQueue, Key
+from hetserve_operator.work.controller import Controller
+from hetserve_operator.work.workers import Workers
+from hetserve_operator.workqueue import FIRST_RETRY, IN_A_ROW, LONGEST_RETRY, DelayQueue, Key, WorkQueue
 from hetserve_shell.settings import SettingsError, load_settings
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("ns", "c")
@@ -196,3 +202,26 @@ def test_repairs_that_the_budget_asks_for_come_at_most_once_in_five_seconds() ->
     memory.note_cut("d", 10.0)
     assert memory.cut_held(12.0) == {"d": 3.0}
     assert memory.cut_held(10.0 + BETWEEN_CUTS) == {}
+
+
+async def test_a_look_that_the_end_of_a_term_cut_off_goes_before_others() -> None:
+    looked: list[str] = []
+    queue, over = WorkQueue(lambda: 0.0), asyncio.Event()
+
+    class Cut:
+        async def reconcile(self, key: Key) -> float | None:
+            looked.append(key.name)
+            if looked == ["z"]:
+                queue.add(A)
+                queue.add(B)
+                raise NotLeadingError("the term is over")
+            if key == B:
+                over.set()
+            return None
+
+    queue.add(Key("ns", "z"))
+    controller = cast("Controller", Cut())
+    worker = asyncio.create_task(Workers(queue, controller, OperatorLeadership(), OperatorMetrics()).work())
+    await over.wait()
+    worker.cancel()
+    assert looked == ["z", "z", "a", "b"]
