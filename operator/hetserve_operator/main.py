@@ -149,15 +149,7 @@ class Operator:
         self.input_statuses = InputStatuses(
             api, self.cache, self.leadership, now, is_busy=lambda: self.book.first_plans_wait
         )
-        self.controller = Controller(
-            self.observer,
-            self.writer,
-            self.metrics,
-            self.clock,
-            self.book,
-            announcer=self.announcer,
-            leadership=self.leadership,
-        )
+        self.controller = self._controller()
         self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
         self.metrics.leader.set_function(lambda: self.leadership.term() is not None)
 
@@ -270,6 +262,17 @@ class Operator:
             now,
             lambda: self.extender.books_compute,
             demand=self.demand.demand,
+        )
+
+    def _controller(self) -> Controller:
+        return Controller(
+            self.observer,
+            self.writer,
+            self.metrics,
+            self.clock,
+            self.book,
+            announcer=self.announcer,
+            leadership=self.leadership,
         )
 
     def _plan_book(self) -> PlanBook:

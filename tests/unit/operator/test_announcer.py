@@ -59,6 +59,16 @@ def rm2() -> dict[str, Any]:
     return raw
 
 
+def after_failures(times: int) -> tuple[FakeApiServer, Announcer, asyncio.Task[None]]:
+    """An API server that first leaves so many requests unanswered, and who posts to it, by the loop's time."""
+    api = FakeApiServer()
+    api.faults["POST"] = deque(["lost before"] * times)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    made = announcer_of(api, lambda: NOW + timedelta(seconds=clock() - began))
+    return api, made, asyncio.create_task(made.run())
+
+
 def test_what_is_told_is_posted_in_its_order_one_after_the_other() -> None:
     async def story() -> None:
         api = Slow()
@@ -109,12 +119,7 @@ async def test_an_unknown_error_holds_no_other_event_up(caplog: pytest.LogCaptur
 
 def test_events_wait_for_an_api_server_that_does_not_answer_and_keep_their_time() -> None:
     async def story() -> None:
-        api = FakeApiServer()
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        api.faults["POST"] = deque(["lost before"] * 60)
-        made = announcer_of(api, lambda: NOW + timedelta(seconds=clock() - began))
-        running = asyncio.create_task(made.run())
+        api, made, running = after_failures(60)
         made.tell(rm2(), [news(0), news(1)])
         await asyncio.sleep(50.0)
         assert notes(api) == []
@@ -128,12 +133,7 @@ def test_events_wait_for_an_api_server_that_does_not_answer_and_keep_their_time(
 
 def test_what_nobody_has_taken_for_minutes_is_dropped_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        api = FakeApiServer()
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        api.faults["POST"] = deque(["lost before"] * 310)
-        made = announcer_of(api, lambda: NOW + timedelta(seconds=clock() - began))
-        running = asyncio.create_task(made.run())
+        api, made, running = after_failures(310)
         made.tell(rm2(), [news(0)])
         await asyncio.sleep(2 * KEPT_FOR)
         made.tell(rm2(), [news(1)])
