@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
+import timeit
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 RESULTS: Final = Path(__file__).resolve().parents[1] / "docs" / "results"
+LOOP: Final = 3_000_000
 
 Json = dict[str, Any]
 
@@ -87,6 +90,11 @@ def machine(*libraries: str) -> str:
         model = next((value.strip() for key, _, value in lines if key.strip() == "model name"), model)
     versions = [f"{library} {version(library)}" for library in libraries]
     return ", ".join([model, f"{os.cpu_count()} cores", f"Python {platform.python_version()}", *versions])
+
+
+def pace(tries: int = 5) -> float:
+    """Seconds for a fixed loop of Python, the median: a machine that is shared is not always as fast."""
+    return statistics.median(timeit.repeat(lambda: sum(range(LOOP)), repeat=tries, number=1))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

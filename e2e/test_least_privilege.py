@@ -140,22 +140,24 @@ def a_service_comes_and_is_changed(cluster: Cluster, sandbox: Sandbox) -> str:
 
 
 def a_decision_is_put_on_record(cluster: Cluster, sandbox: Sandbox) -> None:
-    """Of a service that follows its load: its first plan, as it is recorded, can be made again."""
-    sandbox.nodes("third", count=1, gpus=2)
+    """Of a service that follows its load: its first plan, as recorded, can be made again. Another change is added."""
+    sandbox.nodes("third", count=2, gpus=2)
     kind = sandbox.instance_type("third")
     sandbox.profile("follows", kind)
-    following = {"spec.metrics": {"source": "Hetserve"}, "spec.scaling": {"maxInstances": 2}}
+    following = {"spec.metrics": {"source": "Hetserve"}, "spec.scaling": {"maxInstances": 4}}
     sandbox.service("follows", "follows", [kind], following)
 
-    def recorded() -> Manifest | Unmet:
-        rings = [one for one in cluster.kube.list("configmaps", sandbox.namespace) if ring_of(one)]
-        return rings[0] if rings else Unmet("no record")
+    def recorded(records: int) -> Manifest | Unmet:
+        rings = [one for one in cluster.kube.list("configmaps", sandbox.namespace) if len(ring_of(one)) == records]
+        return rings[0] if rings else Unmet(f"not {records} records")
 
-    ring = wait_until(recorded, 30, "the record of the first plan")
+    ring = wait_until(lambda: recorded(1), 30, "the record of the first plan")
     assert ring["metadata"]["name"] == "follows-decisions"
     (entry,) = ring_of(ring)
     found = replay(record_of_entry(entry), Answers(), Answers(quick=True))
     assert found.identical, found.differences
+    sandbox.edit("follows", {"spec": {"scaling": {"minInstances": 4}}})
+    wait_until(lambda: recorded(2), 30, "the record of another change")
     cluster.kube.delete("inferenceservices", "follows", sandbox.namespace)
 
 

@@ -186,6 +186,7 @@ def describe(size: str, data: Json) -> str:
         written = _kinds(case["rounds"][-1]["burst"]["audited"], data["burst"])
         lines.append(
             f"- *{name}*: commit `{case['commit']}`, {case['when']}, {len(case['rounds'])} round(s). {written}"
+            + _pace(case["rounds"])
         )
     took = sum(data["setUp"]["seconds"].values())
     steps = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in data["setUp"]["seconds"].items())
@@ -193,6 +194,14 @@ def describe(size: str, data: Json) -> str:
     words = f" Its planners gave {settled['answers']:.0f} answers, {_until(settled['planned'])}." if settled else ""
     lines.append(f"\nSet-up of the last run: {took:.0f} s ({steps}).{words}\n")
     return "\n".join(lines)
+
+
+def _pace(rounds: Rounds) -> str:
+    """How fast the machine was; nothing for rounds of before that was measured."""
+    found = [one["pace"]["seconds"] for one in rounds if "pace" in one]
+    if not found:
+        return ""
+    return f" Before the burst the machine took {1000 * statistics.median(found):.0f} ms for a fixed loop of Python."
 
 
 def keep(size: str, about: Json, data: Json) -> None:

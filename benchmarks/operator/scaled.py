@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from benchmarks.operator.fleet import Fleet, Json
 from benchmarks.operator.loads import LoadExporter, serving
 from benchmarks.operator.process import OperatorProcess
 from benchmarks.operator.prometheus import PrometheusProcess, prometheus_of
+from benchmarks.reporting import pace
 
 from harness.cluster import Cluster
 
@@ -43,6 +45,10 @@ async def beside(cluster: Cluster, fleet: Fleet) -> AsyncIterator[Beside | None]
             yield Beside(exporter, prometheus)
 
 
+async def _pace() -> Json:
+    return {"seconds": await asyncio.to_thread(pace)}
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One operator, measured on an installation. number: of the turn, so that no two edit the same services."""
@@ -62,6 +68,7 @@ class Turn:
             "start": lambda: phases.start(self.operator, size.services),
             "rest": lambda: phases.rest(self.operator, self.cluster, size.rest),
             "edits": lambda: phases.edits(self.operator, self.bulk, fleet, edited),
+            "pace": _pace,
             "burst": lambda: phases.burst(self.operator, self.cluster, self.bulk, fleet.burst(self.number)),
         }
 
@@ -86,6 +93,7 @@ class Turn:
             "doubled": doubled,
             "cut": cut,
             "edits": plain["edits"],
+            "pace": plain["pace"],
             "burst": lambda: self._burst(exporter),
             "windows": lambda: self._windows(prometheus),
             "tenth": lambda: self._tenth(prometheus),

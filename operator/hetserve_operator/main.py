@@ -145,7 +145,7 @@ class Operator:
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
         self.writer = Writer(api)
-        self.announcer = Announcer(api, socket.gethostname(), now)
+        self.announcer = Announcer(api, socket.gethostname(), now, is_busy=lambda: self.book.crowd_waits)
         self.input_statuses = InputStatuses(
             api, self.cache, self.leadership, now, is_busy=lambda: self.book.first_plans_wait
         )
@@ -220,14 +220,19 @@ class Operator:
         """Contends when the lists are known: a leader that has not listed would keep one that has from leading."""
         await self.synced.wait()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.leadership.run(self._begin_term, self.metrics.forget_all))
+            group.create_task(self.leadership.run(self._begin_term, self.metrics.hide))
             if self.elector is not None:
                 group.create_task(self.elector.run())
 
     def _begin_term(self, resumed: bool) -> None:
-        """Queues every service; the number of workers limits the load. resumed: nobody else has led since we did."""
-        if not resumed:
-            self.controller.forget_all()
+        """Queues every service; the number of workers limits the load.
+
+        resumed: nobody else has led since we did. So nothing is unknown, and what was cut off is queued already.
+        """
+        self.metrics.show()
+        if resumed:
+            return
+        self.controller.forget_all()
         self.input_statuses.begin_term()
         for key in sorted(self.cache.keys()):
             self.queue.renew(key)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.registry import Collector
 
 from hetserve.base.units import format_money
 from hetserve.demand.observed import Demand
@@ -15,11 +16,25 @@ from hetserve.scaling import Decision
 from hetserve_operator.workqueue import Key
 
 
+class Hideable(Collector):
+    """The metrics of a registry, as long as they are shown."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self.shown = True
+
+    def collect(self) -> Iterable[Metric]:
+        return self._registry.collect() if self.shown else ()
+
+
 class OperatorMetrics:
-    """The operator's metrics in a registry of their own."""
+    """The operator's metrics in a registry of their own. Those of services are hidden while another process leads."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._services = CollectorRegistry()
+        self._shown = Hideable(self._services)
+        self.registry.register(self._shown)
         self._define_work()
         self._define_planning()
         self.leader = self._gauge("hetserve_operator_leader", "1 while this process leads and writes.")
@@ -65,7 +80,7 @@ class OperatorMetrics:
         )
 
     def _define_services(self) -> None:
-        of_service = partial(self._gauge, labels=["namespace", "service"])
+        of_service = partial(Gauge, labelnames=["namespace", "service"], registry=self._services)
         self.cost = of_service("hetserve_service_cost_dollars_per_hour", "Price of the plan in force.")
         self.running = of_service(
             "hetserve_service_running_cost_dollars_per_hour", "Cost of all pods, terminating ones too."
@@ -142,10 +157,13 @@ class OperatorMetrics:
             for gauge in self._of_services:
                 gauge.remove(*key)
 
-    def forget_all(self) -> None:
-        """Removes the metrics of every service: another leader exports them now."""
-        for key in list(self._known):
-            self.forget(key)
+    def show(self) -> None:
+        """Exports the metrics of services again, as they were."""
+        self._shown.shown = True
+
+    def hide(self) -> None:
+        """Exports no metrics of services: another leader does."""
+        self._shown.shown = False
 
 
 def _set(gauge: Gauge, key: Key, figure: float | None) -> None:

@@ -205,6 +205,11 @@ class PlanBook:
         """Whether a service waits for its first plan, of those that an untried one helps."""
         return bool(self._patience)
 
+    @property
+    def crowd_waits(self) -> bool:
+        """Whether some of a crowd wait for their first plans."""
+        return self.first_plans_wait and self._crowd.is_there(self._clock())
+
     def look(self, key: Key, step: Callable[[Planner], T]) -> T:
         """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn.
 

@@ -1,6 +1,7 @@
 """Posts Events about services, one after the other and beside the work: a look that records a plan waits for none.
 
-Hundreds of services that come at once have two or three Events each, and others wait for their plans meanwhile.
+Hundreds of services that come at once have two or three Events each, and others wait for their plans meanwhile. So
+their Events wait for the plans, for a while.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ MOST_WAITING: Final = 2_000
 """Events that wait; of more the oldest are dropped."""
 KEPT_FOR: Final = 300.0
 """Seconds for which an Event waits for an API server that does not answer. Later it would tell what is over."""
+HELD_FOR: Final = 30.0
+"""Seconds for which an Event waits at most while other work is more urgent."""
 TIMEOUT: Final = 5.0
 """Seconds for one Event: the others wait for it."""
 RETRY: Final = 1.0
@@ -32,11 +35,17 @@ RETRY: Final = 1.0
 
 
 class Announcer:
-    """Events that wait to be posted. instance: who reports them. now: time of day."""
+    """Events that wait to be posted.
 
-    def __init__(self, api: ApiServer, instance: str, now: Callable[[], datetime]) -> None:
+    instance: who reports them. now: time of day. is_busy: whether other work is more urgent.
+    """
+
+    def __init__(
+        self, api: ApiServer, instance: str, now: Callable[[], datetime], is_busy: Callable[[], bool] = lambda: False
+    ) -> None:
         self._events = EventRecorder(api, CONTROLLER, instance, timeout=TIMEOUT)
         self._now = now
+        self.is_busy = is_busy
         self._waiting: deque[Event] = deque()
         self._told = asyncio.Event()
         self._one = asyncio.Lock()
@@ -52,17 +61,20 @@ class Announcer:
     async def run(self) -> None:
         """Posts what is told. Never returns."""
         while True:
-            await self.post()
+            await self.post(while_idle=True)
             if self._waiting:
                 await asyncio.sleep(RETRY)
                 continue
             self._told.clear()
             await self._told.wait()
 
-    async def post(self) -> None:
-        """Posts what waits, until the API server does not answer. An Event that it refuses is lost."""
+    async def post(self, *, while_idle: bool = False) -> None:
+        """Posts what waits, until the API server does not answer. An Event that it refuses is lost.
+
+        while_idle: until other work is more urgent, too.
+        """
         async with self._one:
-            while self._waiting:
+            while self._waiting and not (while_idle and self._may_wait()):
                 event = self._waiting.popleft()
                 if self._is_old(event):
                     _drop(event, f"no answer for {KEPT_FOR:g} s")
@@ -77,8 +89,17 @@ class Announcer:
                 except Exception:  # whatever it is, the others go on
                     log.exception("event %s not posted", event.name)
 
+    def _may_wait(self) -> bool:
+        """Whether there is more urgent work, and room for the Events that it brings."""
+        if not self.is_busy() or 2 * len(self._waiting) > MOST_WAITING:
+            return False
+        return self._age(self._waiting[0]) < HELD_FOR
+
     def _is_old(self, event: Event) -> bool:
-        return event.at is not None and self._now().timestamp() - event.at > KEPT_FOR
+        return self._age(event) > KEPT_FOR
+
+    def _age(self, event: Event) -> float:
+        return 0.0 if event.at is None else self._now().timestamp() - event.at
 
 
 def _drop(event: Event, why: str) -> None:

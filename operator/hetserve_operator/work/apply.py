@@ -224,17 +224,32 @@ class Writer:
         return await self._send(permit, "PATCH", path, body, MERGE_PATCH)
 
     async def _write_decisions(self, request: WriteDecisions, permit: Permit) -> RawObject:
-        """Adds a record to the ring as it is now. Raises NameTakenError for a ConfigMap of somebody else."""
+        """Adds a record to the ring as it is now. Raises NameTakenError for a ConfigMap of somebody else.
+
+        Where there should be no ring, it is not asked for: a crowd of new services spares a request each.
+        """
+        if request.first:
+            try:
+                return await self._write_ring(request, None, permit)
+            except ApiStatusError as error:
+                if error.status != 409:
+                    raise
         record = request.record
         path = config_map_path(record.namespace, ring_name(record.service))
         answer = await self._api.request("GET", path)
         found = None if answer.status == 404 else answer.content()
         if found is not None and not is_ours(found, str(request.owner["uid"])):
             raise NameTakenError(f"ConfigMap {ring_name(record.service)} exists and does not belong to this service")
+        return await self._write_ring(request, found, permit)
+
+    async def _write_ring(self, request: WriteDecisions, found: RawObject | None, permit: Permit) -> RawObject:
+        """Adds a record to the ring that was found, or creates one."""
+        record = request.record
         ring = appended(ring_of(found), record)
         manifest = ring_manifest(ring, record.service, record.namespace, request.owner)
         known = {"resourceVersion": NEVER_STORED}
         if found is not None:
             known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
         body = {**manifest, "metadata": {**manifest["metadata"], **known}}
+        path = config_map_path(record.namespace, ring_name(record.service))
         return await self._send(permit, "PATCH", path, body, APPLY_PATCH, force="true")

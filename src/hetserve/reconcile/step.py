@@ -57,7 +57,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):
         why = "record the plan before it is followed" if decision.fresh else "say what is"
-        return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(decision), costs=spent)
+        return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(raw, decision), costs=spent)
     return Settled(_wakes(decision, work), interest_of(decision, world), spent)
 
 
@@ -78,12 +78,13 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
 
-def _decided(decision: PlanDecision) -> WriteDecisions | None:
+def _decided(raw: RawObject, decision: PlanDecision) -> WriteDecisions | None:
     """What is recorded of a change of the plan that was decided by what is measured."""
     record = None if decision.explained is None else decision.explained.record
     if record is None or not decision.fresh or decision.service is None:
         return None
-    return WriteDecisions(record, owner_reference(decision.service))
+    first = not read_status(raw).get("lastDecisions")
+    return WriteDecisions(record, owner_reference(decision.service), first)
 
 
 def _crowded(world: World) -> tuple[CrowdedGpu, ...]:

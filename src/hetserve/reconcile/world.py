@@ -208,13 +208,15 @@ class WriteFence:
 
 @dataclass(frozen=True, slots=True)
 class WriteDecisions:
-    """Apply of the ConfigMap with a service's decision records, with one more. owner: the reference to the service.
+    """Apply of the ConfigMap with a service's decision records, with one more.
 
     It names the UID and the resourceVersion of the ring that it read, or creates it.
+    owner: the reference to the service. first: its status names no decision, so that there is hardly a ring to read.
     """
 
     record: DecisionRecord
     owner: Json
+    first: bool = False
     reason: str = "record what was decided"
 
     @property

@@ -84,6 +84,12 @@ def data_of(**cases: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def test_a_page_says_how_fast_the_machine_was_where_that_is_known() -> None:
+    known, unknown = round_of() | {"pace": {"seconds": 0.0412}}, round_of()
+    page = describe("full", data_of(now=known, before=unknown))
+    assert page.count("Before the burst the machine took 41 ms for a fixed loop of Python.") == 1
+
+
 def problem_of(service: dict[str, Any], fleet: Fleet) -> Problem:
     read = InferenceService.model_validate(service)
     types = [InstanceType.model_validate(raw) for raw in fleet.types()]

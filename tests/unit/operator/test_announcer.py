@@ -16,7 +16,7 @@ from hetserve.testing.builders import service
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.work import announcer
-from hetserve_operator.work.announcer import KEPT_FOR, Announcer
+from hetserve_operator.work.announcer import HELD_FOR, KEPT_FOR, Announcer
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -129,6 +129,52 @@ def test_events_wait_for_an_api_server_that_does_not_answer_and_keep_their_time(
         assert {raw["eventTime"] for _, raw in api.items("events")} == {"2026-01-01T00:00:00.000000Z"}
 
     virtually(story())
+
+
+def test_events_wait_while_other_work_is_more_urgent_but_not_for_long() -> None:
+    async def story() -> None:
+        api, made, running = after_failures(0)
+        busy = [True]
+        made.is_busy = lambda: busy[0]
+        made.tell(rm2(), [news(0)])
+        await asyncio.sleep(5.0)
+        assert notes(api) == []
+        busy[0] = False
+        await asyncio.sleep(2.0)
+        assert notes(api) == ["plan 0"]
+
+        busy[0] = True
+        made.tell(rm2(), [news(1)])
+        await asyncio.sleep(HELD_FOR - 1.0)
+        made.tell(rm2(), [news(2)])
+        assert notes(api) == ["plan 0"]
+        await asyncio.sleep(3.0)
+        assert notes(api) == ["plan 0", "plan 1"], "the first has waited long enough, the next has not"
+        running.cancel()
+
+    virtually(story())
+
+
+def test_events_that_are_many_do_not_wait_for_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        monkeypatch.setattr(announcer, "MOST_WAITING", 4)
+        api, made, running = after_failures(0)
+        made.is_busy = lambda: True
+        made.tell(rm2(), [news(number) for number in range(3)])
+        await asyncio.sleep(5.0)
+        running.cancel()
+        assert notes(api) == ["plan 0"], "there is room again for as many as wait"
+
+    virtually(story())
+
+
+async def test_what_waits_is_posted_at_the_end_whatever_else_is_urgent() -> None:
+    api = FakeApiServer()
+    made = announcer_of(api)
+    made.is_busy = lambda: True
+    made.tell(rm2(), [news(0)])
+    await made.post()
+    assert notes(api) == ["plan 0"]
 
 
 def test_what_nobody_has_taken_for_minutes_is_dropped_with_a_word(caplog: pytest.LogCaptureFixture) -> None:

@@ -101,6 +101,19 @@ async def test_changes_are_counted_by_action_and_reason_once() -> None:
     assert counted == {("FirstPlan", "FirstPlan"): 1, ("ScaleUp", "LoadAboveCapacity"): 1}
 
 
+async def test_the_first_record_is_not_looked_for_and_a_later_one_is_added_to_what_is_there() -> None:
+    sim, load = await following(20.0)
+    assert [call for call in sim.api.calls if call[:2] == ("GET", RING)] == []
+
+    def forgets(one: Json) -> None:
+        del one["status"]["lastDecisions"]
+
+    sim.edit(SERVICE, forgets)
+    load.qps *= 3
+    await sim.converge()
+    assert [one.decision.action for one in recorded(sim)] == ["FirstPlan", "ScaleUp"], "a ring without its status"
+
+
 async def test_the_ring_belongs_to_its_service_and_goes_with_it() -> None:
     sim, _ = await following(20.0)
     ring = sim.api.objects[RING]

@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
@@ -115,14 +113,15 @@ def test_the_newest_attainment_is_exported() -> None:
     assert value(name, labels) is None
 
 
-@pytest.mark.parametrize("forget", ["one", "all"])
-def test_what_is_exported_of_a_service_ends_with_it(forget: str) -> None:
+def test_what_is_exported_of_a_service_ends_with_it_and_is_hidden_under_another_leader() -> None:
     metrics = OperatorMetrics()
     metrics.observe(KEY, service("rm2"))
     metrics.observe_demand(KEY, Demand(Freshness.FRESH, now=100.0, samples=(RateSample(92.5, QPS(40.0)),)))
-    if forget == "one":
-        metrics.forget(KEY)
-    else:
-        metrics.forget_all()
+    shown = figures(metrics)
+    metrics.hide()
+    assert figures(metrics) == {}
+    metrics.show()
+    assert figures(metrics) == shown != {}
 
+    metrics.forget(KEY)
     assert figures(metrics) == {}

@@ -16,7 +16,8 @@ from hetserve.planning import plan as planned_by
 from hetserve.planning.plan import infeasible
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.testing.planning import line, option, problem
-from hetserve_operator.plans.book import FAIR, RETRY_AFTER, Lane, PlanBook, Ticket
+from hetserve_operator.plans.book import FAIR, PATIENCE, RETRY_AFTER, USUAL, Lane, PlanBook, Ticket
+from hetserve_operator.plans.crowd import CROWD_AT_MOST
 from hetserve_operator.workqueue import Key
 
 plan = lru_cache(partial(planned_by, planner="kairos"))
@@ -113,6 +114,26 @@ def test_it_is_known_whether_a_first_plan_waits(bench: Bench) -> None:
     assert bench.book.first_plans_wait
     bench.book.forget(B)
     assert not bench.book.first_plans_wait
+
+
+def test_a_crowd_waits_until_each_of_it_has_a_plan_or_the_crowd_is_over(bench: Bench) -> None:
+    first = PlanQuestion(DECLARED, DECLARED, needed=True, exact=True, untried=True)
+
+    def come(numbers: range) -> None:
+        for number in numbers:
+            bench.book.look(Key("default", f"new-{number}"), lambda planner: planner(first))
+
+    few = int(2 * PATIENCE / USUAL)
+    come(range(few))
+    assert not bench.book.crowd_waits, "a few services are no crowd"
+    come(range(few, few + 2))
+    assert bench.book.crowd_waits
+    for number in range(few + 2):
+        bench.book.forget(Key("default", f"new-{number}"))
+    assert not bench.book.crowd_waits
+    come(range(1))
+    bench.now += CROWD_AT_MOST
+    assert (bench.book.first_plans_wait, bench.book.crowd_waits) == (True, False)
 
 
 def test_a_service_whose_load_exceeds_what_it_holds_goes_before_first_plans_and_checks(bench: Bench) -> None:

@@ -11,11 +11,15 @@ from hetserve_operator.main import Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.testing.apiserver import FakeApiServer
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
 from virtual_time import InPlace, virtually
 
 Json = dict[str, Any]
+
+
+TIMEOUT = 1.0
 
 
 class Line(FakeApiServer):
@@ -29,7 +33,8 @@ class Line(FakeApiServer):
 
     async def request(self, method: str, path: str, **rest: Any) -> Any:
         if self.cut:
-            await asyncio.Event().wait()
+            await asyncio.sleep(TIMEOUT)
+            raise ApiUnreachableError(f"{method} {path}: no answer")
         if method != "GET" and "/leases/" not in path:
             self.sent.append((method, path))
         return await self.server.request(method, path, **rest)
@@ -116,6 +121,7 @@ def smaller(raw: Json) -> None:
     raw["spec"]["budget"]["hourly"] = "1.0"
 
 
+OF_RM2 = "hetserve_service_cost_dollars_per_hour", {"namespace": "default", "service": "rm2"}
 SMALLER = {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
 
 
@@ -166,6 +172,36 @@ def test_a_leader_without_the_api_server_is_followed_and_follows_when_it_is_back
             assert pair.lines[leader].sent == []
             assert exported(pair.operators[leader]) == set(), "both would export the same service"
             assert exported(pair.operators[other(leader)]) == {"rm2"}
+
+    virtually(story())
+
+
+def test_a_leader_that_nobody_has_followed_looks_at_nothing_again_and_exports_what_it_did() -> None:
+    """As where a busy API server answers a renewal too late: a thousand looks would make it busier still."""
+
+    async def story() -> None:
+        async with Pair() as pair:
+            leader = await pair.settled()
+            await pair.kill(other(leader))
+            operator, line = pair.operators[leader], pair.lines[leader]
+            term = operator.leadership.term()
+            await asyncio.sleep(30.0)  # at rest
+            shown = operator.metrics.registry.get_sample_value(*OF_RM2)
+            line.cut = True
+            await asyncio.sleep(3.5)
+            assert pair.leader() is None
+            assert exported(operator) == set(), "another may lead and export them"
+            line.cut = False
+            asked = len(pair.server.calls)
+            await asyncio.sleep(5.0)
+            assert pair.leader() == leader
+            assert operator.leadership.term() != term
+            assert {path for _, path, _ in pair.server.calls[asked:] if "/leases/" not in path} == set()
+            assert shown is not None
+            assert operator.metrics.registry.get_sample_value(*OF_RM2) == shown
+
+            pair.edit(smaller)
+            await pair.until(lambda: pair.replicas() == SMALLER, 20)
 
     virtually(story())
 

@@ -120,6 +120,22 @@ OPERATORS: Final = (
         "test_a_look_posts_nothing_itself",
     ),
     Mutant(
+        "Events of a crowd wait for ever",
+        "hetserve_operator.work.announcer",
+        "Announcer._may_wait",
+        always("self._age(self._waiting[0]) < HELD_FOR"),
+        "tests/unit/operator/test_announcer.py",
+        "test_events_wait_while_other_work_is_more_urgent_but_not_for_long",
+    ),
+    Mutant(
+        "two operators: a leader that nobody followed looks at everything again",
+        "hetserve_operator.main",
+        "Operator._begin_term",
+        never("resumed"),
+        "tests/unit/operator/test_two_operators.py",
+        "test_a_leader_that_nobody_has_followed_looks_at_nothing_again_and_exports_what_it_did",
+    ),
+    Mutant(
         "a ReplicaSet is of whom an old list shows",
         "hetserve_operator.watch.observe",
         "Observer._owners",

@@ -105,7 +105,7 @@ RECORDS: Final = (
     Mutant(
         "a late record undoes another",
         APPLY,
-        "Writer._write_decisions",
+        "Writer._write_ring",
         Replace("('uid', 'resourceVersion')", "('uid',)"),
         WRITTEN,
         "test_a_record_that_comes_late_does_not_undo_another",
