@@ -95,8 +95,8 @@ class OperatorSettings(SettingsModel):
 
     probe_port: 0 lets the system choose. probe_authorization: who gets /metrics from it. debounce: how long changes of
     a service are gathered. resync: how often the objects of each kind are counted; each service is looked at once in
-    ten intervals. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan;
-    problems that take long have one more. planner_deadline: for one plan.
+    ten intervals. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan,
+    all but the first from when problems wait; problems that take long have one more. planner_deadline: for one plan.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)

@@ -260,6 +260,11 @@ class PlanBook:
             self.settle(ticket, answer, Lane.SLOW if isinstance(answer, PlannerTimedOut) else lane)
         return None
 
+    def waits(self, lane: Lane) -> bool:
+        """Whether a ticket of a lane waits for nothing but a process."""
+        late = lane is Lane.QUICK and any(until <= self._clock() for until, _ in self._patience.values())
+        return late or any(self._ready(lane))
+
     def changes_within(self, lane: Lane) -> float | None:
         """Seconds until a ticket can be taken that nobody can take now; None: none waits for a time."""
         now, waiting = self._clock(), [one for rank in _RANKS for one in self._waiting[lane, rank].values()]
@@ -329,18 +334,21 @@ class PlanBook:
             if until <= self._clock():
                 del self._patience[key]
                 return Ticket(key, question, untried=True)
-        now = self._clock()
-        waiting = [
-            [one for one in self._waiting[lane, rank].values() if one.begins <= now and self._may_begin(one)]
-            for rank in _RANKS
-        ]
-        first = [min(tickets, key=lambda one: one.number) for tickets in waiting if tickets]
+        first = [min(tickets, key=lambda one: one.number) for tickets in self._ready(lane) if tickets]
         if not first:
             return None
         self._taken[lane] += 1
         fair = self._taken[lane] % FAIR == 0
         ticket = min(first, key=lambda one: one.number) if fair else first[0]
         return self._waiting[lane, _rank(ticket.question)].pop(ticket.key)
+
+    def _ready(self, lane: Lane) -> list[list[Ticket]]:
+        """Tickets for tried plans that may be taken now, by rank."""
+        now = self._clock()
+        return [
+            [one for one in self._waiting[lane, rank].values() if one.begins <= now and self._may_begin(one)]
+            for rank in _RANKS
+        ]
 
     def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: PlanQuestion | None) -> None:
         for untried in (False, True):

@@ -51,7 +51,7 @@ class InputStatuses:
         self._cache = cache
         self._leadership = leadership
         self._now = now
-        self._is_busy = is_busy
+        self.is_busy = is_busy
         self._stored: dict[str, Mapping[str, Any]] = {}
         self._term: int | None = None
         self._changed = asyncio.Event()
@@ -92,7 +92,7 @@ class InputStatuses:
         self._inputs_changed = False
 
     def _may_wait(self) -> bool:
-        return self._is_busy() and not self._inputs_changed
+        return self.is_busy() and not self._inputs_changed
 
     async def _read(self) -> None:
         """Each status as stored. Raises as `Pages.objects`."""

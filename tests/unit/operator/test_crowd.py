@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetserve.reconcile import PlanQuestion
+from hetserve.testing.planning import line, option, problem
+from hetserve_operator.main import Operator
 from hetserve_operator.plans.crowd import CROWD_AT_MOST, CROWDED, HOLDS, Crowd
+from hetserve_operator.settings import OperatorSettings
+from hetserve_operator.workqueue import Key
+from hetserve_shell.testing.apiserver import FakeApiServer
 
 
 def grown(crowd: Crowd, *times: float) -> Crowd:
@@ -32,6 +38,17 @@ def test_the_next_crowd_begins_after_a_pause_as_long_as_the_last_was(lasted: flo
     crowd = grown(Crowd(), *range(int(lasted - CROWDED) + 1))
     assert not grown(crowd, lasted, 2 * lasted - 0.1).is_there(2 * lasted - 0.1)
     assert grown(crowd, 2 * lasted).is_there(2 * lasted)
+
+
+async def test_statuses_of_types_wait_for_first_plans_and_events_for_those_of_a_crowd() -> None:
+    operator, asked = Operator(OperatorSettings(), FakeApiServer(), None), problem([option("fast", "0.5", line(20))])
+    first = PlanQuestion(asked, asked, needed=True, exact=True, untried=True)
+    waits = operator.input_statuses.is_busy, operator.announcer.is_busy
+    told = [(waits[0](), waits[1]())]
+    for number in range(100):
+        operator.book.look(Key("ns", f"new-{number}"), lambda planner: planner(first))
+        told.append((waits[0](), waits[1]()))
+    assert (told[0], told[1], told[-1]) == ((False, False), (True, False), (True, True))
 
 
 @given(st.lists(st.integers(1, 12), min_size=30, max_size=60))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
+from typing import Any
 
 import pytest
 
@@ -12,13 +13,14 @@ from hetserve.planning.problem import Problem
 from hetserve.testing.builders import model_profile, service
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.plans.book import RETRY_AFTER
-from hetserve_operator.plans.pool import QUICK_DEADLINE, QUICK_TIME, START_WITHIN
+from hetserve_operator.plans.pool import LATE, QUICK_DEADLINE, QUICK_TIME, START_WITHIN
 from hetserve_operator.testing import decided
 from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
 from planning_scene import DEADLINE, PlanningScene, story
 
 NEVER = 1e6
+SERVICES = SERVICE.rpartition("/")[0]
 
 
 def in_scene(test: Callable[[PlanningScene], Awaitable[None]]) -> Callable[[], None]:
@@ -175,6 +177,30 @@ async def test_slow_plans_do_not_stop_the_rest(scene: PlanningScene) -> None:
     for _ in range(8):
         await scene.planned(21.0)
     assert all("plan" in scene.sim.service(name)["status"] for name in names)
+
+
+def _with_budget(hourly: str, raw: dict[str, Any]) -> None:
+    raw["spec"]["budget"]["hourly"] = hourly
+
+
+@in_scene
+async def test_another_process_begins_once_problems_wait_for_a_while(scene: PlanningScene) -> None:
+    names = [f"new-{n}" for n in range(3)]
+    scene.sim.add(*rm2_scene(), *(_rm2(name, n) for n, name in enumerate(names)))
+    for name in names:
+        await scene.look(Key("default", name))
+    await scene.converge()
+    assert all("plan" in scene.sim.service(name)["status"] for name in names)
+    assert len(scene.processes) == 1, "a process that is needed by nobody"
+
+    scene.seconds = lambda _: 4.0
+    for name, hourly in zip(names, ("1.0", "1.1", "1.2"), strict=True):
+        scene.sim.edit(f"{SERVICES}/{name}", partial(_with_budget, hourly))
+        await scene.look(Key("default", name))
+    await asyncio.sleep(LATE / 2)
+    assert len(scene.processes) == 1, "the next one may be planned in a moment"
+    await asyncio.sleep(LATE)
+    assert (len(scene.processes), len(scene.book)) == (2, 1)
 
 
 @in_scene

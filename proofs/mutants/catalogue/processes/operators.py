@@ -136,6 +136,14 @@ OPERATORS: Final = (
         "test_a_leader_that_nobody_has_followed_looks_at_nothing_again_and_exports_what_it_did",
     ),
     Mutant(
+        "each process that plans starts before it is needed",
+        "hetserve_operator.plans.pool",
+        "PlanningPool._serve",
+        never("not first"),
+        "tests/unit/operator/test_operator_planning.py",
+        "test_another_process_begins_once_problems_wait_for_a_while",
+    ),
+    Mutant(
         "a ReplicaSet is of whom an old list shows",
         "hetserve_operator.watch.observe",
         "Observer._owners",
