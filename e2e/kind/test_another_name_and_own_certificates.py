@@ -85,18 +85,22 @@ def other(cluster: KindCluster, authority: Authority) -> Iterator[KindCluster]:
 
 
 def give(kind: KindCluster, authority: Authority, days: int) -> Leaf:
-    """Writes leaves of both sides that end in so many days, and has the kubelets look at the pods at once.
-
-    By itself a kubelet looks at a mounted Secret once a minute. Returns the extender's.
-    """
+    """Writes leaves of both sides that end in so many days. Returns the extender's."""
     server = authority.server(f"{NAME}-extender.{SYSTEM_NAMESPACE}.svc", days=days)
     leaves = {"extender": server, "scheduler": authority.leaf(f"{NAME}-scheduler", days=days)}
     for side, leaf in leaves.items():
         kind.give(f"own-{side}", secret(leaf, authority))
+    return server
+
+
+def renew(kind: KindCluster, authority: Authority, days: int) -> Leaf:
+    """The same, and the kubelets look at the pods at once: by itself one looks at a mounted Secret once a minute."""
+    extenders = give(kind, authority, days)
+    for side in SIDES:
         for pod in kind.pods(SYSTEM_NAMESPACE, side):
             change = {"metadata": {"annotations": {"example.com/renewed": str(days)}}}
             kind.kube.patch("pods", pod["metadata"]["name"], change, SYSTEM_NAMESPACE)
-    return server
+    return extenders
 
 
 @pytest.fixture
@@ -159,7 +163,7 @@ def test_leaves_are_renewed_without_a_restart_while_pods_arrive(
     with arriving(other.kubeconfig, tenant, per_second=5.0, mib=256, node_labels=WHERE) as arrivals:
         arrivals.wait_for(5)
         began = time.monotonic()
-        leaf = ssl.PEM_cert_to_DER_cert(give(other, authority, days=9).pem)
+        leaf = ssl.PEM_cert_to_DER_cert(renew(other, authority, days=9).pem)
 
         def shown() -> bool | Unmet:
             old = [name for name in extenders if served(other, name) != leaf]

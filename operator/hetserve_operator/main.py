@@ -60,6 +60,8 @@ PROBES_DRAIN_WITHIN: Final = 3.0
 NOT_SYNCED: Final = "caches are not synced"
 API_TIMEOUT: Final = 30.0
 """Seconds for a request: an admission webhook may take as long."""
+STANDBY_PLANS_AFTER: Final = 20.0
+"""Seconds after its start at which an operator that does not lead yet starts a process that plans."""
 DRAIN_WITHIN: Final = 5.0
 """Seconds for the answers to what is under way when the process ends."""
 EVENTS_WITHIN: Final = 2.0
@@ -292,7 +294,14 @@ class Operator:
             processes=self.settings.planner_processes,
             deadline=self.settings.planner_deadline,
             start=start,
+            due=self._planner_is_due,
         )
+
+    async def _planner_is_due(self) -> None:
+        """Waits until this process leads; as a standby for a while. It has a process that is ready when it takes over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STANDBY_PLANS_AFTER):
+                await self.leadership.won()
 
     def _demand_book(self) -> DemandBook:
         options = self.settings.metrics

@@ -4,8 +4,8 @@ A process can be ended at a deadline, a thread cannot. A problem gets QUICK_TIME
 processes. If that is not enough it waits for the slow one, which gives it the whole deadline, while the quick ones go
 on.
 
-The first quick process is ready before it is needed. Each other takes seconds of a processor to start and 190 MiB, so
-it begins when problems wait.
+A process takes seconds of a processor to start, and 190 MiB. The first quick one is ready before it is needed, but does
+not compete with what the operator itself has to start; each other begins when problems wait.
 """
 
 from __future__ import annotations
@@ -57,8 +57,16 @@ class Planning(Protocol):
     async def end(self) -> None: ...
 
 
+async def _at_once() -> None:
+    """Due already."""
+
+
 class PlanningPool:
-    """The processes of an operator. deadline: seconds for one plan. start: starts a process that is ready to plan."""
+    """The processes of an operator.
+
+    deadline: seconds for one plan. start: starts a process that is ready to plan. due: ends when the first one may
+    start.
+    """
 
     def __init__(
         self,
@@ -68,6 +76,7 @@ class PlanningPool:
         processes: int,
         deadline: float,
         start: Callable[[], Awaitable[Planning]],
+        due: Callable[[], Awaitable[object]] = _at_once,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._book = book
@@ -75,6 +84,7 @@ class PlanningPool:
         self._deadline = Seconds(deadline)
         self._lanes = (*(Lane.QUICK,) * processes, Lane.SLOW)
         self._start = start
+        self._due = due
         self._clock = clock
         self._changed = {lane: asyncio.Event() for lane in Lane}
         self._under_way: dict[Ticket, asyncio.Timeout] = {}
@@ -91,8 +101,7 @@ class PlanningPool:
         try:
             while True:
                 if process is None and lane is Lane.QUICK:
-                    if not first:
-                        await self._wanted(lane)
+                    await (self._due() if first else self._wanted(lane))
                     process = await self._started()
                 ticket = await self._next(lane)
                 if process is None or not process.alive:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.main import Operator
+from hetserve_operator.main import STANDBY_PLANS_AFTER, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop
 from hetserve_operator.workqueue import Key
@@ -49,6 +49,8 @@ class Pair:
         for raw in rm2_scene():
             self.server.add(raw)
         self.cluster = Controllers(self.server)
+        self.planners = dict.fromkeys("ab", 0)
+        self.began = asyncio.get_running_loop().time()
         self.lines = {name: Line(self.server) for name in "ab"}
         self.operators = {name: self._operator(name) for name in "ab"}
         self.tasks = {name: operator.start() for name, operator in self.operators.items()}
@@ -61,7 +63,12 @@ class Pair:
     def _operator(self, name: str) -> Operator:
         settings = OperatorSettings(leader_election=OperatorElection(identity=name))
         loop = asyncio.get_running_loop()
-        return Operator(settings, self.lines[name], None, start_planning=PlanningInLoop.start, lease_clock=loop.time)
+
+        async def start() -> PlanningInLoop:
+            self.planners[name] += 1
+            return await PlanningInLoop.start()
+
+        return Operator(settings, self.lines[name], None, start_planning=start, lease_clock=loop.time)
 
     async def kill(self, name: str) -> None:
         for task in self.tasks[name]:
@@ -131,6 +138,18 @@ def test_one_of_two_works_and_the_other_is_ready_and_writes_nothing() -> None:
             leader = await pair.settled()
             assert pair.lines[other(leader)].sent == []
             assert pair.operators[other(leader)].synced.is_set()
+
+    virtually(story())
+
+
+def test_who_leads_has_a_process_that_plans_and_the_other_a_while_later() -> None:
+    async def story() -> None:
+        async with Pair() as pair:
+            leader = await pair.settled()
+            await asyncio.sleep(max(0.0, STANDBY_PLANS_AFTER - 1.0 - asyncio.get_running_loop().time() + pair.began))
+            assert pair.planners == {leader: 1, other(leader): 0}
+            await asyncio.sleep(2.0)
+            assert pair.planners == {leader: 1, other(leader): 1}
 
     virtually(story())
 
