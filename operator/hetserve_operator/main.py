@@ -298,7 +298,7 @@ class Operator:
         )
 
     async def _planner_is_due(self) -> None:
-        """Waits until this process leads; as a standby for a while. It has a process that is ready when it takes over."""
+        """Waits until this process leads. A standby waits a while, so that one is ready when it takes over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STANDBY_PLANS_AFTER):
                 await self.leadership.won()
