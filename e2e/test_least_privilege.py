@@ -148,12 +148,12 @@ def a_decision_is_put_on_record(cluster: Cluster, sandbox: Sandbox) -> None:
     sandbox.service("follows", "follows", [kind], following)
 
     def recorded(records: int) -> Manifest | Unmet:
-        rings = [one for one in cluster.kube.list("configmaps", sandbox.namespace) if len(ring_of(one)) == records]
+        rings = [one for one in cluster.kube.list("configmaps", sandbox.namespace) if len(ring_of(one)) >= records]
         return rings[0] if rings else Unmet(f"not {records} records")
 
     ring = wait_until(lambda: recorded(1), 30, "the record of the first plan")
     assert ring["metadata"]["name"] == "follows-decisions"
-    (entry,) = ring_of(ring)
+    entry = ring_of(ring)[0]
     found = replay(record_of_entry(entry), Answers(), Answers(quick=True))
     assert found.identical, found.differences
     sandbox.edit("follows", {"spec": {"scaling": {"minInstances": 4}}})

@@ -66,6 +66,7 @@ class Arrivals:
         self.bound: dict[str, float] = {}
         self.ended = threading.Event()
         self.wrong: list[str] = []
+        self.failed: list[BaseException] = []
         self._kube = kube
         self._namespace = namespace
         self._revisions: list[tuple[str, Manifest]] = []
@@ -83,9 +84,16 @@ class Arrivals:
         self.created[made["metadata"]["name"]] = (made["metadata"]["uid"], began)
 
     def wait_for(self, more: int, seconds: float = 120) -> None:
-        """Raises WaitTimeoutError if not so many more pods are bound in time."""
+        """Raises WaitTimeoutError if not so many more pods are bound in time, or what ended arrivals or watch."""
         goal = len(self.bound) + more
-        wait_until(lambda: len(self.bound) >= goal or Unmet(len(self.bound)), seconds, f"{goal} pods to be bound")
+
+        def bound() -> bool | Unmet:
+            if self.failed:
+                raise self.failed[0]
+            assert not self.wrong, self.wrong
+            return len(self.bound) >= goal or Unmet(f"{len(self.bound)} of {len(self.created)}")
+
+        wait_until(bound, seconds, f"{goal} pods to be bound")
 
     def gap(self, since: float) -> float:
         """The longest time without a binding from then until now, in s. since: monotonic s."""
@@ -124,7 +132,7 @@ def arriving(
     kubeconfig: Path, namespace: str, *, per_second: float, mib: int, node_labels: dict[str, str]
 ) -> Iterator[Arrivals]:
     """Creates pods during the block, every second one at our gate; node_labels: of the nodes that may have them."""
-    kube, failed = Kube(kubeconfig), list[BaseException]()
+    kube = Kube(kubeconfig)
     arrivals = Arrivals(kube, namespace)
 
     def create() -> None:
@@ -136,7 +144,7 @@ def arriving(
                 gates = (QUEUE_GATE,) if number % 2 else ()
                 arrivals.bring(pod(f"arriving-{number}", namespace, mib, node_labels, *gates))
         except BaseException as error:  # fails the test
-            failed.append(error)
+            arrivals.failed.append(error)
 
     thread = threading.Thread(target=create, name="arrivals", daemon=True)
     try:
@@ -149,4 +157,4 @@ def arriving(
                 thread.join(timeout=30)
     finally:
         kube.close()
-    assert not failed, failed
+    assert not arrivals.failed, arrivals.failed

@@ -17,7 +17,7 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.observe.certificate_metrics import CertificateFigures
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.queue_metrics import QueueFigures
-from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.metrics import Hideable, OperatorMetrics
 from hetserve_twin.engine import LoadTwin
 from hetserve_twin.exposition import TwinCollector
 
@@ -78,6 +78,8 @@ def _of_registry(registry: CollectorRegistry) -> Iterator[MetricDoc]:
     for collector in registry._collector_to_names:
         if isinstance(collector, (QueueFigures, CertificateFigures)):
             yield from _of_families(collector.collect())
+        elif isinstance(collector, Hideable):
+            yield from _of_registry(collector.registry)
         else:
             (family,) = collector.describe()  # type: ignore[attr-defined]
             yield _doc(family, collector._labelnames)  # type: ignore[attr-defined]

@@ -229,7 +229,7 @@ class Operator:
     def _begin_term(self, resumed: bool) -> None:
         """Queues every service; the number of workers limits the load.
 
-        resumed: nobody else has led since we did. So nothing is unknown, and what was cut off is queued already.
+        resumed: it goes on with the last term, in which all were looked at, and what was cut off is queued already.
         """
         self.metrics.show()
         if resumed:
@@ -299,6 +299,7 @@ class Operator:
 
     async def _planner_is_due(self) -> None:
         """Waits until this process leads. A standby waits a while, so that one is ready when it takes over."""
+        await self.synced.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STANDBY_PLANS_AFTER):
                 await self.leadership.won()

@@ -20,11 +20,11 @@ class Hideable(Collector):
     """The metrics of a registry, as long as they are shown."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+        self.registry = registry
         self.shown = True
 
     def collect(self) -> Iterable[Metric]:
-        return self._registry.collect() if self.shown else ()
+        return self.registry.collect() if self.shown else ()
 
 
 class OperatorMetrics:
@@ -162,7 +162,7 @@ class OperatorMetrics:
         self._shown.shown = True
 
     def hide(self) -> None:
-        """Exports no metrics of services: another leader does."""
+        """Exports no metrics of services: another leader may."""
         self._shown.shown = False
 
 

@@ -50,6 +50,8 @@ class PlanningScene:
         self.processes: list[PlanningInLoop] = []
         self.refused_starts = 0
         self.stuck_starts = 0
+        self.start_seconds = 0.0
+        self.planner_processes = 2
         self.woken: list[Key] = []
         self.metrics = OperatorMetrics()
         self.sim = SimulatedOperator()
@@ -69,7 +71,14 @@ class PlanningScene:
     def _begin(self) -> None:
         clock = asyncio.get_running_loop().time
         self.book = PlanBook(clock, self.woken.append)
-        pool = PlanningPool(self.book, self.metrics, processes=2, deadline=DEADLINE, start=self._start, clock=clock)
+        pool = PlanningPool(
+            self.book,
+            self.metrics,
+            processes=self.planner_processes,
+            deadline=DEADLINE,
+            start=self._start,
+            clock=clock,
+        )
         self.sim.restart(self.book)
         self._tasks = [asyncio.ensure_future(loop()) for loop in pool.loops()]
 
@@ -106,6 +115,7 @@ class PlanningScene:
         if self.stuck_starts:
             self.stuck_starts -= 1
             await asyncio.Event().wait()
+        await asyncio.sleep(self.start_seconds)
         self.processes.append(SharedProcessor(self))
         return self.processes[-1]
 

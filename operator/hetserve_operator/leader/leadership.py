@@ -20,6 +20,10 @@ ONLY_TERM: Final = 1
 """Term of a process that takes part in no election: from its start to its end."""
 
 
+BRIEF: Final = 10.0
+"""Seconds without leading in which no watch has missed much. After more it may be that nothing was reached at all."""
+
+
 class NotLeadingError(Exception):
     """A write was not sent, since the term in which it was decided is over; the next leader looks again."""
 
@@ -70,20 +74,22 @@ class OperatorLeadership:
     async def run(self, on_won: Callable[[bool], None], on_lost: Callable[[], None]) -> None:
         """Follows the election. Never returns.
 
-        on_won: called at the beginning of each term, with whether nobody else can have led since the last one.
+        on_won: called at the beginning of each term, with whether it goes on with the last one: that ended less than
+        BRIEF ago, and nobody else can have led.
         on_lost: called at the end of each term.
         """
         if self._elector is None:
             on_won(False)
             await asyncio.Future()
             return
-        elector, last = self._elector, 0
+        elector, last, ended = self._elector, 0, 0.0
         while True:
             term = await elector.won()
             log.info("leading: term %d", term)
-            on_won(last > 0 and elector.continues(last))
+            on_won(last > 0 and elector.continues(last) and elector.clock() - ended < BRIEF)
             last = term
             await elector.lost(term)
+            ended = elector.clock()
             on_lost()
             log.warning("no longer leading: the leader is %s", elector.leader())
 

@@ -5,7 +5,7 @@ processes. If that is not enough it waits for the slow one, which gives it the w
 on.
 
 A process takes seconds of a processor to start, and 190 MiB. The first quick one is ready before it is needed, but does
-not compete with what the operator itself has to start; each other begins when problems wait.
+not compete with what the operator itself has to start. Each other begins when problems wait, one after the other.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -37,6 +38,8 @@ START_WITHIN: Final = 180.0
 """Seconds for a process to become ready; 3 where nobody else computes, 10 without compiled code in the cache."""
 LATE: Final = 0.5
 """Seconds after which problems that wait are too many for the processes that there are."""
+FIRST_WITHIN: Final = 30.0
+"""Seconds for the first process to start, before another one is tried beside it."""
 _START_RETRY: Final = 1.0
 
 
@@ -85,6 +88,8 @@ class PlanningPool:
         self._lanes = (*(Lane.QUICK,) * processes, Lane.SLOW)
         self._start = start
         self._due = due
+        self._others_from = math.inf
+        self._one_starts = asyncio.Lock()
         self._clock = clock
         self._changed = {lane: asyncio.Event() for lane in Lane}
         self._under_way: dict[Ticket, asyncio.Timeout] = {}
@@ -101,8 +106,7 @@ class PlanningPool:
         try:
             while True:
                 if process is None and lane is Lane.QUICK:
-                    await (self._due() if first else self._wanted(lane))
-                    process = await self._started()
+                    process = await (self._first() if first else self._another())
                 ticket = await self._next(lane)
                 if process is None or not process.alive:
                     process = await self._started()
@@ -112,6 +116,19 @@ class PlanningPool:
         finally:
             if process is not None:
                 await process.end()
+
+    async def _first(self) -> Planning:
+        await self._due()
+        self._others_from = self._clock() + FIRST_WITHIN
+        process = await self._started()
+        self._others_from = self._clock()
+        return process
+
+    async def _another(self) -> Planning:
+        """Starts one more quick process, once it is wanted and no other starts."""
+        async with self._one_starts:
+            await self._wanted(Lane.QUICK)
+            return await self._started()
 
     async def _started(self) -> Planning:
         while True:
@@ -139,11 +156,12 @@ class PlanningPool:
                 await self._changed[lane].wait()
 
     async def _wanted(self, lane: Lane) -> None:
-        """Waits until the processes that there are have left tickets of a lane for LATE."""
+        """Waits until the processes that there are have left tickets of a lane for LATE. The first one has its time."""
         while True:
             if self._book.waits(lane):
+                since = self._clock()
                 await asyncio.sleep(LATE)
-                if self._book.waits(lane):
+                if since >= self._others_from and self._book.waits(lane):
                     return
             else:
                 await self._change(lane)

@@ -91,7 +91,7 @@ class Announcer:
 
     def _may_wait(self) -> bool:
         """Whether there is more urgent work, and room for the Events that it brings."""
-        if not self.is_busy() or 2 * len(self._waiting) > MOST_WAITING:
+        if not self.is_busy() or 4 * len(self._waiting) > MOST_WAITING:
             return False
         return self._age(self._waiting[0]) < HELD_FOR
 

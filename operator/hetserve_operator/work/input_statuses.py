@@ -53,7 +53,7 @@ class InputStatuses:
         self._now = now
         self.is_busy = is_busy
         self._stored: dict[str, Mapping[str, Any]] = {}
-        self._term: int | None = None
+        self._is_read = False
         self._changed = asyncio.Event()
         self._inputs_changed = False
         cache.services.subscribe(self._service_changed)
@@ -62,7 +62,7 @@ class InputStatuses:
 
     def begin_term(self) -> None:
         """Looks at everything: another may have written since."""
-        self._term = None
+        self._is_read = False
         self._inputs_changed = True
         self._changed.set()
 
@@ -74,9 +74,9 @@ class InputStatuses:
             await self._gathered()
             self._changed.clear()
             try:
-                if self._term != term:
+                if not self._is_read:
                     await self._read()
-                    self._term = term
+                    self._is_read = True
                 await self._write(self._leadership.permit(term))
             except (ApiStatusError, ApiUnreachableError) as error:
                 log.warning("the status of types and profiles is not written: %s; again in %.0f s", error, RETRY)

@@ -157,7 +157,7 @@ def test_events_wait_while_other_work_is_more_urgent_but_not_for_long() -> None:
 
 def test_events_that_are_many_do_not_wait_for_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        monkeypatch.setattr(announcer, "MOST_WAITING", 4)
+        monkeypatch.setattr(announcer, "MOST_WAITING", 8)
         api, made, running = after_failures(0)
         made.is_busy = lambda: True
         made.tell(rm2(), [news(number) for number in range(3)])

@@ -204,6 +204,33 @@ async def test_another_process_begins_once_problems_wait_for_a_while(scene: Plan
 
 
 @in_scene
+async def test_no_other_process_begins_while_the_first_one_starts(scene: PlanningScene) -> None:
+    scene.start_seconds = 5.0
+    await scene.restart()
+    scene.sim.add(*rm2_scene())
+    await scene.look()
+    begun = len(scene.processes)
+    await scene.planned(8.0)
+    assert "plan" in scene.sim.service()["status"]
+    assert len(scene.processes) - begun == 1, "what waits for the first one is planned in a moment"
+
+
+@in_scene
+async def test_processes_begin_one_after_the_other(scene: PlanningScene) -> None:
+    scene.planner_processes, scene.start_seconds, scene.seconds = 8, 2.0, lambda _: 4.0
+    await scene.restart()
+    begun = len(scene.processes)
+    names = [f"new-{n}" for n in range(4)]
+    scene.sim.add(*rm2_scene(), *(_rm2(name, n) for n, name in enumerate(names)))
+    for name in names:
+        await scene.look(Key("default", name))
+    await asyncio.sleep(2.0 + LATE + 2.0 + LATE)
+    assert len(scene.processes) - begun == 2
+    await scene.planned(10.0)
+    assert len(scene.processes) - begun <= len(names)
+
+
+@in_scene
 async def test_on_a_full_machine_a_plan_waits_for_a_processor_and_is_not_begun_again(scene: PlanningScene) -> None:
     scene.seconds = lambda _: QUICK_DEADLINE - 1.0
     scene.busy = QUICK_DEADLINE / QUICK_TIME

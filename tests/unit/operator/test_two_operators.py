@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hetserve.testing.scenes import rm2_scene
+from hetserve_operator.leader.leadership import BRIEF
 from hetserve_operator.main import STANDBY_PLANS_AFTER, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop
@@ -20,6 +21,7 @@ Json = dict[str, Any]
 
 
 TIMEOUT = 1.0
+LEASE = 3.0
 
 
 class Line(FakeApiServer):
@@ -221,6 +223,24 @@ def test_a_leader_that_nobody_has_followed_looks_at_nothing_again_and_exports_wh
 
             pair.edit(smaller)
             await pair.until(lambda: pair.replicas() == SMALLER, 20)
+
+    virtually(story())
+
+
+def test_a_leader_that_has_reached_nothing_for_long_looks_at_all_again() -> None:
+    """Its watches may have missed what happened meanwhile, though nobody else has led."""
+
+    async def story() -> None:
+        async with Pair() as pair:
+            leader = await pair.settled()
+            await pair.kill(other(leader))
+            await asyncio.sleep(30.0)
+            pair.lines[leader].cut = True
+            await asyncio.sleep(LEASE + BRIEF)
+            pair.server.remove(deployment_path(CPU_DEPLOYMENT))
+            pair.lines[leader].cut = False
+            await asyncio.sleep(5.0)
+            assert CPU_DEPLOYMENT in pair.replicas()
 
     virtually(story())
 
