@@ -109,6 +109,22 @@ class KindCluster:
         said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout)
         return {one["check"]: (one["level"], one["what"]) for one in reversed(said["findings"])}
 
+    def shown(self) -> str:
+        """What there is of hetserve, for who reads that a scenario failed: objects, and the last words of each pod."""
+        there = "pods,services,endpointslices,leases"
+        said = [self._said("get", there, "--output", "wide", "--show-labels")]
+        said.append(self._said("get", "services,endpointslices", "--output", "yaml"))
+        for pod in self.pods(SYSTEM_NAMESPACE):
+            name = pod["metadata"]["name"]
+            said += [f"--- {name}", self._said("logs", name, "--all-containers", "--tail", "40")]
+        return "\n".join(said)
+
+    def _said(self, *words: str) -> str:
+        try:
+            return self.kubectl("--namespace", SYSTEM_NAMESPACE, *words)
+        except RuntimeError as error:
+            return str(error)
+
     def install(
         self,
         values: Mapping[str, Any] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import pytest
@@ -28,6 +28,19 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
             item.add_marker(pytest.mark.kind)
             item.add_marker(pytest.mark.timeout(600))
     items.sort(key=_turn)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a scenario that failed goes what was there then: its fixtures take it away."""
+    report = yield
+    if report.failed and call.when == "call" and item.get_closest_marker("kind"):
+        kind = KindCluster.attached()
+        report.sections.append(("hetserve in the cluster", kind.shown()))
+        kind.kube.close()
+    return report
 
 
 def _turn(item: pytest.Function) -> int:
