@@ -139,7 +139,7 @@ OPERATORS: Final = (
         "each process that plans starts before it is needed",
         "hetserve_operator.plans.pool",
         "PlanningPool._serve",
-        never("not first"),
+        always("first"),
         "tests/unit/operator/test_operator_planning.py",
         "test_another_process_begins_once_problems_wait_for_a_while",
     ),
