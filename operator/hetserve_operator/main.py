@@ -148,9 +148,7 @@ class Operator:
         self.leadership = OperatorLeadership(self.elector)
         self.writer = Writer(api)
         self.announcer = Announcer(api, socket.gethostname(), now, is_busy=lambda: self.book.crowd_waits)
-        self.input_statuses = InputStatuses(
-            api, self.cache, self.leadership, now, is_busy=lambda: self.book.first_plans_wait
-        )
+        self.input_statuses = self._input_statuses(api, now)
         self.controller = self._controller()
         self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
         self.metrics.leader.set_function(lambda: self.leadership.term() is not None)
@@ -281,6 +279,10 @@ class Operator:
             announcer=self.announcer,
             leadership=self.leadership,
         )
+
+    def _input_statuses(self, api: ApiServer, now: Callable[[], datetime]) -> InputStatuses:
+        is_busy = lambda: self.book.first_plans_wait  # noqa: E731
+        return InputStatuses(api, self.cache, self.leadership, now, is_busy=is_busy)
 
     def _plan_book(self) -> PlanBook:
         # In a burst all plans are recorded before the first is followed, whatever else is due.

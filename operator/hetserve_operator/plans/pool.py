@@ -127,7 +127,7 @@ class PlanningPool:
     async def _another(self) -> Planning:
         """Starts one more quick process, once it is wanted and no other starts."""
         async with self._one_starts:
-            await self._wanted(Lane.QUICK)
+            await self._wanted()
             return await self._started()
 
     async def _started(self) -> Planning:
@@ -155,16 +155,16 @@ class PlanningPool:
             async with asyncio.timeout(self._book.changes_within(lane)):
                 await self._changed[lane].wait()
 
-    async def _wanted(self, lane: Lane) -> None:
-        """Waits until the processes that there are have left tickets of a lane for LATE. The first one has its time."""
+    async def _wanted(self) -> None:
+        """Waits until the quick processes that there are have left tickets for LATE. The first one has its time."""
         while True:
-            if self._book.waits(lane):
+            if self._book.waits(Lane.QUICK):
                 since = self._clock()
                 await asyncio.sleep(LATE)
-                if since >= self._others_from and self._book.waits(lane):
+                if since >= self._others_from and self._book.waits(Lane.QUICK):
                     return
             else:
-                await self._change(lane)
+                await self._change(Lane.QUICK)
 
     async def _plan(self, process: Planning, ticket: Ticket) -> bool:
         """Plans a ticket; False if the process cannot be used again."""

@@ -234,12 +234,11 @@ class Writer:
             except ApiStatusError as error:
                 if error.status != 409:
                     raise
-        record = request.record
-        path = config_map_path(record.namespace, ring_name(record.service))
-        answer = await self._api.request("GET", path)
+        answer = await self._api.request("GET", _ring_path(request))
         found = None if answer.status == 404 else answer.content()
         if found is not None and not is_ours(found, str(request.owner["uid"])):
-            raise NameTakenError(f"ConfigMap {ring_name(record.service)} exists and does not belong to this service")
+            name = ring_name(request.record.service)
+            raise NameTakenError(f"ConfigMap {name} exists and does not belong to this service")
         return await self._write_ring(request, found, permit)
 
     async def _write_ring(self, request: WriteDecisions, found: RawObject | None, permit: Permit) -> RawObject:
@@ -251,5 +250,8 @@ class Writer:
         if found is not None:
             known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
         body = {**manifest, "metadata": {**manifest["metadata"], **known}}
-        path = config_map_path(record.namespace, ring_name(record.service))
-        return await self._send(permit, "PATCH", path, body, APPLY_PATCH, force="true")
+        return await self._send(permit, "PATCH", _ring_path(request), body, APPLY_PATCH, force="true")
+
+
+def _ring_path(request: WriteDecisions) -> str:
+    return config_map_path(request.record.namespace, ring_name(request.record.service))

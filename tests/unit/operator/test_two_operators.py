@@ -89,6 +89,13 @@ class Pair:
         assert leader is not None
         return leader
 
+    async def only_leader(self) -> str:
+        """A leader at rest that nobody can follow."""
+        leader = await self.settled()
+        await self.kill(other(leader))
+        await asyncio.sleep(30.0)
+        return leader
+
     async def until(self, holds: Callable[[], bool], within: float) -> float:
         """Seconds until it holds; the cluster moves once a second."""
         loop = asyncio.get_running_loop()
@@ -202,11 +209,9 @@ def test_a_leader_that_nobody_has_followed_looks_at_nothing_again_and_exports_wh
 
     async def story() -> None:
         async with Pair() as pair:
-            leader = await pair.settled()
-            await pair.kill(other(leader))
+            leader = await pair.only_leader()
             operator, line = pair.operators[leader], pair.lines[leader]
             term = operator.leadership.term()
-            await asyncio.sleep(30.0)  # at rest
             shown = operator.metrics.registry.get_sample_value(*OF_RM2)
             line.cut = True
             await asyncio.sleep(3.5)
@@ -232,9 +237,7 @@ def test_a_leader_that_has_reached_nothing_for_long_looks_at_all_again() -> None
 
     async def story() -> None:
         async with Pair() as pair:
-            leader = await pair.settled()
-            await pair.kill(other(leader))
-            await asyncio.sleep(30.0)
+            leader = await pair.only_leader()
             pair.lines[leader].cut = True
             await asyncio.sleep(LEASE + BRIEF)
             pair.server.remove(deployment_path(CPU_DEPLOYMENT))
