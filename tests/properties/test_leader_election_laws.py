@@ -106,11 +106,12 @@ class Contender:
         while where and where != hold:
             where = self.go_on()
 
-    def release(self) -> None:
-        """Give the Lease up; the process then ends."""
+    def release(self, *, lost: bool = False) -> None:
+        """Give the Lease up; the process then ends. `lost`: the first answer is."""
         if self.stage is None:
             self.stage = self.elector.release()
-            self.step()
+            self.go_on()
+            self.step(lost=lost)
 
     def end(self) -> None:
         if self.stage is not None:
@@ -134,7 +135,8 @@ class World:
         rate, offset = self.rates[index], 1000.0 * self.born
         candidate = Candidate(f"candidate-{self.born}", TERMS)
         clock = lambda: offset + rate * self.now  # noqa: E731
-        return Contender(Elector(Line(self.server), "ns", "lease", candidate, clock, lambda: 0.0))
+        pause = lambda _: _held("sleep", "in")  # noqa: E731
+        return Contender(Elector(Line(self.server), "ns", "lease", candidate, clock, lambda: 0.0, pause))
 
     def restart(self, index: int) -> None:
         """A crash: whatever the old process has sent may still arrive."""
@@ -168,7 +170,7 @@ class World:
 
 
 USUAL = ["step", "step", "step", "hold before PUT", "hold after PUT", "lose"]
-RARE = ["restart", "orphan", "delete", "release"]
+RARE = ["restart", "orphan", "delete", "release", "release unanswered"]
 
 
 def events(kinds: list[str], longest: int) -> st.SearchStrategy[list[tuple[int, str, float]]]:
@@ -191,8 +193,8 @@ def play(world: World, happenings: list[tuple[int, str, float]]) -> None:
             world.orphan_arrives()
         elif what == "delete":
             world.server.lease = None
-        elif what == "release":
-            contender.release()
+        elif what.startswith("release"):
+            contender.release(lost=what != "release")
         world.check()
         world.pass_time(seconds)
 

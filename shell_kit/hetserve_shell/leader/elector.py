@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 HURRY: Final = 0.1
 """Seconds between two looks at a Lease that is about to be given up."""
 _CONFLICTS: Final = frozenset({404, 409})
+_TOO_MANY: Final = 429
 
 
 def boot_clock() -> float:
@@ -116,22 +117,34 @@ class Elector:
                 self._tell()
 
     async def release(self) -> None:
-        """Give the Lease up, so that the next need not wait: only when no bind of ours can land any more."""
+        """Give the Lease up, so that the next need not wait: only when no bind of ours can land any more.
+
+        Repeated while that is worth it: a renewal that was not answered may have been written, and changed the Lease.
+        """
         async with self._writing:
             self.candidate.given_up = True
             self._tell()
-            body = self.candidate.released(self.namespace, self.name, self._stamp())
-            if body is None:
-                return
-            try:
-                answer = await self._request("PUT", body)
-            except ApiUnreachableError as error:
-                self._complain(str(error))
-                return
-            if answer.ok:
-                log.info("gave up Lease %s/%s", self.namespace, self.name)
-            else:
-                self._complain(answer.message)
+            until = self.clock() + self.candidate.terms.renew_deadline
+            while not await self._released() and self.clock() < until:
+                await self.sleep(HURRY)
+
+    async def _released(self) -> bool:
+        """Try to give the Lease up. Returns whether another try is of no use."""
+        body = self.candidate.released(self.namespace, self.name, self._stamp())
+        if body is None:
+            return True
+        try:
+            answer = await self._request("PUT", body)
+            if answer.status in _CONFLICTS:
+                await self._read()
+        except (ApiUnreachableError, ValueError) as error:
+            self._complain(str(error))
+            return False
+        if answer.ok:
+            log.info("gave up Lease %s/%s", self.namespace, self.name)
+        else:
+            self._complain(answer.message)
+        return not (answer.status in _CONFLICTS or answer.status == _TOO_MANY or answer.status >= 500)
 
     async def _read(self) -> None:
         answer = await self._request("GET")
