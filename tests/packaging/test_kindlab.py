@@ -53,8 +53,9 @@ class Machine:
         does = does.replace("FOLDER", str(self.folder)).replace("CALLS", str(self.folder / "calls"))
         program(self.bin / name, f'echo "{name} $*" >>{self.folder / "calls"}\n{does}')
 
-    def kind(self, version: str) -> None:
-        self.stub("kind", f'[ "$1" != version ] || echo "{version}"')
+    def kind(self, version: str, clusters: str = "", nodes: str = "") -> None:
+        said = f'version) echo "{version}";; "get clusters") echo {clusters};; "get nodes"*) echo {nodes};;'
+        self.stub("kind", f'case "$*" in {said} esac')
 
     def kubectl(self, version: str) -> None:
         says = f'echo "Client Version: {version}"; echo "Kustomize Version: v5.7.1"'
@@ -100,12 +101,26 @@ def test_with_a_public_node_image_there_is_nothing_to_build(machine: Machine, st
 def test_the_installed_programs_make_a_cluster_of_the_public_image(machine: Machine) -> None:
     code, _, calls = machine.run("up")
     assert code == 0
-    assert calls[1:] == ["kind get clusters", machine.creates("kind", IMAGE)]
+    assert calls[1:] == ["kind get clusters", machine.creates("kind", IMAGE), "kind get nodes --name kindlab"]
     assert calls[0].startswith("go build ")
     assert calls[0].endswith(" ./..."), "only the lab's own tools are built"
     for name in ("kind", "kubectl"):
         assert (machine.cache / "bin" / name).samefile(machine.bin / name)
     assert machine.run("up")[0] == 0, "again, where the links are there"
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+def test_what_is_for_a_service_never_leaves_a_node_once(machine: Machine, there: bool) -> None:
+    machine.kind("kind v0.33.2 go1.26.0 linux/amd64", clusters="kindlab" if there else "", nodes="one two")
+    machine.stub("docker", 'case "$*" in *"-C OUTPUT"*) exit 1;; esac')
+
+    code, said, calls = machine.run("up")
+
+    assert code == 0, said
+    written = [call for call in calls if call.startswith("docker exec") and " -C " not in call]
+    assert written == [
+        f"docker exec {node} iptables -w -I OUTPUT -d 10.96.0.0/16 -j REJECT" for node in ("one", "two")
+    ], "what is there is not written again"
 
 
 def test_a_kind_of_another_version_gives_way_to_the_pinned_one(machine: Machine) -> None:
