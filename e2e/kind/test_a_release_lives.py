@@ -163,7 +163,8 @@ def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
         print(f"{len(arrivals.created)} pods arrived; the longest waited {arrivals.longest_wait():.1f} s")
 
     assert of_the_service(life, tenant) == serving, "the service's instances ran on"
-    assert is_true(life.kube.get("inferenceservices", "rm", tenant), "Ready")
+    found = life.kube.get("inferenceservices", "rm", tenant)
+    assert is_true(found, "Ready"), (found["status"], life.kube.list("pods", tenant, labels="hetserve.io/service=rm"))
     assert max(upgrade, back) < GOAL
 
 

@@ -44,7 +44,7 @@ class Machine:
         self.stub("go", GO)
         self.kind("kind v0.33.2 go1.26.0 linux/amd64")
         self.kubectl("v1.35.1")
-        for stage in ("node/fast/node-a.yaml", "node/heartbeat-with-lease/node-b.yaml", "pod/fast/pod-c.yaml"):
+        for stage in ("node/fast/node-a.yaml", "node/heartbeat/node-b.yaml", "pod/fast/pod-c.yaml"):
             path = folder / "module/kustomize/stage" / stage
             path.parent.mkdir(parents=True)
             path.write_text("kind: Stage\n")
