@@ -26,6 +26,11 @@ from images.lock import OF_COMPONENTS, ROOT
 from images.wheels import fetch
 
 _WITHOUT_A_REPOSITORY: Final = 1_577_836_800
+MADE_OF: Final = (
+    *("Containerfile", "images", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
+    *("src", "operator", "scheduler_extender", "shell_kit", "twin", "manifests/samples"),
+)
+"""What the images are made of: another commit makes the same ones, of which the engine has every layer."""
 
 
 def tag_of(component: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -34,15 +39,15 @@ def tag_of(component: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def epoch() -> int:
-    """Seconds since 1970 of what is built: the commit's, so that one commit makes one image."""
-    said = os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct")
+    """Seconds since 1970 of what is built: the commit's, as `revision` has it."""
+    said = os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct", "--", *MADE_OF)
     return int(said) if said else _WITHOUT_A_REPOSITORY
 
 
 def revision() -> str:
-    """The commit that is built, with `-dirty` if files differ from it."""
-    commit = _git("rev-parse", "HEAD")
-    return f"{commit}-dirty" if commit and _git("status", "--porcelain") else commit or "unknown"
+    """The last commit that changed what images are made of, with `-dirty` if files of that differ from it."""
+    commit = _git("log", "-1", "--format=%H", "--", *MADE_OF)
+    return f"{commit}-dirty" if commit and _git("status", "--porcelain", "--", *MADE_OF) else commit or "unknown"
 
 
 def _git(*arguments: str) -> str:
