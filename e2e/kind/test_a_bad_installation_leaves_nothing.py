@@ -56,11 +56,22 @@ def nothing_is_left(kind: KindCluster) -> None:
 @pytest.fixture
 def no_crds(bare_kind: KindCluster) -> Iterator[KindCluster]:
     """A cluster that has never seen hetserve."""
-    for plural in CRDS:
-        bare_kind.kube.delete("customresourcedefinitions", f"{plural}.hetserve.io")
+    without_crds(bare_kind)
     yield bare_kind
-    for plural in CRDS:
-        bare_kind.kube.delete("customresourcedefinitions", f"{plural}.hetserve.io")
+    without_crds(bare_kind)
+
+
+def without_crds(kind: KindCluster) -> None:
+    """Deletes the CRDs and waits until they are gone: the API server takes a moment to end what is stored."""
+    names = [f"{plural}.hetserve.io" for plural in CRDS]
+    for name in names:
+        kind.kube.delete("customresourcedefinitions", name)
+
+    def gone() -> bool | Unmet:
+        there = [name for name in names if kind.kube.find("customresourcedefinitions", name)]
+        return not there or Unmet(there)
+
+    wait_until(gone, 30, "no CRD of hetserve to be left")
 
 
 def test_a_wrong_image_is_named_by_the_doctor_while_helm_waits_and_rolled_back(no_crds: KindCluster) -> None:

@@ -26,12 +26,20 @@ ONE_GPU: Final = NodeGroup("one", "one", 1, cpu="16", memory="64Gi", gpus=Gpus("
 WHERE: Final = {INSTANCE_TYPE_LABEL: "life"}
 OTHERS_GATE: Final = "example.com/hold"
 HELD: Final = 12
+BESIDE: Final = 40
+"""Pods that ask for GPUs before an uninstallation, and again after it."""
+COMPONENTS: Final = ("operator", "extender", "scheduler")
 
 
 @pytest.fixture
 def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
     yield from with_nodes(bare_kind)
     bare_kind.clear()
+
+
+@pytest.fixture
+def today(kind: KindCluster) -> Iterator[KindCluster]:
+    yield from with_nodes(kind)
 
 
 @pytest.fixture
@@ -168,12 +176,24 @@ def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
     assert max(upgrade, back) < GOAL
 
 
+def test_an_upgrade_that_changes_every_pod_of_todays_release_hardly_pauses_placement(
+    today: KindCluster, tenant: str
+) -> None:
+    before = {each["metadata"]["uid"] for each in today.pods(SYSTEM_NAMESPACE)}
+    changed = {"podAnnotations": {"example.com/changed": tenant}}
+    with arriving(today.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
+        gap = step(arrivals, "upgrade", lambda: today.upgrade(dict.fromkeys(COMPONENTS, changed)))
+        arrivals.check()
+    assert before.isdisjoint(each["metadata"]["uid"] for each in today.pods(SYSTEM_NAMESPACE))
+    assert gap < GOAL
+
+
 def test_an_uninstallation_frees_who_waits_and_a_reinstallation_takes_the_ledger_up(
     end: KindCluster, tenant: str
 ) -> None:
     serving = serve(end, tenant)
     held = hold(end, tenant)
-    names = [f"before-{number}" for number in range(100)]
+    names = [f"before-{number}" for number in range(BESIDE)]
     for name in names:
         end.kube.create(pod(name, tenant, MIB, WHERE))
     placed(end, tenant, names, 90)
@@ -190,7 +210,7 @@ def test_an_uninstallation_frees_who_waits_and_a_reinstallation_takes_the_ledger
 
     end.install()
     let_go(end, tenant, held)
-    more = [f"after-{number}" for number in range(100)]
+    more = [f"after-{number}" for number in range(BESIDE)]
     for name in more:
         end.kube.create(pod(name, tenant, MIB, WHERE))
     placed(end, tenant, held + more, 90)
