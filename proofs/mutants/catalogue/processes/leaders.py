@@ -11,8 +11,10 @@ LEADERSHIP: Final = "hetserve_extender.leader.leadership"
 FENCE: Final = "hetserve_extender.leader.fence"
 ROLLOUT: Final = "hetserve_extender.leader.rollout"
 BINDING: Final = "hetserve_extender.verbs.binding"
+ELECTOR: Final = "hetserve_shell.leader.elector"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
+GIVING_UP: Final = "tests/unit/shell_kit/test_giving_up_a_lease.py"
 TAKE_OVER: Final = "tests/unit/extender/test_take_over_goes_on.py"
 
 LEADERS: Final = (
@@ -55,6 +57,14 @@ LEADERS: Final = (
         Replace("sum(...)", "0"),
         FAULT,
         "test_a_leader_that_ends_gives_the_lease_up_only_where_none_of_its_binds_can_land",
+    ),
+    Mutant(
+        "no leader: a lease is tried to be given up once, whatever the answer",
+        ELECTOR,
+        "Elector.release",
+        always("await self._released()"),
+        GIVING_UP,
+        "test_a_renewal_that_was_written_and_not_answered_does_not_keep_it",
     ),
     Mutant(
         "two leaders: a fence that a lapse interrupts passes for put up",
