@@ -27,10 +27,10 @@ from images.wheels import fetch
 
 _WITHOUT_A_REPOSITORY: Final = 1_577_836_800
 MADE_OF: Final = (
-    *("Containerfile", "images", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
+    *("Containerfile", ".dockerignore", "images", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
     *("src", "operator", "scheduler_extender", "shell_kit", "twin", "manifests/samples"),
 )
-"""What the images are made of: another commit makes the same ones, of which the engine has every layer."""
+"""What images are made of. A commit that touches none of it makes the same images, whose layers the engine has."""
 
 
 def tag_of(component: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -110,7 +110,7 @@ def test_the_installed_programs_make_a_cluster_of_the_public_image(machine: Mach
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
-def test_what_is_for_a_service_never_leaves_a_node_once(machine: Machine, there: bool) -> None:
+def test_every_node_refuses_what_is_for_a_service_by_a_rule_that_is_written_once(machine: Machine, there: bool) -> None:
     machine.kind("kind v0.33.2 go1.26.0 linux/amd64", clusters="kindlab" if there else "", nodes="one two")
     machine.stub("docker", 'case "$*" in *"-C OUTPUT"*) exit 1;; esac')
 

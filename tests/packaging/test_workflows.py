@@ -141,6 +141,11 @@ def test_what_the_workflows_call_exists() -> None:
             assert (ROOT / file).is_file()
 
 
+def test_images_are_built_where_the_last_commit_that_changed_them_is_known() -> None:
+    checkout = next(step for step in jobs("release.yml")["images"]["steps"] if "checkout" in step.get("uses", ""))
+    assert checkout["with"]["fetch-depth"] == 0, "a shallow clone takes its only commit for it"
+
+
 def test_both_architectures_and_every_image_are_built_joined_and_signed() -> None:
     from images.lock import OF_COMPONENTS
 

@@ -106,12 +106,13 @@ class Contender:
         while where and where != hold:
             where = self.go_on()
 
-    def release(self, *, lost: bool = False) -> None:
-        """Give the Lease up; the process then ends. `lost`: the first answer is."""
+    def release(self, hold: str = "", *, lost: bool = False) -> None:
+        """Give the Lease up (or as far as `hold`); the process then ends. `lost`: the first answer is."""
         if self.stage is None:
             self.stage = self.elector.release()
-            self.go_on()
-            self.step(lost=lost)
+            if lost:
+                self.go_on()
+            self.step(hold, lost=lost)
 
     def end(self) -> None:
         if self.stage is not None:
@@ -170,7 +171,8 @@ class World:
 
 
 USUAL = ["step", "step", "step", "hold before PUT", "hold after PUT", "lose"]
-RARE = ["restart", "orphan", "delete", "release", "release unanswered"]
+HELD = ["release to before PUT", "release to after PUT", "release to in sleep"]
+RARE = ["restart", "orphan", "delete", "release", "release unanswered", *HELD]
 
 
 def events(kinds: list[str], longest: int) -> st.SearchStrategy[list[tuple[int, str, float]]]:
@@ -193,6 +195,8 @@ def play(world: World, happenings: list[tuple[int, str, float]]) -> None:
             world.orphan_arrives()
         elif what == "delete":
             world.server.lease = None
+        elif what in HELD:
+            contender.release(what.removeprefix("release to "))
         elif what.startswith("release"):
             contender.release(lost=what != "release")
         world.check()
@@ -221,6 +225,17 @@ def test_no_two_lead_at_once_whatever_ends_or_deletes(
     world = World(rates, Server(RELEASED if used else None))
     try:
         play(world, happenings)
+    finally:
+        world.close()
+
+
+def test_who_made_the_lease_and_ends_before_it_may_lead_lets_nobody_lead_sooner() -> None:
+    """Somebody deleted it under a leader that has not seen that yet."""
+    world = World((1.0, 1.0), Server(RELEASED))
+    try:
+        play(world, [(0, "step", 0.0), (0, "delete", 0.0), (1, "step", 0.0), (1, "release", 0.0), (1, "restart", 0.0)])
+        assert world.contenders[0].elector.leads()
+        play(world, [(1, "step", 1.0), (1, "step", 1.0)])
     finally:
         world.close()
 

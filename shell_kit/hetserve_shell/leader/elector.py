@@ -19,7 +19,7 @@ from hetserve_shell.leader.lease import Candidate, Lease, Write, parse_lease
 log = logging.getLogger(__name__)
 
 HURRY: Final = 0.1
-"""Seconds between two looks at a Lease that is about to be given up."""
+"""Seconds between two looks at a Lease that is about to be given up, and between two tries to give one up."""
 _CONFLICTS: Final = frozenset({404, 409})
 _TOO_MANY: Final = 429
 
@@ -121,16 +121,16 @@ class Elector:
 
         Repeated while that is worth it: a renewal that was not answered may have been written, and changed the Lease.
         """
+        until = self.clock() + self.candidate.terms.renew_deadline
         async with self._writing:
             self.candidate.given_up = True
             self._tell()
-            until = self.clock() + self.candidate.terms.renew_deadline
-            while not await self._released() and self.clock() < until:
+            while not await self._try_to_release() and self.clock() < until:
                 await self.sleep(HURRY)
 
-    async def _released(self) -> bool:
+    async def _try_to_release(self) -> bool:
         """Try to give the Lease up. Returns whether another try is of no use."""
-        body = self.candidate.released(self.namespace, self.name, self._stamp())
+        body = self.candidate.released(self.namespace, self.name, self._stamp(), self.clock())
         if body is None:
             return True
         try:
@@ -142,8 +142,10 @@ class Elector:
             return False
         if answer.ok:
             log.info("gave up Lease %s/%s", self.namespace, self.name)
-        else:
-            self._complain(answer.message)
+            return True
+        if not self.candidate.mine:  # a try before was written, though not answered
+            return True
+        self._complain(answer.message)
         return not (answer.status in _CONFLICTS or answer.status == _TOO_MANY or answer.status >= 500)
 
     async def _read(self) -> None:

@@ -179,9 +179,13 @@ class Candidate:
             spec |= {"acquireTime": stamp, "leaseTransitions": before + 1}
         return _manifest(known, namespace, name, spec, dict.fromkeys(self.signs, self.identity))
 
-    def released(self, namespace: str, name: str, stamp: str) -> RawObject | None:
-        """The Lease given up, which the next may take at once; None where it is not ours."""
-        if self.seen is None or not self.mine:
+    def released(self, namespace: str, name: str, stamp: str, now: float) -> RawObject | None:
+        """The Lease given up, which the next may take at once.
+
+        None where it is not ours or does not let us lead yet: who led before may lead still, and the next would not
+        wait.
+        """
+        if self.seen is None or not self.mine or now < self._from:
             return None
         spec = dict(self.seen.raw.get("spec") or {}) | {"holderIdentity": "", "renewTime": stamp}
         return _manifest(self.seen.raw, namespace, name, spec)

@@ -62,7 +62,7 @@ LEADERS: Final = (
         "no leader: a lease is tried to be given up once, whatever the answer",
         ELECTOR,
         "Elector.release",
-        always("await self._released()"),
+        always("await self._try_to_release()"),
         GIVING_UP,
         "test_a_renewal_that_was_written_and_not_answered_does_not_keep_it",
     ),
