@@ -12,6 +12,7 @@ from harness import previous
 from harness.arrivals import Arrivals, arriving, pod
 from harness.invariants import broken, capacities, shares
 from harness.kind import KindCluster, is_true
+from harness.kube import Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.one_type import service_on
 from harness.waiting import Unmet, always, wait_until
@@ -68,15 +69,12 @@ def serve(kind: KindCluster, namespace: str) -> set[str]:
 
 
 def of_the_service(kind: KindCluster, namespace: str) -> set[str]:
-    found = kind.kube.list("pods", namespace, labels="hetserve.io/service=rm")
-    return {each["metadata"]["uid"] for each in found if not each["metadata"].get("deletionTimestamp")}
+    return uids(kind.kube.list("pods", namespace, labels="hetserve.io/service=rm"))
 
 
-def of_the_release(kind: KindCluster) -> set[str]:
-    """UIDs of hetserve's own pods, but for those that end."""
-    return {
-        each["metadata"]["uid"] for each in kind.pods(SYSTEM_NAMESPACE) if not each["metadata"].get("deletionTimestamp")
-    }
+def uids(pods: list[Manifest]) -> set[str]:
+    """UIDs of pods, but for those that end."""
+    return {each["metadata"]["uid"] for each in pods if not each["metadata"].get("deletionTimestamp")}
 
 
 def gated(kind: KindCluster, namespace: str) -> list[str]:
@@ -188,13 +186,13 @@ def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
 def test_an_upgrade_that_changes_every_pod_of_todays_release_hardly_pauses_placement(
     today: KindCluster, tenant: str
 ) -> None:
-    before = of_the_release(today)
+    before = uids(today.pods(SYSTEM_NAMESPACE))
     assert before
     changed = {"podAnnotations": {"example.com/changed": tenant}}
     with arriving(today.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
         gap = step(arrivals, "upgrade", lambda: today.upgrade(dict.fromkeys(COMPONENTS, changed)))
         arrivals.check()
-    assert before.isdisjoint(of_the_release(today))
+    assert before.isdisjoint(uids(today.pods(SYSTEM_NAMESPACE)))
     assert gap < OF_ONE_PROTOCOL
 
 
