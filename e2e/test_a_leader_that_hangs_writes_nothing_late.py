@@ -37,6 +37,8 @@ def way(cluster: Cluster) -> Iterator[Passage]:
             cluster.kill_component(OPERATOR)
             cluster.start_component(OPERATOR)
             cluster.stop_component(STANDBY)
+            # Whoever comes next has this operator: one that cannot reach the API server would fail all of them.
+            wait_until(lambda: leader(cluster) == OPERATOR, 20, "the operator that was started again to lead")
 
 
 def leader(cluster: Cluster) -> str:

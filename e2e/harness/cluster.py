@@ -289,8 +289,8 @@ class Cluster(ClusterViews):
         assert not killed, f"{name} did not end within {COMPONENT_GRACE:g} s of SIGTERM"
 
     def kill_component(self, name: str) -> None:
-        record = self._process(name)
-        end([record] if record else [], grace=0)
+        """SIGKILL; returns once it is gone. Raises RuntimeError if it does not run."""
+        end([self._running_process(name)], grace=0)
 
     def restart_component(self, name: str) -> None:
         self.stop_component(name)
