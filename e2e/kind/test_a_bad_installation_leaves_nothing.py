@@ -62,13 +62,16 @@ def no_crds(bare_kind: KindCluster) -> Iterator[KindCluster]:
 
 
 def without_crds(kind: KindCluster) -> None:
-    """Deletes the CRDs and waits until they are gone: the API server takes a moment to end what is stored."""
+    """Deletes the CRDs and waits until they are gone: the API server takes a moment to end what is stored.
+
+    Where it still writes the status of a new one it overlooks the deletion for a while, so it is told again.
+    """
     names = [f"{plural}.hetserve.io" for plural in CRDS]
-    for name in names:
-        kind.kube.delete("customresourcedefinitions", name)
 
     def gone() -> bool | Unmet:
         there = [name for name in names if kind.kube.find("customresourcedefinitions", name)]
+        for name in there:
+            kind.kube.delete("customresourcedefinitions", name)
         return not there or Unmet(there)
 
     wait_until(gone, 30, "no CRD of hetserve to be left")

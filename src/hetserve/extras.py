@@ -6,6 +6,8 @@ import sys
 from importlib import import_module
 from typing import Final
 
+from hetserve.signals import end_on_sigterm
+
 EXIT_MISSING: Final = 2
 _OF_COMMANDS: Final = {
     "kubernetes": "cluster",
@@ -33,7 +35,8 @@ def install_hint(error: ModuleNotFoundError, extra: str | None = None) -> str | 
 
 
 def run_main(module: str, extra: str) -> None:
-    """Runs a module's `main`; a missing extra ends it with one line and exit code 2."""
+    """Runs a module's `main`; a missing extra ends it with one line and exit code 2, SIGTERM until then with 143."""
+    end_on_sigterm()
     try:
         main = import_module(module).main
     except ModuleNotFoundError as error:

@@ -6,6 +6,8 @@ import gc
 import sys
 from typing import Final
 
+from hetserve.signals import end_on_sigterm
+
 _GARBAGE: Final = 100_000
 """Objects made before the collector looks at them: what is imported stays, and a look at all of it takes time."""
 
@@ -28,6 +30,7 @@ def kubectl_complete() -> None:
 
 
 def _run(name: str) -> None:
+    end_on_sigterm()
     gc.set_threshold(_GARBAGE)
     # Late, so that importing hetserve.cli loads no click.
     from hetserve.cli.app import app  # noqa: PLC0415
