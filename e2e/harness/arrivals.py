@@ -21,6 +21,10 @@ CONFLICT: Final = 409
 PATIENCE: Final = 150.0
 """Seconds for one pod: an API server may be away for a while."""
 LABEL: Final = {"app": "arriving"}
+BEFORE: Final = 2
+"""Pods that come and are bound before something is done: placement goes on."""
+AFTER: Final = 6
+"""The same, after it."""
 
 
 def pod(name: str, namespace: str, mib: int, node_labels: dict[str, str], *gates: str) -> Manifest:
@@ -83,17 +87,22 @@ class Arrivals:
         made = create_at_last(self._kube, manifest)
         self.created[made["metadata"]["name"]] = (made["metadata"]["uid"], began)
 
-    def wait_for(self, more: int, seconds: float = 120) -> None:
-        """Raises WaitTimeoutError if not so many more pods are bound in time, or what ended arrivals or watch."""
-        goal = len(self.bound) + more
+    def go_on(self, pods: int, seconds: float = 120) -> None:
+        """Waits until so many of the pods that come from now on are bound: those that waited before come all at once.
+
+        Raises WaitTimeoutError if they are not in time, or what ended arrivals or watch.
+        """
+        before = set(dict(self.created))
 
         def bound() -> bool | Unmet:
             if self.failed:
                 raise self.failed[0]
             assert not self.wrong, self.wrong
-            return len(self.bound) >= goal or Unmet(f"{len(self.bound)} of {len(self.created)}")
+            later = [uid for name, (uid, _) in dict(self.created).items() if name not in before]
+            seen = sum(uid in self.bound for uid in later)
+            return seen >= pods or Unmet(f"{seen} of {len(later)}")
 
-        wait_until(bound, seconds, f"{goal} pods to be bound")
+        wait_until(bound, seconds, f"{pods} pods that come now to be bound")
 
     def gap(self, since: float) -> float:
         """The longest time without a binding from then until now, in s. since: monotonic s."""

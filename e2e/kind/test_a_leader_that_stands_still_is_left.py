@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from harness.arrivals import arriving
+from harness.arrivals import AFTER, BEFORE, arriving
 from harness.kind import KindCluster
 from harness.kube import Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
@@ -65,13 +65,13 @@ def _signal(pod: Manifest, name: str) -> None:
 def test_a_leader_that_stands_still_is_left_while_pods_arrive(nodes: KindCluster, tenant: str) -> None:
     first = leader(nodes)
     with arriving(nodes.kubeconfig, tenant, per_second=5.0, mib=256, node_labels=WHERE) as arrivals:
-        arrivals.wait_for(5)
+        arrivals.go_on(BEFORE)
         began = time.monotonic()
         with still(first):
             second = leader(nodes, besides=first["metadata"]["name"])
-            arrivals.wait_for(15)
+            arrivals.go_on(AFTER)
             gap = arrivals.gap(began)
         print(f"without a binding at most: {gap:.1f} s; {second['metadata']['name']} leads")
-        arrivals.wait_for(10)
+        arrivals.go_on(AFTER)
         arrivals.check()
     assert gap < GOAL

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from images import build
 
-from harness.arrivals import arriving
+from harness.arrivals import AFTER, BEFORE, arriving
 from harness.invariants import broken, capacities
 from harness.kind import KindCluster
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
@@ -78,13 +78,13 @@ def test_a_drained_nodes_pods_and_components_come_up_elsewhere(kind: KindCluster
 
     # On nodes of their own: they should not fill the other real one.
     with arriving(kind.kubeconfig, tenant, per_second=5.0, mib=1024, node_labels=WHERE) as arrivals:
-        arrivals.wait_for(5)
+        arrivals.go_on(BEFORE)
         began = time.monotonic()
         kind.kubectl("drain", drained, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=180s")
         took = time.monotonic() - began
-        arrivals.wait_for(15)
-        gap = arrivals.gap(began)
         moved = wait_until(lambda: running(kind, tenant), 90, "the real pods to run elsewhere")
+        arrivals.go_on(AFTER)
+        gap = arrivals.gap(began)
         arrivals.check()
     print(f"drained in {took:.1f} s, no binding for {gap:.1f} s at most")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from harness import previous
-from harness.arrivals import Arrivals, arriving, pod
+from harness.arrivals import AFTER, BEFORE, Arrivals, arriving, pod
 from harness.invariants import broken, capacities, shares
 from harness.kind import KindCluster, is_true
 from harness.kube import Manifest
@@ -129,13 +129,22 @@ def schema(kind: KindCluster, plural: str) -> Any:
     return kind.kube.get("customresourcedefinitions", f"{plural}.hetserve.io")["spec"]["versions"][0]
 
 
-def step(arrivals: Arrivals, what: str, do: Callable[[], None]) -> float:
-    """Does something while pods arrive. Returns the longest time without a binding, which it prints."""
-    arrivals.wait_for(5)
+def step(kind: KindCluster, arrivals: Arrivals, what: str, do: Callable[[], None]) -> float:
+    """Does something while pods arrive, until all that ends for it has ended.
+
+    Returns the longest time without a binding, which it prints.
+    """
+
+    def ended() -> bool | Unmet:
+        ending = [each for each in kind.pods(SYSTEM_NAMESPACE) if each["metadata"].get("deletionTimestamp")]
+        return not ending or Unmet([each["metadata"]["name"] for each in ending])
+
+    arrivals.go_on(BEFORE)
     began = time.monotonic()
     do()
     done = time.monotonic()
-    arrivals.wait_for(15)  # what had waited comes at once
+    wait_until(ended, 60, "the pods of before to end")
+    arrivals.go_on(AFTER)
     gap = arrivals.gap(began)
     print(f"{what}: {done - began:.1f} s, no binding for {gap:.1f} s at most")
     return gap
@@ -162,13 +171,13 @@ def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
     wait_until(lambda: refused(life, other_tenant), 60, "a model to keep off another namespace's, as it did then")
 
     with arriving(life.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
-        upgrade = step(arrivals, "upgrade", life.upgrade)
+        upgrade = step(life, arrivals, "upgrade", life.upgrade)
         assert previous.VERSION not in versions(life)
         assert schema(life, "instancetypes") != earlier, "the CRDs follow the chart"
         assert sorted(gated(life, tenant))[:1], "what waits at the gate goes on waiting"
         placed(life, other_tenant, ["resnet50"], 60)  # a model is of its namespace now
         beside = [each["metadata"]["uid"] for each in life.pods(other_tenant)]
-        back = step(arrivals, "rollback", life.rollback)
+        back = step(life, arrivals, "rollback", life.rollback)
         assert versions(life) == {previous.VERSION}
         assert schema(life, "instancetypes") == earlier
         assert [each["metadata"]["uid"] for each in life.pods(other_tenant)] == beside
@@ -190,7 +199,7 @@ def test_an_upgrade_that_changes_every_pod_of_todays_release_hardly_pauses_place
     assert before
     changed = {"podAnnotations": {"example.com/changed": tenant}}
     with arriving(today.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
-        gap = step(arrivals, "upgrade", lambda: today.upgrade(dict.fromkeys(COMPONENTS, changed)))
+        gap = step(today, arrivals, "upgrade", lambda: today.upgrade(dict.fromkeys(COMPONENTS, changed)))
         arrivals.check()
     assert before.isdisjoint(uids(today.pods(SYSTEM_NAMESPACE)))
     assert gap < OF_ONE_PROTOCOL

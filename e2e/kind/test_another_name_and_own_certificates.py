@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 from authorities import Authority, Leaf, secret
-from harness.arrivals import arriving
+from harness.arrivals import AFTER, BEFORE, arriving
 from harness.commands import HETSERVE, hetserve
 from harness.components import RELEASE, token_of, write_kubeconfig
 from harness.kind import KindCluster, cache
@@ -161,7 +161,7 @@ def test_leaves_are_renewed_without_a_restart_while_pods_arrive(
     before = containers(other)
     extenders = [pod["metadata"]["name"] for pod in other.pods(SYSTEM_NAMESPACE, "extender")]
     with arriving(other.kubeconfig, tenant, per_second=5.0, mib=256, node_labels=WHERE) as arrivals:
-        arrivals.wait_for(5)
+        arrivals.go_on(BEFORE)
         began = time.monotonic()
         leaf = ssl.PEM_cert_to_DER_cert(renew(other, authority, days=9).pem)
 
@@ -171,7 +171,7 @@ def test_leaves_are_renewed_without_a_restart_while_pods_arrive(
 
         wait_until(shown, 120, "every extender to show the new certificate")
         took = time.monotonic() - began
-        arrivals.wait_for(15)
+        arrivals.go_on(AFTER)
         gap = arrivals.gap(began)
         print(f"shown after {took:.1f} s; no binding for {gap:.1f} s at most")
         arrivals.check()
