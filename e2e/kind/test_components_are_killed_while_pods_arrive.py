@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from harness.arrivals import AFTER, BEFORE, arriving
-from harness.kind import KindCluster, is_true
+from harness.kind import KindCluster
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
@@ -69,5 +69,5 @@ def test_every_leader_may_be_killed_while_pods_arrive(storm: KindCluster, tenant
         print(f"{len(arrivals.created)} pods arrived; the longest waited {arrivals.longest_wait():.1f} s")
     print("without a binding at most: " + ", ".join(f"{name} {gap:.1f} s" for name, gap in gaps.items()))
     for component in COMPONENTS:
-        assert is_true(storm.kube.get("deployments", f"hetserve-{component}", SYSTEM_NAMESPACE), "Available")
+        all_are_ready(storm, component)
     assert longest < GOAL
