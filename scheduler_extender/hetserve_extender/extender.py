@@ -14,6 +14,7 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
 from hetserve.placement.placer import Placer
+from hetserve_extender.leader.farewell import refuse_calls
 from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
 from hetserve_extender.leader.fitness import Fitness, reach
 from hetserve_extender.leader.label import LeaderLabel
@@ -34,7 +35,7 @@ from hetserve_shell.descriptors import allotted
 from hetserve_shell.http import probes
 from hetserve_shell.http.connection import Connection
 from hetserve_shell.http.limits import Check, Limits
-from hetserve_shell.http.listener import listen
+from hetserve_shell.http.listener import PortInUseError, listen
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.http.tls import over
 from hetserve_shell.kube.client import ApiServer, pod_path
@@ -51,8 +52,9 @@ DRAIN_WITHIN: Final = 5.0
 PROBES_DRAIN_WITHIN: Final = 3.0
 MEBIBYTE: Final = 1 << 20
 LINGER: Final = 2.0
-"""Seconds for the nodes to learn that calls go to another pod: until then ours must refuse them, for the address of a
-pod that is gone does not answer, and the scheduler waits for its whole timeout."""
+"""Seconds without a call after which the nodes are believed to know that calls go to another pod."""
+LINGER_WITHIN: Final = 6.0
+"""Seconds for them to learn it: by then what still comes here comes for another reason."""
 DEPOSED_WITHIN: Final = 0.5
 """Seconds to finish answers when another process leads."""
 NOT_SYNCED: Final = "hetserve extender has not listed pods, nodes and ResourceSlices yet"
@@ -142,9 +144,16 @@ class Extender:
                 await self._serve_verbs()
             await self._run(stop)
             if self.label is not None and self.label.worn:
-                await asyncio.sleep(LINGER)
+                await self._refuse_calls()
         finally:
             await self.probes.stop(PROBES_DRAIN_WITHIN)
+
+    async def _refuse_calls(self) -> None:
+        try:
+            listener = listen(*self.addresses["verbs"])
+        except PortInUseError:  # who has it answers
+            return
+        await refuse_calls(listener, LINGER, LINGER_WITHIN)
 
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
