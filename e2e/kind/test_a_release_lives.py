@@ -130,14 +130,16 @@ def schema(kind: KindCluster, plural: str) -> Any:
 
 
 def step(kind: KindCluster, arrivals: Arrivals, what: str, do: Callable[[], None]) -> float:
-    """Does something while pods arrive, until all that ends for it has ended.
+    """Does something that replaces every pod of the release while pods arrive, until those of before are gone.
 
     Returns the longest time without a binding, which it prints.
     """
 
+    before = {each["metadata"]["uid"] for each in kind.pods(SYSTEM_NAMESPACE)}
+
     def ended() -> bool | Unmet:
-        ending = [each for each in kind.pods(SYSTEM_NAMESPACE) if each["metadata"].get("deletionTimestamp")]
-        return not ending or Unmet([each["metadata"]["name"] for each in ending])
+        left = [each["metadata"]["name"] for each in kind.pods(SYSTEM_NAMESPACE) if each["metadata"]["uid"] in before]
+        return not left or Unmet(left)
 
     arrivals.go_on(BEFORE)
     began = time.monotonic()

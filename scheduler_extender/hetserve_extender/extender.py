@@ -35,7 +35,7 @@ from hetserve_shell.descriptors import allotted
 from hetserve_shell.http import probes
 from hetserve_shell.http.connection import Connection
 from hetserve_shell.http.limits import Check, Limits
-from hetserve_shell.http.listener import PortInUseError, listen
+from hetserve_shell.http.listener import listen
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.http.tls import over
 from hetserve_shell.kube.client import ApiServer, pod_path
@@ -53,6 +53,8 @@ PROBES_DRAIN_WITHIN: Final = 3.0
 MEBIBYTE: Final = 1 << 20
 LINGER: Final = 2.0
 """Seconds without a call after which the nodes are believed to know that calls go to another pod."""
+LINGER_LEAST: Final = 4.0
+"""Seconds for them to learn it where no call comes."""
 LINGER_WITHIN: Final = 6.0
 """Seconds for them to learn it: by then what still comes here comes for another reason."""
 DEPOSED_WITHIN: Final = 0.5
@@ -143,7 +145,7 @@ class Extender:
             if not self.takes_turns:
                 await self._serve_verbs()
             await self._run(stop)
-            if self.label is not None and self.label.worn:
+            if self.label is not None and self.label.worn and not self.rollout.all_end():
                 await self._refuse_calls()
         finally:
             await self.probes.stop(PROBES_DRAIN_WITHIN)
@@ -151,9 +153,10 @@ class Extender:
     async def _refuse_calls(self) -> None:
         try:
             listener = listen(*self.addresses["verbs"])
-        except PortInUseError:  # who has it answers
+        except OSError as error:
+            log.warning("calls that come now are not refused: %s", error)
             return
-        await refuse_calls(listener, LINGER, LINGER_WITHIN)
+        await refuse_calls(listener, LINGER, LINGER_LEAST, LINGER_WITHIN)
 
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:

@@ -35,7 +35,7 @@ def install_hint(error: ModuleNotFoundError, extra: str | None = None) -> str | 
 
 
 def run_main(module: str, extra: str) -> None:
-    """Runs a module's `main`; a missing extra ends it with one line and exit code 2, SIGTERM until then with 143."""
+    """Runs a module's `main`; a missing extra ends it with one line and exit code 2."""
     end_on_sigterm()
     try:
         main = import_module(module).main

@@ -1,4 +1,4 @@
-"""SIGTERM for a process that is the first of its container.
+"""SIGTERM for the first process of a container.
 
 The kernel passes such a process no signal that it has not asked for, and it imports for a second or more before it
 serves. A pod that ends in that time would run on for its whole grace period, and be killed with what it holds.
@@ -15,6 +15,10 @@ TERMINATED: Final = 128 + signal.SIGTERM
 
 
 def end_on_sigterm() -> None:
-    """SIGTERM ends this process at once with code 143, until who serves takes the signal."""
-    # No exception: something that is imported could catch it. Nothing is held yet.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))
+    """SIGTERM ends the first process of a container with code 143; a component takes the signal once it serves.
+
+    Any other process ends without us, also amid a long computation, after which alone Python would hear the signal.
+    """
+    if os.getpid() == 1:
+        # No exception: something that is imported could catch it.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))

@@ -21,9 +21,9 @@ WHAT_TAKES_LONG: Final = {
 }
 """By command, the module of which it imports nearly all."""
 
-# As the kernel does for the first process of a container, SIGTERM is ignored unless somebody asks for it. The import
-# never ends.
+# The import never ends.
 START: Final = """
+import os
 import sys
 from importlib import import_module
 
@@ -33,16 +33,28 @@ class NeverEnds:
             print("importing", flush=True)
             sys.stdin.read()
 
+if sys.argv[4] == "first":
+    os.getpid = lambda: 1
 sys.meta_path.insert(0, NeverEnds())
 getattr(import_module(sys.argv[1]), sys.argv[2])()
 """
 
 
 @pytest.mark.parametrize("command", sorted(WHAT_TAKES_LONG))
-def test_a_process_that_is_asked_to_end_while_it_imports_ends(command: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "unheard", "code"),
+    [
+        # To the first process of a container the kernel passes no signal that it has not asked for.
+        pytest.param("first", signal.SIG_IGN, TERMINATED, id="the-first-of-a-container"),
+        pytest.param("other", signal.SIG_DFL, -signal.SIGTERM, id="another"),
+    ],
+)
+def test_a_process_that_is_asked_to_end_while_it_imports_ends(
+    command: str, place: str, unheard: signal.Handlers, code: int
+) -> None:
     (entry,) = entry_points(group="console_scripts", name=command)
-    words = [sys.executable, "-c", START, entry.module, entry.attr, WHAT_TAKES_LONG[command]]
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    words = [sys.executable, "-c", START, entry.module, entry.attr, WHAT_TAKES_LONG[command], place]
+    before = signal.signal(signal.SIGTERM, unheard)
     try:
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     finally:
@@ -52,6 +64,6 @@ def test_a_process_that_is_asked_to_end_while_it_imports_ends(command: str) -> N
         assert process.stdout.readline() == b"importing\n"
         process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(10) == TERMINATED
+            assert process.wait(10) == code
         finally:
             process.kill()

@@ -19,6 +19,7 @@ AT_ONCE: Final = struct.pack("ii", 1, 0)
 async def refuse_calls(
     listener: socket.socket,
     quiet: float,
+    least: float,
     within: float,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -27,11 +28,12 @@ async def refuse_calls(
     """Refuses calls until none came for a while, and closes the listener.
 
     Nodes take a while to learn that calls go to another pod. The address of a pod that is gone answers nothing, and the
-    scheduler waits for its whole timeout: a call that is refused it repeats elsewhere.
+    scheduler waits for its whole timeout; a pod whose call is refused it tries again after a second.
 
     Args:
         listener: Takes the calls.
         quiet: Seconds without a call after which the nodes are believed to know.
+        least: Seconds that it stays though none comes: with no pod to place the scheduler calls nobody.
         within: Seconds after which it ends whatever comes.
         clock: Seconds.
         sleep: Waits for so many of them.
@@ -47,7 +49,7 @@ async def refuse_calls(
         writer.transport.abort()
 
     async with await asyncio.start_server(refuse, sock=listener):
-        while (left := min(came[-1] + quiet, began + within) - clock()) > 0:
+        while (left := min(max(came[-1] + quiet, began + least), began + within) - clock()) > 0:
             await sleep(left)
     log.info("refused %d calls that came after the Lease was given up", len(came) - 1)
     return len(came) - 1

@@ -22,12 +22,13 @@ _TEMPLATE: Final = "pod-template-hash"
 
 
 class Replica(NamedTuple):
-    """A pod of a Deployment. `created`: RFC 3339, whole seconds."""
+    """A pod of a Deployment. `created`: RFC 3339, whole seconds. `ends`: it is asked to, and is not `ready` then."""
 
     application: tuple[str, ...]
     template: str
     created: str
     ready: bool
+    ends: bool = False
 
     @classmethod
     def of(cls, raw: RawObject) -> Replica | None:
@@ -40,7 +41,8 @@ class Replica(NamedTuple):
         conditions = status.get("conditions") or []
         ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
         created = str(meta.get("creationTimestamp") or "")
-        return cls(named[:-1], named[-1], created, ready and not meta.get("deletionTimestamp"))
+        ends = bool(meta.get("deletionTimestamp"))
+        return cls(named[:-1], named[-1], created, ready and not ends, ends)
 
 
 def _nobody() -> None:
@@ -101,6 +103,11 @@ class Rollout:
         never leads.
         """
         return self.defers() if len(self._pods) > PAIR else ""
+
+    def all_end(self) -> bool:
+        """Whether every other pod is asked to end, as in an uninstallation: nobody takes calls after us."""
+        others = [one for name, one in self._pods.items() if name != self.pod]
+        return bool(others) and all(one.ends for one in others)
 
     def hurries(self) -> bool:
         """Whether an old extender is about to end, so that its Lease should be taken as soon as it is free."""

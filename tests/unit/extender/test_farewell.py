@@ -11,7 +11,7 @@ import pytest
 from hetserve_extender.leader.farewell import refuse_calls
 from hetserve_shell.http.listener import listen
 
-QUIET, WITHIN = 2.0, 6.0
+QUIET, LEAST, WITHIN = 2.0, 4.0, 6.0
 
 
 class Time:
@@ -47,17 +47,17 @@ class Time:
 @pytest.mark.parametrize(
     ("calls", "ends"),
     [
-        pytest.param([], 2.0, id="none"),
-        pytest.param([1.0], 3.0, id="one"),
+        pytest.param([], 4.0, id="none"),
+        pytest.param([1.0], 4.0, id="one-early"),
         pytest.param([0.5, 1.5, 3.0], 5.0, id="some"),
-        pytest.param([1.0, 3.5], 3.0, id="one-that-comes-too-late"),
+        pytest.param([1.0, 4.5], 4.0, id="one-that-comes-too-late"),
         pytest.param([0.5 * number for number in range(1, 12)], 6.0, id="calls-that-do-not-end"),
     ],
 )
 async def test_calls_are_reset_until_none_came_for_a_while(calls: list[float], ends: float) -> None:
     listener = listen("127.0.0.1", 0)
     time = Time(listener, calls)
-    came = await refuse_calls(listener, QUIET, WITHIN, clock=time.clock, sleep=time.sleep)
+    came = await refuse_calls(listener, QUIET, LEAST, WITHIN, clock=time.clock, sleep=time.sleep)
     assert time.now - 100.0 == ends
     assert time.ends == [ConnectionResetError] * came
     assert came == len([call for call in calls if call <= ends])
@@ -67,6 +67,6 @@ async def test_nobody_listens_afterwards() -> None:
     listener = listen("127.0.0.1", 0)
     address = listener.getsockname()
     time = Time(listener, [])
-    await refuse_calls(listener, QUIET, WITHIN, clock=time.clock, sleep=time.sleep)
+    await refuse_calls(listener, QUIET, LEAST, WITHIN, clock=time.clock, sleep=time.sleep)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(*address)

@@ -165,26 +165,58 @@ def test_of_any_pods_that_are_ready_one_contends(drawn: list[tuple[str, int, boo
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extender, "LINGER", 0.1)
+    for name in ("LINGER", "LINGER_LEAST", "LINGER_WITHIN"):
+        monkeypatch.setattr(extender, name, 0.1)
 
 
-async def test_a_pod_that_has_led_refuses_calls_until_all_nodes_know_the_next() -> None:
+async def test_a_pod_that_has_led_refuses_calls_until_all_nodes_know_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The address of a pod that is gone answers nobody: the scheduler would wait for all of its timeout."""
+    for name in ("LINGER", "LINGER_LEAST", "LINGER_WITHIN"):
+        monkeypatch.setattr(extender, name, 3.0)
     api = cluster()
     api.add(pod("leader", "one", 10))
     async with running(Extender(settings(), api, "leader")) as leader:
         await until(lambda: LABEL_LEADER in labels(api, "leader"))
         leader.stop.set()
         await until(lambda: not holder(api) and LABEL_LEADER not in labels(api, "leader"))
+        await until_reset(leader.extender.addresses["verbs"])
         assert leader.task is not None
         assert not leader.task.done()
-        with pytest.raises(ConnectionError):
-            await call(leader.extender.addresses["verbs"])
 
 
-async def call(address: tuple[str, int]) -> None:
-    reader, _ = await asyncio.open_connection(*address)
-    await reader.read()
+async def test_where_every_other_extender_ends_as_well_it_waits_for_no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extender, "LINGER_LEAST", 60.0)
+    monkeypatch.setattr(extender, "LINGER_WITHIN", 60.0)
+    api = cluster()
+    api.add(pod("leader", "one", 10))
+    api.add(pod("other", "one", 10, deletionTimestamp="2026-11-23T11:00:00Z"))
+    async with running(Extender(settings(), api, "leader")) as leader:
+        await until(lambda: LABEL_LEADER in labels(api, "leader"))
+        leader.stop.set()
+        await until(lambda: leader.task is not None and leader.task.done())
+
+
+@pytest.mark.parametrize(
+    ("others", "ends"), [([], False), ([True], True), ([True, False], False), ([False], False), ([True, True], True)]
+)
+def test_all_end_where_there_are_others_and_each_does(others: list[bool], ends: bool) -> None:
+    ending: dict[str, Any] = {"deletionTimestamp": "2026-11-23T11:00:00Z"}
+    pods = [pod(f"pod-{number}", "one", 10, **(ending if one else {})) for number, one in enumerate(others)]
+    assert Scene(pod("own", "one", 10), *pods, own="own").rollout.all_end() is ends
+
+
+async def until_reset(address: tuple[str, int]) -> None:
+    """Calls until a call is reset: for a moment nobody listens, and the kernel refuses."""
+    deadline = asyncio.get_running_loop().time() + 10
+    while asyncio.get_running_loop().time() < deadline:
+        try:
+            reader, _ = await asyncio.open_connection(*address)
+            await reader.read()
+        except ConnectionResetError:
+            return
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.01)
+    raise AssertionError("no call was reset")
 
 
 def labels(api: FakeApiServer, name: str) -> dict[str, str]:
