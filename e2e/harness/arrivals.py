@@ -92,7 +92,7 @@ class Arrivals:
 
         Raises WaitTimeoutError if they are not in time, or what ended arrivals or watch.
         """
-        before = set(dict(self.created))
+        before = dict(self.created)
 
         def bound() -> bool | Unmet:
             if self.failed:

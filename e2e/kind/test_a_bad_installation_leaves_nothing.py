@@ -64,7 +64,7 @@ def no_crds(bare_kind: KindCluster) -> Iterator[KindCluster]:
 def without_crds(kind: KindCluster) -> None:
     """Deletes the CRDs and waits until they are gone: the API server takes a moment to end what is stored.
 
-    Where it still writes the status of a new one it overlooks the deletion for a while, so it is told again.
+    It is told again while one is there: one that was deleted right after its creation has stayed for half a minute.
     """
     names = [f"{plural}.hetserve.io" for plural in CRDS]
 

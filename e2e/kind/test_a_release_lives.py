@@ -134,7 +134,6 @@ def step(kind: KindCluster, arrivals: Arrivals, what: str, do: Callable[[], None
 
     Returns the longest time without a binding, which it prints.
     """
-
     before = {each["metadata"]["uid"] for each in kind.pods(SYSTEM_NAMESPACE)}
 
     def ended() -> bool | Unmet:

@@ -28,7 +28,7 @@ class Replica(NamedTuple):
     template: str
     created: str
     ready: bool
-    ends: bool = False
+    ends: bool
 
     @classmethod
     def of(cls, raw: RawObject) -> Replica | None:

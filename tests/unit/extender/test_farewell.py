@@ -56,17 +56,17 @@ class Time:
 )
 async def test_calls_are_reset_until_none_came_for_a_while(calls: list[float], ends: float) -> None:
     listener = listen("127.0.0.1", 0)
-    time = Time(listener, calls)
-    came = await refuse_calls(listener, QUIET, LEAST, WITHIN, clock=time.clock, sleep=time.sleep)
-    assert time.now - 100.0 == ends
-    assert time.ends == [ConnectionResetError] * came
+    virtual = Time(listener, calls)
+    came = await refuse_calls(listener, QUIET, LEAST, WITHIN, clock=virtual.clock, sleep=virtual.sleep)
+    assert virtual.now - 100.0 == ends
+    assert virtual.ends == [ConnectionResetError] * came
     assert came == len([call for call in calls if call <= ends])
 
 
 async def test_nobody_listens_afterwards() -> None:
     listener = listen("127.0.0.1", 0)
     address = listener.getsockname()
-    time = Time(listener, [])
-    await refuse_calls(listener, QUIET, LEAST, WITHIN, clock=time.clock, sleep=time.sleep)
+    virtual = Time(listener, [])
+    await refuse_calls(listener, QUIET, LEAST, WITHIN, clock=virtual.clock, sleep=virtual.sleep)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(*address)
