@@ -182,7 +182,7 @@ images-report: setup ## Say how large the images are and write what they hold; f
 .PHONY: e2e-kind
 e2e-kind: setup ## Run the scenarios on a kind cluster with the images (FLAGS="-k drained"; BASE=debian as of images)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.kind up
-	$(BIN)/pytest -m kind e2e/kind $(FLAGS)
+	$(BIN)/pytest -n 2 --dist loadgroup -m kind e2e/kind $(FLAGS)
 
 .PHONY: e2e-kind-down
 e2e-kind-down: setup ## Delete the kind cluster

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -72,12 +73,31 @@ def arguments_of(engine: Engine, base: str | None) -> dict[str, str]:
     return made
 
 
-def build(components: list[str], *options: str) -> list[str]:
-    """Builds images and returns their tags. Raises EngineError, or CalledProcessError where pip fetches nothing."""
+def labels_of(arguments: Mapping[str, str]) -> dict[str, str]:
+    """Labels that name what an image is made of: the commit, its time, and the base. arguments: of `arguments_of`."""
+    default = re.search(r"^ARG BASE=(\S+)$", (ROOT / "Containerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    base = arguments.get("BASE") or (default[1] if default else "")
+    said = {"revision": arguments["REVISION"], "created": arguments["CREATED"], "base.name": base}
+    return {f"org.opencontainers.image.{name}": value for name, value in said.items()}
+
+
+def is_there(engine: Engine, component: str, arguments: Mapping[str, str]) -> bool:
+    """Whether the engine has the image of this commit and base. Of files that are of no commit it never has."""
+    of_a_commit = re.fullmatch(r"[0-9a-f]{40,64}", arguments["REVISION"]) is not None
+    return of_a_commit and labels_of(arguments).items() <= engine.labels(tag_of(component)).items()
+
+
+def build(components: list[str], *options: str, anew: bool = True) -> list[str]:
+    """Builds images and returns their tags. Raises EngineError, or CalledProcessError where pip fetches nothing.
+
+    options: flags of the engine. anew: also those that the engine has, of this commit and base; it looks at its cache.
+    """
     engine = choose(os.environ.get("ENGINE") or None)
-    fetch(platform.machine())
     arguments = arguments_of(engine, os.environ.get("BASE") or None)
-    for component in components:
+    wanted = [component for component in components if anew or not is_there(engine, component, arguments)]
+    if wanted:
+        fetch(platform.machine())
+    for component in wanted:
         engine.build(
             ROOT / "Containerfile",
             ROOT,

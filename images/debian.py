@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,7 @@ def provide(engine: Engine, role: str) -> str:
     return tag
 
 
+@cache
 def _mirrors() -> tuple[str, ...]:
     """Lines for apt, of the mirror that this machine uses. Raises EngineError where it names none."""
     asked = ["apt-get", "indextargets", "--format", "$(SITE)"]

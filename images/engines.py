@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ ENGINES: Final = ("docker", "podman", "buildah")
 """In the order in which they are tried."""
 _IDENTITY: Final = {"buildah": "{{.FromImageID}}"}
 """Field of `inspect`, where it is not `.Id`."""
+_LABELS: Final = {"buildah": "{{json .OCIv1.Config.Labels}}"}
+"""The same, where it is not `.Config.Labels`."""
 
 
 class EngineError(Exception):
@@ -59,6 +62,19 @@ class Engine:
         if done.returncode:
             raise EngineError(f"this failed: {' '.join(command)}: {done.stderr.strip()}")
         return done.stdout.strip()
+
+    def labels(self, tag: str) -> Mapping[str, str]:
+        """Labels of an image; of one that the engine does not hold, none."""
+        command = [
+            self.name,
+            "inspect",
+            "--type=image",
+            "--format",
+            _LABELS.get(self.name, "{{json .Config.Labels}}"),
+            tag,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return dict(json.loads(done.stdout) or {}) if done.returncode == 0 else {}
 
     def save(self, tag: str, archive: Path) -> None:
         """Writes an image as an archive that `docker load` and `kind load image-archive` read."""

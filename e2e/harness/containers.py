@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from images import build
 
-from harness.kind import KindCluster
+from harness.kind import REAL, KindCluster
 from harness.kube import Manifest
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import ANNOTATION_GPU, ENV_VISIBLE_DEVICES, SCHEDULER_NAME
@@ -15,7 +15,7 @@ SAYS: Final = f'echo "GPUs ${ENV_VISIBLE_DEVICES}"; exec sleep 600'
 
 
 def container_pod(name: str, namespace: str, limits: dict[str, str], **spec: Any) -> Manifest:
-    """A pod of our scheduler's, of the extender's image, which every node has. spec: more of the pod's."""
+    """A pod of our scheduler's for a real node, of the extender's image, which all of them have. spec: more of it."""
     seen = {
         "name": ENV_VISIBLE_DEVICES,
         "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_GPU}']"}},
@@ -28,7 +28,12 @@ def container_pod(name: str, namespace: str, limits: dict[str, str], **spec: Any
         "env": [seen],
         "resources": {"limits": limits},
     }
-    base = {"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    base = {
+        "schedulerName": SCHEDULER_NAME,
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {REAL: "true"},
+        "containers": [container],
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -49,6 +49,26 @@ LOADS: Final = frozenset(
     )
 )
 """Scenarios that play and measure loads: the longest, as they wait for windows to pass. A third worker runs them."""
+ON_KIND: Final = "e2e/kind/"
+ON_REAL_GPUS: Final = frozenset(
+    f"e2e/kind/test_{name}.py"
+    for name in (
+        "a_container_sees_its_gpu",
+        "gpus_that_others_give_take_no_container",
+        "helm_test_places_a_pod",
+        "the_command_lines_image_asks_the_cluster",
+    )
+)
+"""Scenarios on kind that label real nodes: one at a time has these."""
+LOOKING: Final = frozenset(
+    f"e2e/kind/test_{name}.py"
+    for name in (
+        "kernels_are_compiled_in_the_image",
+        "the_doctor_reads_real_pods",
+        "the_first_hour_on_real_pods",
+    )
+)
+"""The other scenarios on kind that only look at one installation. Those that are named nowhere run one at a time."""
 MANY_CORES: Final = 8
 
 
@@ -59,6 +79,8 @@ def scope_of(nodeid: str, cores: int) -> str:
     two from 8 cores on; any other test is a scope. xdist begins with the scopes of most tests, so these begin first.
     """
     path = nodeid.partition("::")[0]
+    if path.startswith(ON_KIND):
+        return path if path in LOOKING else "real-gpus" if path in ON_REAL_GPUS else "alone"
     if path.startswith(INTEGRATION) or path in OWN_CLUSTER:
         return "control-plane"
     if path in LOADS:

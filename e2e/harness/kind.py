@@ -182,7 +182,8 @@ class KindCluster:
         flags: tuple[str, ...] = (),
     ) -> None:
         chart, images = (previous.CHART, previous.image_values()) if earlier else (CHART, image_values())
-        given = merged({**images, "nodeSelector": {REAL: "true"}}, values or {})
+        real = {"nodeSelector": {REAL: "true"}}
+        given = merged({**images, **real, **({} if earlier else {"test": real})}, values or {})
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             yaml.safe_dump(given, file)
             file.flush()
@@ -310,7 +311,7 @@ def _load_once(engine: Engine, tags: list[str], workers: list[str]) -> None:
 def _images() -> tuple[Engine, list[str]]:
     """Builds the images of today and of the previous release. Returns their engine, and the tags that nodes need."""
     engine = choose(os.environ.get("ENGINE") or None)
-    tags = build.build([*IN_PODS, COMMAND_LINE])[: len(IN_PODS)]
+    tags = build.build([*IN_PODS, COMMAND_LINE], anew=False)[: len(IN_PODS)]
     return engine, tags + previous.build_images(engine, IN_PODS)
 
 

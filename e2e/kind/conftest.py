@@ -1,16 +1,23 @@
-"""What the scenarios on kind share: one cluster, hetserve installed as a scenario needs it, a namespace each."""
+"""What the scenarios on kind share: one cluster, hetserve installed as a scenario needs it, a namespace each.
+
+Two processes run them (`-n 2`). A scenario that installs, disturbs or removes hetserve has the cluster alone. The
+others share one installation, and run side by side.
+"""
 
 from __future__ import annotations
 
 import itertools
 import secrets
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from enum import Enum
 from typing import Final
 
 import pytest
 
-from harness.kind import KindCluster
+from harness.kind import NAME, KindCluster, cache
 from harness.nodes import Gpus
+from harness.turns import first_of_run, turn
 from harness.waiting import wait_until
 from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
 
@@ -19,6 +26,46 @@ _RUN: Final = secrets.token_hex(2)
 _numbers = itertools.count(1)
 GPUS: Final = Gpus("Labelled-T4", 15360, 2)
 """What a real node's labels say; the machine has none."""
+CLUSTER: Final = cache() / f"turns-{NAME}"
+"""Lock of the cluster."""
+REAL_GPUS: Final = cache() / f"turns-{NAME}-gpus"
+"""Lock of the labels of the real nodes."""
+BEGUN: Final = cache() / f"turns-{NAME}-begun"
+"""Lock of what one scenario does for all; names the last run."""
+
+
+class Place(Enum):
+    """What a scenario wants of the cluster."""
+
+    NONE = 0
+    ALONE = 1
+    SHARED = 2
+
+
+class Here:
+    """What this process has of the cluster."""
+
+    def __init__(self) -> None:
+        self._turn = ExitStack()
+        self._place = Place.NONE
+
+    def take(self, place: Place) -> None:
+        """Waits for it."""
+        if place is self._place:
+            return
+        self.leave()
+        if place is not Place.NONE:
+            self._turn.enter_context(turn(CLUSTER, alone=place is Place.ALONE))
+        self._place = place
+
+    def leave(self) -> None:
+        """Lets others have it."""
+        self._turn.close()
+        self._place = Place.NONE
+
+
+_here = Here()
+_used: list[str] = []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,33 +77,74 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     items.sort(key=_turn)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Function, nextitem: pytest.Function | None) -> Generator[None, object, object]:
+    """Waits for the scenario's place, outside its limit of time. Who is alone stays so for the next that wants it."""
+    place = _place(item)
+    _here.take(place)
+    try:
+        return (yield)
+    finally:
+        if not (place is Place.ALONE and nextitem is not None and _place(nextitem) is Place.ALONE):
+            _here.leave()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
+    item: pytest.Function, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With a scenario that failed goes what was there then: its fixtures take it away."""
     report = yield
-    if report.failed and call.when == "call" and item.get_closest_marker("kind"):
+    if _place(item) is Place.NONE:
+        return report
+    report.user_properties.append(("cluster", NAME))
+    if report.failed and call.when == "call":
         kind = KindCluster.attached()
         report.sections.append(("hetserve in the cluster", kind.shown()))
         kind.kube.close()
     return report
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Notes that a scenario was on the cluster, in this process or one that it started."""
+    if ("cluster", NAME) in report.user_properties:
+        _used.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Nothing of hetserve is in the cluster at the end, unless a scenario failed."""
+    one_of_several = hasattr(session.config, "workerinput")
+    if _used and not (session.testsfailed or one_of_several):
+        kind = KindCluster.attached()
+        kind.clear()
+        kind.kube.close()
+
+
+def _place(item: pytest.Item) -> Place:
+    names = item.fixturenames if isinstance(item, pytest.Function) and item.get_closest_marker("kind") else ()
+    if "cluster" not in names:
+        return Place.NONE
+    quiet = "kind" in names and not {"disturbed_kind", "ending_kind"} & set(names)
+    return Place.SHARED if quiet else Place.ALONE
+
+
 def _turn(item: pytest.Function) -> int:
-    """Who installs for itself comes first; the others share one installation; last, who takes it away."""
+    """Who installs for itself comes first; the others use one installation: who disturbs it, who takes it away and
+    installs it anew, and who only looks at it."""
     names = item.fixturenames if item.path.parent.name == "kind" else ()
-    return ("kind" in names) + ("ending_kind" in names)
+    if "kind" not in names:
+        return 0
+    return 1 if "disturbed_kind" in names else 2 if "ending_kind" in names else 3
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[KindCluster]:
-    """The cluster, whatever is installed; nothing is at the end, unless a scenario failed."""
+def cluster(testrun_uid: str) -> Iterator[KindCluster]:
+    """The cluster, whatever is installed; nothing is when a run begins."""
     kind = KindCluster.attached()
-    kind.clear()
+    with first_of_run(BEGUN, testrun_uid) as first:
+        if first:
+            kind.clear()
     yield kind
-    if not request.session.testsfailed:
-        kind.clear()
     kind.kube.close()
 
 
@@ -70,14 +158,21 @@ def bare_kind(cluster: KindCluster) -> KindCluster:
 @pytest.fixture
 def kind(cluster: KindCluster) -> KindCluster:
     """The cluster with hetserve, installed by helm; the operator does not run where its image is not there."""
-    if not cluster.installed():
-        cluster.install() if cluster.holds("operator") else cluster.install_placement()
+    with turn(BEGUN):
+        if not cluster.installed():
+            cluster.install() if cluster.holds("operator") else cluster.install_placement()
     return cluster
 
 
 @pytest.fixture
+def disturbed_kind(kind: KindCluster) -> KindCluster:
+    """The same, for a scenario that others would notice."""
+    return kind
+
+
+@pytest.fixture
 def ending_kind(kind: KindCluster) -> KindCluster:
-    """The same, for a scenario that takes hetserve away."""
+    """The same, for a scenario that takes hetserve away, and installs it again."""
     return kind
 
 
@@ -106,8 +201,16 @@ def _namespace(cluster: KindCluster) -> Iterator[str]:
 def gpu_workers(cluster: KindCluster) -> Iterator[list[str]]:
     """The real nodes, with labels of two GPUs each."""
     workers = cluster.workers()
-    for worker in workers:
-        cluster.label(worker, GPUS.labels())
-    yield workers
-    for worker in workers:
-        cluster.label(worker, dict.fromkeys((GFD_PRODUCT, GFD_MEMORY, GFD_COUNT)))
+    with turn(REAL_GPUS):
+        for worker in workers:
+            cluster.label(worker, GPUS.labels())
+        yield workers
+        for worker in workers:
+            cluster.label(worker, dict.fromkeys((GFD_PRODUCT, GFD_MEMORY, GFD_COUNT)))
+
+
+@pytest.fixture
+def no_gpu_workers() -> Iterator[None]:
+    """No real node has labels of GPUs."""
+    with turn(REAL_GPUS):
+        yield

@@ -17,6 +17,7 @@ def test_helm_test_places_a_pod_that_says_its_gpu(kind: KindCluster, gpu_workers
     assert kind.pods(SYSTEM_NAMESPACE, "test") == [], "nothing is left behind"
 
 
+@pytest.mark.usefixtures("no_gpu_workers")
 def test_helm_test_fails_where_no_node_has_a_gpu(kind: KindCluster) -> None:
     with pytest.raises(RuntimeError, match=r"hetserve-test-gpu"):
         kind.helm("test", RELEASE, "--timeout", "3s")

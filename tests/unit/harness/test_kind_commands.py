@@ -65,7 +65,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def noting(done: list[str], what: str, answer: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    def noted(*arguments: Any) -> list[str]:
+    def noted(*arguments: Any, **_: Any) -> list[str]:
         done.append(what.format(*arguments))
         return answer(*arguments)
 
@@ -100,7 +100,7 @@ def test_the_long_form_has_kwok_and_the_release_before(ran: list[str]) -> None:
 def test_images_are_built_beside_the_cluster(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Event()
 
-    def built(_: list[str]) -> list[str]:
+    def built(_: list[str], **__: Any) -> list[str]:
         begun.set()
         return []
 

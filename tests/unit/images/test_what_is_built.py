@@ -1,15 +1,19 @@
-"""Which commit an image is of: a commit that changes nothing of it makes no other image."""
+"""Which commit an image is of: a commit that changes nothing of it makes no other image, and none is made twice."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 from images import build
+from images.engines import Engine
 from images.lock import ROOT
+
+import hetserve
 
 Commit = Callable[[str, int], str]
 
@@ -68,3 +72,51 @@ def test_all_that_is_copied_into_an_image_counts() -> None:
     assert sources, "the Containerfile is read"
     for source in sources:
         assert any(Path(source).is_relative_to(part) for part in build.MADE_OF), source
+
+
+BASED: Final = {
+    "SOURCE_DATE_EPOCH": "1000",
+    "REVISION": "0a" * 20,
+    "CREATED": "1970-01-01T00:16:40Z",
+    "BASE": "localhost/base:1",
+}
+
+
+class Holding(Engine):
+    """An engine that has one image, with these labels."""
+
+    def labels(self, tag: str) -> Mapping[str, str]:
+        return (
+            build.labels_of(BASED) | {"org.opencontainers.image.title": "hetserve"}
+            if tag.endswith("/extender:" + hetserve.__version__)
+            else {}
+        )
+
+
+@pytest.mark.parametrize(
+    ("component", "other", "there"),
+    [
+        ("extender", {}, True),
+        ("operator", {}, False),
+        ("extender", {"REVISION": "0b" * 20}, False),
+        ("extender", {"BASE": "localhost/base:2"}, False),
+        ("extender", {"BASE": ""}, False),
+        ("extender", {"CREATED": "1970-01-01T00:16:41Z"}, False),
+    ],
+)
+def test_an_image_is_there_where_commit_time_and_base_are_the_same(
+    component: str, other: dict[str, str], there: bool
+) -> None:
+    assert build.is_there(Holding("docker"), component, BASED | other) is there
+
+
+@pytest.mark.parametrize("revision", ["unknown", f"{'0a' * 20}-dirty"])
+def test_an_image_of_no_commit_is_never_there(monkeypatch: pytest.MonkeyPatch, revision: str) -> None:
+    changed = BASED | {"REVISION": revision}
+    monkeypatch.setattr(Holding, "labels", lambda _, __: build.labels_of(changed))
+    assert not build.is_there(Holding("docker"), "extender", changed)
+
+
+def test_without_a_base_the_image_is_of_the_containerfiles() -> None:
+    said = build.labels_of({key: value for key, value in BASED.items() if key != "BASE"})
+    assert said["org.opencontainers.image.base.name"].startswith("docker.io/library/python:3.11.")

@@ -10,10 +10,16 @@ make_image() {
     say "nothing to build: KINDLAB_NODE_IMAGE is $public"
     return
   fi
-  [ -n "$mirror" ] || has_image || die "no Debian mirror to build the node image from: apt names none here." \
-    "Set KINDLAB_MIRROR to one that has /debian and /debian-security, or KINDLAB_NODE_IMAGE to a public node image"
+  mirror=${KINDLAB_MIRROR:-}
+  if ! has_image; then
+    mirror=${mirror:-$(mirror_of_apt)}
+    [ -n "$mirror" ] || die "no Debian mirror to build the node image from: apt names none here." \
+      "Set KINDLAB_MIRROR to one that has /debian and /debian-security, or KINDLAB_NODE_IMAGE to a public node image"
+  fi
   image
 }
+# apt takes most of a second to say it.
+mirror_of_apt() { (apt-get indextargets --format '$(SITE)' 2>/dev/null || true) | sed -n 's#/debian/*$##p' | sed -n 1p; }
 has_image() { docker image inspect "$(node_image)" >/dev/null 2>&1 || (cached) 2>/dev/null; }
 
 # minor_of TEXT: 35 of "kindest/node:v1.35.8", 33 of "kind v0.33.0"; nothing of a text without a version.
