@@ -53,12 +53,16 @@ class InvariantMonitor:
             return  # no judge reads it
         self.judged += 1
         revision = pod["metadata"]["resourceVersion"]
-        found = [*violations(self._pods.values(), self._nodes), *self._broken()]
+        touched = {node for each in (before, pod) if each is not None and (node := each["spec"].get("nodeName"))}
+        # A promise is kept or broken on one node: what is on the others was judged when it came there.
+        here = [each for each in self._pods.values() if each["spec"].get("nodeName") in touched]
+        nodes = [node for node in self._nodes if node["metadata"]["name"] in touched]
+        found = [*violations(here, nodes), *self._broken(here)]
         self.wrong += [f"revision {revision}: {line}" for line in found]
 
-    def _broken(self) -> list[str]:
+    def _broken(self, pods: list[Manifest]) -> list[str]:
         try:
-            return broken(self._pods.values(), self._capacity)
+            return broken(pods, self._capacity)
         except (KeyError, ValueError) as error:
             return [f"what a pod holds cannot be read: {error!r}"]
 
