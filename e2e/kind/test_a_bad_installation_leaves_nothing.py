@@ -26,7 +26,11 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 CRDS: Final = ("inferenceservices", "instancetypes", "modelprofiles")
-WRONG_IMAGE: Final = {"extender": {"image": {"tag": "no-such-tag"}}}
+WRONG_IMAGE: Final = {
+    "operator": {"replicas": 1},
+    "extender": {"image": {"tag": "no-such-tag"}},
+    "scheduler": {"replicas": 1},
+}
 OF_HELM: Final = {"configmaps": {"kube-root-ca.crt"}}
 KINDS: Final = ("deployments", "services", "configmaps", "pods", "jobs")
 

@@ -10,12 +10,14 @@ import pytest
 
 from harness.containers import container_pod, printed, wait_for_refusal, wait_for_running
 from harness.kind import KindCluster
+from harness.waiting import Unmet, wait_until
 from hetserve.api.names import (
     DRA_DRIVER,
     GFD_REPLICAS,
     GFD_SHARING,
     RESOURCE_GPU_MEMORY,
     RESOURCE_NVIDIA_GPU,
+    SYSTEM_NAMESPACE,
 )
 
 HOST: Final = "kubernetes.io/hostname"
@@ -23,6 +25,21 @@ RUNTIME: Final = "hetserve-e2e"
 
 Giver = Callable[[KindCluster, str, str], AbstractContextManager[None]]
 """Of a node's GPUs during the block; its arguments are cluster, node and namespace."""
+
+
+SHARED: Final = "NVIDIA's device plugin gives each GPU to several pods"
+CLAIMED: Final = f"DRA driver {DRA_DRIVER} offers the GPUs to ResourceClaims"
+
+
+def wait_until_known(kind: KindCluster, words: str) -> None:
+    """Waits until every extender says so: a pod may overtake what was written before it, as it comes another way."""
+
+    def said() -> bool | Unmet:
+        names = [pod["metadata"]["name"] for pod in kind.pods(SYSTEM_NAMESPACE, "extender")]
+        silent = [name for name in names if words not in kind.kubectl("logs", "-n", SYSTEM_NAMESPACE, name)]
+        return not silent or Unmet(silent)
+
+    wait_until(said, 30, f"every extender to say {words!r}")
 
 
 @contextmanager
@@ -48,6 +65,7 @@ def time_slicing(kind: KindCluster, node: str, _namespace: str) -> Iterator[None
     labels = {GFD_REPLICAS: "4", GFD_SHARING: "time-slicing"}
     kind.label(node, labels)
     try:
+        wait_until_known(kind, SHARED)
         yield
     finally:
         kind.label(node, dict.fromkeys(labels))
@@ -62,6 +80,7 @@ def dra_driver(kind: KindCluster, node: str, _namespace: str) -> Iterator[None]:
     meta = {"name": name}
     kind.kube.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec})
     try:
+        wait_until_known(kind, CLAIMED)
         yield
     finally:
         kind.kube.delete("resourceslices", name)
@@ -71,8 +90,8 @@ def dra_driver(kind: KindCluster, node: str, _namespace: str) -> Iterator[None]:
     ("giver", "words"),
     [
         (plugin, f"pods on the node hold GPUs through {RESOURCE_NVIDIA_GPU}, and nobody knows which"),
-        (time_slicing, "NVIDIA's device plugin gives each GPU to several pods"),
-        (dra_driver, f"DRA driver {DRA_DRIVER} offers the GPUs to ResourceClaims"),
+        (time_slicing, SHARED),
+        (dra_driver, CLAIMED),
     ],
 )
 def test_a_container_waits_with_words_until_nobody_else_gives_the_gpus(
