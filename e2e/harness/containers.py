@@ -16,6 +16,8 @@ from harness.kube import Manifest
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import ANNOTATION_GPU, ENV_VISIBLE_DEVICES, SCHEDULER_NAME
 
+HOST: Final = "kubernetes.io/hostname"
+"""Label of a node with its name."""
 SAYS: Final = f'echo "GPUs ${ENV_VISIBLE_DEVICES}"; exec sleep 600'
 
 

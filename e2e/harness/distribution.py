@@ -50,20 +50,20 @@ LOADS: Final = frozenset(
 )
 """Scenarios that play and measure loads: the longest, as they wait for windows to pass. A third worker runs them."""
 ON_KIND: Final = "e2e/kind/"
-ON_REAL_GPUS: Final = frozenset(
+LOOKING_FIRST: Final = frozenset(
     f"e2e/kind/test_{name}.py"
     for name in (
-        "a_container_sees_its_gpu",
         "gpus_that_others_give_take_no_container",
         "helm_test_places_a_pod",
+        "kernels_are_compiled_in_the_image",
         "the_command_lines_image_asks_the_cluster",
     )
 )
-"""Scenarios on kind that label real nodes: one at a time has these."""
+"""Scenarios on kind that one worker begins with: first what runs beside the cluster, while another has it alone."""
 LOOKING: Final = frozenset(
     f"e2e/kind/test_{name}.py"
     for name in (
-        "kernels_are_compiled_in_the_image",
+        "a_container_sees_its_gpu",
         "the_doctor_reads_real_pods",
         "the_first_hour_on_real_pods",
     )
@@ -80,7 +80,7 @@ def scope_of(nodeid: str, cores: int) -> str:
     """
     path = nodeid.partition("::")[0]
     if path.startswith(ON_KIND):
-        return path if path in LOOKING else "real-gpus" if path in ON_REAL_GPUS else "alone"
+        return path if path in LOOKING else "looking" if path in LOOKING_FIRST else "alone"
     if path.startswith(INTEGRATION) or path in OWN_CLUSTER:
         return "control-plane"
     if path in LOADS:

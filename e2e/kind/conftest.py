@@ -117,6 +117,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if _used and not (session.testsfailed or one_of_several):
         kind = KindCluster.attached()
         kind.clear()
+        _without_gpus(kind)
         kind.kube.close()
 
 
@@ -144,6 +145,7 @@ def cluster(testrun_uid: str) -> Iterator[KindCluster]:
     with first_of_run(BEGUN, testrun_uid) as first:
         if first:
             kind.clear()
+            _without_gpus(kind)
     yield kind
     kind.kube.close()
 
@@ -199,18 +201,22 @@ def _namespace(cluster: KindCluster) -> Iterator[str]:
 
 @pytest.fixture
 def gpu_workers(cluster: KindCluster) -> Iterator[list[str]]:
-    """The real nodes, with labels of two GPUs each."""
+    """The real nodes, with labels of two GPUs each, which others may use too."""
     workers = cluster.workers()
-    with turn(REAL_GPUS):
+    with turn(REAL_GPUS, alone=False):
         for worker in workers:
             cluster.label(worker, GPUS.labels())
         yield workers
-        for worker in workers:
-            cluster.label(worker, dict.fromkeys((GFD_PRODUCT, GFD_MEMORY, GFD_COUNT)))
 
 
 @pytest.fixture
-def no_gpu_workers() -> Iterator[None]:
+def no_gpu_workers(cluster: KindCluster) -> Iterator[None]:
     """No real node has labels of GPUs."""
     with turn(REAL_GPUS):
+        _without_gpus(cluster)
         yield
+
+
+def _without_gpus(cluster: KindCluster) -> None:
+    for worker in cluster.workers():
+        cluster.label(worker, dict.fromkeys((GFD_PRODUCT, GFD_MEMORY, GFD_COUNT)))

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from harness.containers import container_pod, printed, wait_for_refusal, wait_for_running
+from harness.containers import HOST, container_pod, printed, wait_for_refusal, wait_for_running
 from harness.kind import KindCluster
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import (
@@ -20,7 +20,6 @@ from hetserve.api.names import (
     SYSTEM_NAMESPACE,
 )
 
-HOST: Final = "kubernetes.io/hostname"
 RUNTIME: Final = "hetserve-e2e"
 
 Giver = Callable[[KindCluster, str, str], AbstractContextManager[None]]
