@@ -23,7 +23,7 @@ PATIENCE: Final = 150.0
 LABEL: Final = {"app": "arriving"}
 BEFORE: Final = 2
 """Pods that come and are bound before something is done: placement goes on."""
-AFTER: Final = 6
+AFTER: Final = 4
 """The same, after it."""
 
 

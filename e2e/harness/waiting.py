@@ -14,7 +14,7 @@ from harness.kube import ApiError
 
 T = TypeVar("T")
 FIRST_PAUSE: Final = 0.05
-LONGEST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 0.25
 LONGEST_STATE: Final = 2_000
 
 
