@@ -1,15 +1,10 @@
-"""Real containers: pods that print the devices they were given, and what their namespace is told of them; images."""
+"""Pods of real containers, which print the devices that they were given, and what their namespace is told of them."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
 from typing import Any, Final
 
-import pytest
 from images import build
-from images.engines import choose
 
 from harness.kind import REAL, KindCluster
 from harness.kube import Manifest
@@ -75,32 +70,3 @@ def wait_for_refusal(kind: KindCluster, namespace: str, words: str) -> str:
         return next((message for message in messages if words in message), None) or Unmet(messages)
 
     return wait_until(said, 60, f"a FailedScheduling event with {words!r}")
-
-
-def in_the_image(
-    component: str,
-    *command: str,
-    kubeconfig: Path | None = None,
-    environment: dict[str, str] | None = None,
-    stdin: str = "",
-    codes: tuple[int, ...] = (0,),
-) -> str:
-    """What a command prints in an image that runs beside the cluster and can write nothing but /tmp.
-
-    command: what the image runs; a path begins what to run in its place. kubeconfig: handed in, by an address of this
-    machine. codes: good exit codes.
-    """
-    engine = choose(os.environ.get("ENGINE") or None).name
-    if engine == "buildah":
-        pytest.skip("buildah builds the images and runs none")
-    words = [engine, "run", "--rm", "--interactive", "--read-only", "--tmpfs=/tmp", "--network=host"]
-    if kubeconfig is not None:
-        words += ["--volume", f"{kubeconfig}:/kubeconfig:ro", "--env", "KUBECONFIG=/kubeconfig"]
-    words += [f"--env={name}={value}" for name, value in (environment or {}).items()]
-    if command[0].startswith("/"):
-        words += ["--entrypoint", command[0]]
-        command = command[1:]
-    words += [build.tag_of(component), *command]
-    done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode in codes, done.stderr
-    return done.stdout

@@ -29,7 +29,7 @@ ONE_GPU: Final = NodeGroup("one", "one", 1, cpu="16", memory="64Gi", gpus=Gpus("
 WHERE: Final = {INSTANCE_TYPE_LABEL: "life"}
 OTHERS_GATE: Final = "example.com/hold"
 HELD: Final = 12
-BESIDE: Final = 40
+BESIDE: Final = 20
 """Pods that ask for GPUs before an uninstallation, and again after it."""
 COMPONENTS: Final = ("operator", "extender", "scheduler")
 

@@ -43,7 +43,7 @@ OF_ALL: Final[dict[str, Any]] = {
 VALUES: Final[dict[str, Any]] = {
     "fullnameOverride": NAME,
     "commonLabels": {"example.com/cost-centre": "42"},
-    "operator": OF_ALL,
+    "operator": {**OF_ALL, "replicas": 1},
     "extender": {**OF_ALL, "placementLog": "4Mi"},
     "scheduler": {key: value for key, value in OF_ALL.items() if key != "extraEnv"},
     "tls": {"mode": "Secret", "secret": {side: f"own-{side}" for side in SIDES}},

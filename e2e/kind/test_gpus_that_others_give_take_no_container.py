@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
-import pytest
-
 from harness.containers import HOST, container_pod, printed, wait_for_refusal, wait_for_running
 from harness.kind import KindCluster
 from harness.waiting import Unmet, wait_until
@@ -85,30 +83,29 @@ def dra_driver(kind: KindCluster, node: str, _namespace: str) -> Iterator[None]:
         kind.kube.delete("resourceslices", name)
 
 
-@pytest.mark.parametrize(
-    ("giver", "words"),
-    [
-        (plugin, f"pods on the node hold GPUs through {RESOURCE_NVIDIA_GPU}, and nobody knows which"),
-        (time_slicing, SHARED),
-        (dra_driver, CLAIMED),
-    ],
-)
+GIVERS: Final[dict[str, tuple[Giver, str]]] = {
+    "plugin": (plugin, f"pods on the node hold GPUs through {RESOURCE_NVIDIA_GPU}, and nobody knows which"),
+    "time-slicing": (time_slicing, SHARED),
+    "dra-driver": (dra_driver, CLAIMED),
+}
+
+
 def test_a_container_waits_with_words_until_nobody_else_gives_the_gpus(
-    kind: KindCluster, gpu_workers: list[str], tenant: str, giver: Giver, words: str
+    kind: KindCluster, gpu_workers: list[str], tenant: str
 ) -> None:
     node = gpu_workers[0]
     limits, where = {RESOURCE_GPU_MEMORY: "4000"}, {HOST: node}
     kind.kube.create(container_pod("early", tenant, limits, nodeSelector=where))
     wait_for_running(kind, tenant, "early")
 
-    with giver(kind, node, tenant):
-        kind.kube.create(container_pod("late", tenant, limits, nodeSelector=where))
-        wait_for_refusal(kind, tenant, words)
-        phases = {each["metadata"]["name"]: each["status"]["phase"] for each in kind.pods(tenant)}
-        assert (phases["early"], phases["late"]) == ("Running", "Pending"), "what was there before stays"
-
-    wait_for_running(kind, tenant, "late")
-    assert set(printed(kind, tenant, "late")) <= {"0", "1"}
+    for name, (giver, words) in GIVERS.items():
+        with giver(kind, node, tenant):
+            kind.kube.create(container_pod(name, tenant, limits, nodeSelector=where))
+            wait_for_refusal(kind, tenant, words)
+            phases = {each["metadata"]["name"]: each["status"]["phase"] for each in kind.pods(tenant)}
+            assert (phases["early"], phases[name]) == ("Running", "Pending"), "what was there before stays"
+        wait_for_running(kind, tenant, name)
+        assert set(printed(kind, tenant, name)) <= {"0", "1"}
 
 
 def test_a_runtime_class_is_kept_and_runs(kind: KindCluster, gpu_workers: list[str], tenant: str) -> None:
