@@ -48,7 +48,11 @@ def epoch() -> int:
 def revision() -> str:
     """The last commit that changed what images are made of, with `-dirty` if files of that differ from it."""
     commit = _git("log", "-1", "--format=%H", "--", *MADE_OF)
-    return f"{commit}-dirty" if commit and _git("status", "--porcelain", "--", *MADE_OF) else commit or "unknown"
+    return (
+        f"{commit}-dirty"
+        if commit and _git("status", "--porcelain", "--untracked-files=all", "--", *MADE_OF)
+        else commit or "unknown"
+    )
 
 
 def _git(*arguments: str) -> str:
@@ -82,7 +86,7 @@ def labels_of(arguments: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_there(engine: Engine, component: str, arguments: Mapping[str, str]) -> bool:
-    """Whether the engine has the image of this commit and base. Of files that are of no commit it never has."""
+    """Whether the engine has the image of this commit, and of a base of this name. Of no commit it never has."""
     of_a_commit = re.fullmatch(r"[0-9a-f]{40,64}", arguments["REVISION"]) is not None
     return of_a_commit and labels_of(arguments).items() <= engine.labels(tag_of(component)).items()
 
@@ -93,11 +97,12 @@ def build(components: list[str], *options: str, anew: bool = True) -> list[str]:
     options: flags of the engine. anew: also those that the engine has, of this commit and base; it looks at its cache.
     """
     engine = choose(os.environ.get("ENGINE") or None)
-    arguments = arguments_of(engine, os.environ.get("BASE") or None)
-    wanted = [component for component in components if anew or not is_there(engine, component, arguments)]
-    if wanted:
+    for component in components:
+        # Anew for each: files may change while another image is built.
+        arguments = arguments_of(engine, os.environ.get("BASE") or None)
+        if not anew and is_there(engine, component, arguments):
+            continue
         fetch(platform.machine())
-    for component in wanted:
         engine.build(
             ROOT / "Containerfile",
             ROOT,

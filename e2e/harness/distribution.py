@@ -68,7 +68,7 @@ LOOKING: Final = frozenset(
         "the_first_hour_on_real_pods",
     )
 )
-"""The other scenarios on kind that only look at one installation. Those that are named nowhere run one at a time."""
+"""The other files of scenarios on kind that run beside others. What is named nowhere is on one worker."""
 MANY_CORES: Final = 8
 
 
@@ -76,7 +76,8 @@ def scope_of(nodeid: str, cores: int) -> str:
     """The tests of a scope run on one worker.
 
     tests/integration shares a bare control plane, scenarios that play loads one with hetserve, the others one more, or
-    two from 8 cores on; any other test is a scope. xdist begins with the scopes of most tests, so these begin first.
+    two from 8 cores on; those on kind have scopes of their own; any other test is a scope. xdist begins with the scopes
+    of most tests, so these begin first.
     """
     path = nodeid.partition("::")[0]
     if path.startswith(ON_KIND):

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, TextIO
+
+LIMIT: Final = 1800.0
+PAUSE: Final = 0.1
+"""Both in seconds."""
 
 
 @contextmanager
 def turn(lock: Path, *, alone: bool = True) -> Iterator[None]:
-    """Waits for a turn and has it during the block. lock: a file that stands for the thing; made where missing."""
+    """Waits for a turn and has it during the block. lock: a file that stands for the thing; made where missing.
+
+    Raises TimeoutError after LIMIT: somebody stands still who has it.
+    """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        deadline = time.monotonic() + LIMIT
+        while not _locked(file, alone):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"somebody has had {lock} for {LIMIT:g} s")
+            time.sleep(PAUSE)
         yield
+
+
+def _locked(file: TextIO, alone: bool) -> bool:
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What the scenarios on kind share: one cluster, hetserve installed as a scenario needs it, a namespace each.
 
-Two processes run them (`-n 2`). A scenario that installs, disturbs or removes hetserve has the cluster alone. The
-others share one installation, and run side by side.
+`make e2e-kind` runs them in two processes. A scenario has the cluster alone, unless it is marked `beside`: it installs,
+disturbs and removes nothing, and runs beside others of that mark on one installation.
 """
 
 from __future__ import annotations
@@ -115,18 +115,26 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Nothing of hetserve is in the cluster at the end, unless a scenario failed."""
     one_of_several = hasattr(session.config, "workerinput")
     if _used and not (session.testsfailed or one_of_several):
-        kind = KindCluster.attached()
+        try:
+            _clear_up()
+        except Exception as error:  # it must not take the report of the scenarios with it
+            print(f"\nhetserve is left in the cluster: {error}")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _clear_up() -> None:
+    kind = KindCluster.attached()
+    with turn(CLUSTER):
         kind.clear()
         _without_gpus(kind)
-        kind.kube.close()
+    kind.kube.close()
 
 
 def _place(item: pytest.Item) -> Place:
     names = item.fixturenames if isinstance(item, pytest.Function) and item.get_closest_marker("kind") else ()
     if "cluster" not in names:
         return Place.NONE
-    quiet = "kind" in names and not {"disturbed_kind", "ending_kind"} & set(names)
-    return Place.SHARED if quiet else Place.ALONE
+    return Place.SHARED if item.get_closest_marker("beside") else Place.ALONE
 
 
 def _turn(item: pytest.Function) -> int:
@@ -135,7 +143,7 @@ def _turn(item: pytest.Function) -> int:
     names = item.fixturenames if item.path.parent.name == "kind" else ()
     if "kind" not in names:
         return 0
-    return 1 if "disturbed_kind" in names else 2 if "ending_kind" in names else 3
+    return 3 if item.get_closest_marker("beside") else 2 if "ending_kind" in names else 1
 
 
 @pytest.fixture(scope="session")
@@ -164,12 +172,6 @@ def kind(cluster: KindCluster) -> KindCluster:
         if not cluster.installed():
             cluster.install() if cluster.holds("operator") else cluster.install_placement()
     return cluster
-
-
-@pytest.fixture
-def disturbed_kind(kind: KindCluster) -> KindCluster:
-    """The same, for a scenario that others would notice."""
-    return kind
 
 
 @pytest.fixture

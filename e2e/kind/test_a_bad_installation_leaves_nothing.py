@@ -163,6 +163,7 @@ def test_objects_stored_by_a_later_version_are_named(no_crds: KindCluster) -> No
     nothing_is_left(no_crds)
 
 
+@pytest.mark.beside
 def test_a_second_release_is_named(kind: KindCluster, tenant: str) -> None:
     with pytest.raises(RuntimeError, match=r"release hetserve in namespace hetserve-system already runs hetserve"):
         kind.helm("install", "second", str(CHART), "--namespace", tenant, "--set", "fullnameOverride=second")

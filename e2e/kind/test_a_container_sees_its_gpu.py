@@ -16,6 +16,8 @@ from harness.invariants import broken, capacities
 from harness.kind import KindCluster
 from hetserve.api.names import RESOURCE_GPU, RESOURCE_GPU_MEMORY
 
+pytestmark = pytest.mark.beside
+
 NAMES: Final = ("whole", "shared-1", "shared-2", "shared-3")
 
 
@@ -31,7 +33,7 @@ def ledger(kind: KindCluster) -> dict[str, list[str]]:
 def test_a_container_prints_the_devices_that_the_ledger_holds(
     kind: KindCluster, gpu_workers: list[str], tenant: str
 ) -> None:
-    # All on one node, as another scenario may use the first. The whole GPU first, since the others spread over both.
+    # On the last node, as another scenario may use the first. The whole GPU first, since the others spread over both.
     where = {"nodeSelector": {HOST: gpu_workers[-1]}}
     kind.kube.create(container_pod(NAMES[0], tenant, {RESOURCE_GPU: "1"}, **where))
     wait_for_running(kind, tenant)

@@ -27,10 +27,10 @@ WHERE: Final = {INSTANCE_TYPE_LABEL: "still"}
 
 
 @pytest.fixture
-def nodes(disturbed_kind: KindCluster) -> Iterator[KindCluster]:
-    disturbed_kind.add_nodes(NODES)
-    yield disturbed_kind
-    disturbed_kind.remove_nodes(NODES)
+def nodes(kind: KindCluster) -> Iterator[KindCluster]:
+    kind.add_nodes(NODES)
+    yield kind
+    kind.remove_nodes(NODES)
 
 
 def leader(kind: KindCluster, besides: str = "") -> Manifest:

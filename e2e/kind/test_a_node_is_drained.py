@@ -24,9 +24,8 @@ REPLICAS: Final = 3
 
 
 @pytest.fixture
-def drained(disturbed_kind: KindCluster, gpu_workers: list[str]) -> Iterator[str]:
+def drained(kind: KindCluster, gpu_workers: list[str]) -> Iterator[str]:
     """The real node on which the leading extender is; usable again after the test."""
-    kind = disturbed_kind
     kind.add_nodes(NODES)
     lease = kind.kube.get("leases", "hetserve-extender", SYSTEM_NAMESPACE)["spec"]["holderIdentity"]
     pods = kind.pods(SYSTEM_NAMESPACE, "extender")

@@ -41,8 +41,8 @@ def life(bare_kind: KindCluster) -> Iterator[KindCluster]:
 
 
 @pytest.fixture
-def today(disturbed_kind: KindCluster) -> Iterator[KindCluster]:
-    yield from with_nodes(disturbed_kind)
+def today(kind: KindCluster) -> Iterator[KindCluster]:
+    yield from with_nodes(kind)
 
 
 @pytest.fixture

@@ -22,10 +22,10 @@ COMPONENTS: Final = ("extender", "scheduler", "operator")
 
 
 @pytest.fixture
-def storm(disturbed_kind: KindCluster) -> Iterator[KindCluster]:
-    disturbed_kind.add_nodes(NODES)
-    yield disturbed_kind
-    disturbed_kind.remove_nodes(NODES)
+def storm(kind: KindCluster) -> Iterator[KindCluster]:
+    kind.add_nodes(NODES)
+    yield kind
+    kind.remove_nodes(NODES)
 
 
 def all_are_ready(kind: KindCluster, component: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
+import pytest
+
 from harness.containers import HOST, container_pod, printed, wait_for_refusal, wait_for_running
 from harness.kind import KindCluster
 from harness.waiting import Unmet, wait_until
@@ -18,6 +20,8 @@ from hetserve.api.names import (
     SYSTEM_NAMESPACE,
 )
 
+pytestmark = pytest.mark.beside
+
 RUNTIME: Final = "hetserve-e2e"
 
 Giver = Callable[[KindCluster, str, str], AbstractContextManager[None]]
@@ -28,12 +32,14 @@ SHARED: Final = "NVIDIA's device plugin gives each GPU to several pods"
 CLAIMED: Final = f"DRA driver {DRA_DRIVER} offers the GPUs to ResourceClaims"
 
 
-def wait_until_known(kind: KindCluster, words: str) -> None:
-    """Waits until every extender says so: a pod may overtake what was written before it, as it comes another way."""
+def wait_until_known(kind: KindCluster, node: str, words: str) -> None:
+    """Waits until every extender says so of the node: what was written before a pod may come after it."""
 
     def said() -> bool | Unmet:
         names = [pod["metadata"]["name"] for pod in kind.pods(SYSTEM_NAMESPACE, "extender")]
-        silent = [name for name in names if words not in kind.kubectl("logs", "-n", SYSTEM_NAMESPACE, name)]
+        logs = {name: kind.kubectl("logs", "-n", SYSTEM_NAMESPACE, name).splitlines() for name in names}
+        refused = f"node {node} takes no new pods: "
+        silent = [name for name, log in logs.items() if not any(refused in one and words in one for one in log)]
         return not silent or Unmet(silent)
 
     wait_until(said, 30, f"every extender to say {words!r}")
@@ -62,7 +68,7 @@ def time_slicing(kind: KindCluster, node: str, _namespace: str) -> Iterator[None
     labels = {GFD_REPLICAS: "4", GFD_SHARING: "time-slicing"}
     kind.label(node, labels)
     try:
-        wait_until_known(kind, SHARED)
+        wait_until_known(kind, node, SHARED)
         yield
     finally:
         kind.label(node, dict.fromkeys(labels))
@@ -77,7 +83,7 @@ def dra_driver(kind: KindCluster, node: str, _namespace: str) -> Iterator[None]:
     meta = {"name": name}
     kind.kube.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec})
     try:
-        wait_until_known(kind, CLAIMED)
+        wait_until_known(kind, node, CLAIMED)
         yield
     finally:
         kind.kube.delete("resourceslices", name)
@@ -110,11 +116,11 @@ def test_a_container_waits_with_words_until_nobody_else_gives_the_gpus(
 
 def test_a_runtime_class_is_kept_and_runs(kind: KindCluster, gpu_workers: list[str], tenant: str) -> None:
     """`runc` in place of NVIDIA's handler, which no node here has."""
-    assert gpu_workers
     runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": RUNTIME}}
     kind.kube.create({**runtime, "handler": "runc"})
+    spec = {"runtimeClassName": RUNTIME, "nodeSelector": {HOST: gpu_workers[0]}}
     try:
-        kind.kube.create(container_pod("classed", tenant, {RESOURCE_GPU_MEMORY: "4000"}, runtimeClassName=RUNTIME))
+        kind.kube.create(container_pod("classed", tenant, {RESOURCE_GPU_MEMORY: "4000"}, **spec))
         wait_for_running(kind, tenant, "classed")
         assert printed(kind, tenant, "classed")[0] in {"0", "1"}
     finally:

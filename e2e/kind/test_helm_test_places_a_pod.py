@@ -8,6 +8,8 @@ from harness.components import RELEASE
 from harness.kind import KindCluster
 from hetserve.api.names import SYSTEM_NAMESPACE
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.mark.short
 def test_helm_test_places_a_pod_that_says_its_gpu(kind: KindCluster, gpu_workers: list[str]) -> None:

@@ -11,6 +11,8 @@ from harness.components import ROOT
 from harness.kind import KindCluster
 from hetserve.api.names import SYSTEM_NAMESPACE
 
+pytestmark = pytest.mark.beside
+
 OPERATOR: Final = "deployment/hetserve-operator"
 PLAN: Final = """
 import sys

@@ -20,6 +20,7 @@ GOAL: Final = 60.0
 FAKE = NodeGroup("fake-t4", "fake-t4", 2, cpu="16", memory="64Gi", gpus=Gpus("Tesla-T4", 15360, 2))
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(
     "component",
     ["operator", pytest.param("extender", marks=pytest.mark.short), pytest.param("scheduler", marks=pytest.mark.short)],
@@ -62,7 +63,7 @@ def first_bound(kind: KindCluster, tenant: str) -> list[dict[str, Any]]:
 
 
 def test_the_first_pod_has_its_gpu_within_a_minute_of_helm_install(bare_kind: KindCluster, tenant: str) -> None:
-    """The last that installs for itself: what it installed is what the others share."""
+    """The last that installs for itself: what it installed is what the next ones use."""
     began = time.monotonic()
     bare_kind.install()
     installed = time.monotonic() - began
@@ -73,6 +74,7 @@ def test_the_first_pod_has_its_gpu_within_a_minute_of_helm_install(bare_kind: Ki
     assert took < GOAL
 
 
+@pytest.mark.beside
 def test_a_service_is_planned_and_its_pods_are_bound_to_simulated_gpus(kind: KindCluster, tenant: str) -> None:
     with gpu_nodes(kind, tenant):
         for pod in first_bound(kind, tenant):

@@ -23,10 +23,10 @@ EACH: Final = 20
 
 
 @pytest.fixture
-def nodes(disturbed_kind: KindCluster) -> Iterator[NodeGroup]:
-    disturbed_kind.add_nodes(NODES)
+def nodes(kind: KindCluster) -> Iterator[NodeGroup]:
+    kind.add_nodes(NODES)
     yield NODES
-    disturbed_kind.remove_nodes(NODES)
+    kind.remove_nodes(NODES)
 
 
 def bring(kind: KindCluster, namespace: str, when: str) -> None:

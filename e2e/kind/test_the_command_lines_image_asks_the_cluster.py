@@ -18,6 +18,8 @@ from harness.components import ROOT
 from harness.kind import KindCluster
 from harness.waiting import Unmet, wait_until
 
+pytestmark = pytest.mark.beside
+
 SAMPLE: Final = ROOT / "manifests" / "samples" / "rm2.yaml"
 FOUND_SOMETHING: Final = 3
 """Exit code of the doctor."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.kind import KindCluster
 from harness.waiting import Unmet, wait_until
+
+pytestmark = pytest.mark.beside
 
 PLACING = ("hetserve-extender", "hetserve-scheduler")
 

@@ -14,6 +14,8 @@ from harness.kind import KindCluster
 from harness.nodes import Gpus, NodeGroup
 from harness.waiting import wait_until
 
+pytestmark = pytest.mark.beside
+
 MANIFESTS: Final = ROOT / "manifests" / "first"
 NODES: Final = NodeGroup("first", "hetsev-v100", 2, cpu="16", memory="64Gi", gpus=Gpus("Tesla-V100-PCIE-32GB", 32768))
 

@@ -58,9 +58,7 @@ def test_scenarios_wait_for_the_shared_cluster_only_where_they_use_it() -> None:
     assert {name for name, clusters in files.items() if clusters <= {"own_cluster"}} == OWN_CLUSTER
 
 
-def test_scenarios_on_kind_that_change_the_cluster_share_a_worker() -> None:
+def test_files_of_scenarios_on_kind_are_apart_from_the_rest_where_all_in_them_run_beside_others() -> None:
     files = {f"{ON_KIND}{path.name}": path.read_text() for path in (ROOT / ON_KIND).glob("test_*.py")}
-    assert files.keys() >= LOOKING | LOOKING_FIRST
-    changing = ("disturbed_kind", "ending_kind", "bare_kind", "clear()")
-    found = {name for name, text in files.items() if any(word in text for word in changing)}
-    assert found.isdisjoint(LOOKING | LOOKING_FIRST)
+    found = {name for name, text in files.items() if "\npytestmark = pytest.mark.beside\n" in text}
+    assert found == LOOKING | LOOKING_FIRST

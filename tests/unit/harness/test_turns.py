@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import turns
 from harness.turns import first_of_run, turn
 
 
@@ -70,3 +71,11 @@ def test_who_fails_as_the_first_leaves_that_to_the_next(tmp_path: Path) -> None:
         raise KeyError
     with first_of_run(mark, "a") as first:
         assert first
+
+
+def test_who_waits_in_vain_is_told_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LIMIT", 0.0)
+    monkeypatch.setattr(turns, "PAUSE", 0.001)
+    lock = tmp_path / "lock"
+    with turn(lock), pytest.raises(TimeoutError, match=r"lock for 0 s"), turn(lock):
+        pass
