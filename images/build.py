@@ -48,11 +48,10 @@ def epoch() -> int:
 def revision() -> str:
     """The last commit that changed what images are made of, with `-dirty` if files of that differ from it."""
     commit = _git("log", "-1", "--format=%H", "--", *MADE_OF)
-    return (
-        f"{commit}-dirty"
-        if commit and _git("status", "--porcelain", "--untracked-files=all", "--", *MADE_OF)
-        else commit or "unknown"
-    )
+    if not commit:
+        return "unknown"
+    changed = _git("status", "--porcelain", "--untracked-files=all", "--", *MADE_OF)
+    return f"{commit}-dirty" if changed else commit
 
 
 def _git(*arguments: str) -> str:
@@ -77,11 +76,26 @@ def arguments_of(engine: Engine, base: str | None) -> dict[str, str]:
     return made
 
 
+def base_of(containerfile: str) -> str:
+    """The public base that the Containerfile names. Raises ValueError if it names none."""
+    for line in containerfile.splitlines():
+        if line.startswith("ARG BASE="):
+            return line.removeprefix("ARG BASE=")
+    raise ValueError("the Containerfile has no ARG BASE=")
+
+
+def base_named(arguments: Mapping[str, str]) -> str:
+    """The base that a build stands on: the one of its arguments, or the Containerfile's."""
+    return arguments.get("BASE") or base_of((ROOT / "Containerfile").read_text(encoding="utf-8"))
+
+
 def labels_of(arguments: Mapping[str, str]) -> dict[str, str]:
     """Labels that name what an image is made of: the commit, its time, and the base. arguments: of `arguments_of`."""
-    default = re.search(r"^ARG BASE=(\S+)$", (ROOT / "Containerfile").read_text(encoding="utf-8"), re.MULTILINE)
-    base = arguments.get("BASE") or (default[1] if default else "")
-    said = {"revision": arguments["REVISION"], "created": arguments["CREATED"], "base.name": base}
+    said = {
+        "revision": arguments["REVISION"],
+        "created": arguments["CREATED"],
+        "base.name": base_named(arguments),
+    }
     return {f"org.opencontainers.image.{name}": value for name, value in said.items()}
 
 

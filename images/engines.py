@@ -57,24 +57,19 @@ class Engine:
 
     def identity(self, tag: str) -> str:
         """What names the content of an image that the engine holds. Raises EngineError."""
-        command = [self.name, "inspect", "--type=image", "--format", _IDENTITY.get(self.name, "{{.Id}}"), tag]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = self._inspect(tag, _IDENTITY.get(self.name, "{{.Id}}"))
         if done.returncode:
-            raise EngineError(f"this failed: {' '.join(command)}: {done.stderr.strip()}")
+            raise EngineError(f"this failed: {' '.join(done.args)}: {done.stderr.strip()}")
         return done.stdout.strip()
 
     def labels(self, tag: str) -> Mapping[str, str]:
         """Labels of an image; of one that the engine does not hold, none."""
-        command = [
-            self.name,
-            "inspect",
-            "--type=image",
-            "--format",
-            _LABELS.get(self.name, "{{json .Config.Labels}}"),
-            tag,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = self._inspect(tag, _LABELS.get(self.name, "{{json .Config.Labels}}"))
         return dict(json.loads(done.stdout) or {}) if done.returncode == 0 else {}
+
+    def _inspect(self, tag: str, field: str) -> subprocess.CompletedProcess[str]:
+        command = [self.name, "inspect", "--type=image", "--format", field, tag]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def save(self, tag: str, archive: Path) -> None:
         """Writes an image as an archive that `docker load` and `kind load image-archive` read."""

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import hetserve
 from images.archive import Image, Layer, Package, read
-from images.build import arguments_of, tag_of
+from images.build import arguments_of, base_named, tag_of
 from images.engines import Engine, EngineError, choose
 from images.lock import OF_COMPONENTS, ROOT, normalized
 
@@ -106,20 +106,11 @@ def base_image(engine: Engine, tag: str) -> Image:
     return _image(engine, tag)
 
 
-def base_of(containerfile: str) -> str:
-    """The public base that the Containerfile names. Raises ValueError if it names none."""
-    for line in containerfile.splitlines():
-        if line.startswith("ARG BASE="):
-            return line.removeprefix("ARG BASE=")
-    raise ValueError("the Containerfile has no ARG BASE=")
-
-
 def main() -> int:
     """Prints sizes, writes the bills, and says what is missed."""
     try:
         engine = choose(os.environ.get("ENGINE") or None)
-        own_base = base_of((ROOT / "Containerfile").read_text(encoding="utf-8"))
-        base = base_image(engine, arguments_of(engine, os.environ.get("BASE") or None).get("BASE", own_base))
+        base = base_image(engine, base_named(arguments_of(engine, os.environ.get("BASE") or None)))
         images = {component: _image(engine, tag_of(component)) for component in OF_COMPONENTS}
     except EngineError as error:
         sys.stderr.write(f"Error: {error}; the images are built by `make images`\n")

@@ -13,6 +13,9 @@ from hetserve.api.names import SYSTEM_NAMESPACE
 
 pytestmark = pytest.mark.beside
 
+SAMPLE: Final = (ROOT / "manifests" / "samples" / "rm2.yaml").read_text()
+FLOW: Final = ("--planner", "flow")
+KAIROS: Final = ("--planner", "kairos", "--budget", "40")
 OPERATOR: Final = "deployment/hetserve-operator"
 PLAN: Final = """
 import sys
@@ -29,11 +32,6 @@ with compilations(found.append):
 
 def in_the_operator(kind: KindCluster, *command: str, stdin: str = "") -> str:
     return kind.kubectl("--namespace", SYSTEM_NAMESPACE, "exec", "--stdin", OPERATOR, "--", *command, stdin=stdin)
-
-
-SAMPLE: Final = (ROOT / "manifests" / "samples" / "rm2.yaml").read_text()
-FLOW: Final = ("--planner", "flow")
-KAIROS: Final = ("--planner", "kairos", "--budget", "40")
 
 
 def test_planning_finds_every_kernel(kind: KindCluster) -> None:

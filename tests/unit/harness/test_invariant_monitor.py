@@ -46,19 +46,22 @@ def test_the_witness_sees_a_pod_that_moves_and_one_without_a_gpu() -> None:
 
 def test_the_witness_judges_the_node_that_a_pod_comes_to_and_the_one_that_it_leaves() -> None:
     monitor = InvariantMonitor([gpu_node(name, gpus=1, memory_mib=8000) for name in ("n0", "n1", "n2")])
-    here = [(f"n{number}", f"{number}-{name}") for number in (0, 1) for name in "ab"]
-    pods = [gpu_pod(name, node=node, gpu="0", memory_mib=4000, model=name) for node, name in here]
-    moved = gpu_pod("0-b", node="n1", gpu="0", memory_mib=4000, model="0-b")
-    gone = gpu_pod("0-b", node="n2", gpu="0", memory_mib=9000, model="0-b")
-    for revision, pod in enumerate((*pods, moved, gone), start=1):
+
+    def held(name: str, node: str) -> Pod:
+        return gpu_pod(name, node=node, gpu="0", memory_mib=4000, model=name)
+
+    came = [held(name, node) for name, node in (("a", "n0"), ("b", "n0"), ("c", "n0"), ("d", "n0"), ("e", "n1"))]
+    taken = [*(("ADDED", pod) for pod in came), ("MODIFIED", held("d", "n2")), ("DELETED", came[4])]
+    for revision, (kind, pod) in enumerate(taken, start=1):
         pod["metadata"]["resourceVersion"] = str(revision)
-        monitor.take("MODIFIED", pod)
+        monitor.take(kind, pod)
 
     over = [line for line in monitor.wrong if "over-committed" in line]
     assert over == [
-        "revision 5: GPU 0 of node n1 is over-committed: 12000 of 8000 MiB",
-        "revision 6: GPU 0 of node n2 is over-committed: 9000 of 8000 MiB",
-    ]
+        "revision 3: GPU 0 of node n0 is over-committed: 12000 of 8000 MiB",
+        "revision 4: GPU 0 of node n0 is over-committed: 16000 of 8000 MiB",
+        "revision 6: GPU 0 of node n0 is over-committed: 12000 of 8000 MiB",
+    ], "n1 and n2 hold what they have"
 
 
 def whole(name: str, gpu: str, *, gpus: int = 1, mib: str | None = None) -> Pod:

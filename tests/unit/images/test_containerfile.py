@@ -8,9 +8,9 @@ import tomllib
 from typing import Final
 
 import pytest
+from images.build import base_of
 from images.environment import KERNELS, STEPS
 from images.lock import OF_COMPONENTS, PYTHON, ROOT
-from images.report import base_of
 
 TEXT: Final = (ROOT / "Containerfile").read_text(encoding="utf-8")
 IGNORED: Final = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from images.archive import Image, Layer, Package, read
+from images.build import base_of
 from images.engines import Engine, EngineError
-from images.report import GOALS, base_image, base_of, bill_of_materials, misses, packages, size
+from images.report import GOALS, base_image, bill_of_materials, misses, packages, size
 
 from stub_machine import program
 
