@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,11 @@ from harness.kube import Kube, Manifest
 from hetserve.api import names
 from hetserve.placement.check import violations
 
+FOLLOWER: Final = "invariant monitor"
+"""Name of the thread that reads the watch."""
 WATCH_SECONDS: Final = 5
+LEAVE_AFTER: Final = 30.0
+"""Seconds until a thread that does not end is left: a server that answers nothing holds it."""
 
 
 class InvariantMonitor:
@@ -101,24 +106,30 @@ def following(
 
     def watch() -> None:
         try:
-            _follow(kube, namespace, revision, take)
+            _follow(kube, namespace, revision, take, stopping)
         except Exception as error:  # fails the test
             if not stopping.is_set():
                 wrong.append(f"the monitor ended: {type(error).__name__}: {error}")
+        finally:
+            kube.close()
 
-    thread = threading.Thread(target=watch, name="invariant monitor", daemon=True)
+    thread = threading.Thread(target=watch, name=FOLLOWER, daemon=True)
     thread.start()
     try:
         yield
     finally:
         stopping.set()
-        kube.close()
-        thread.join(timeout=1.0)  # a silent connection may block it
+        deadline = time.monotonic() + LEAVE_AFTER
+        while thread.is_alive() and time.monotonic() < deadline:
+            kube.end_watch()  # each time: it may have begun one
+            thread.join(timeout=0.05)
 
 
-def _follow(kube: Kube, namespace: str, revision: str, take: Callable[[str, Manifest], None]) -> None:
-    """Short watches for ever: a busy server may silence a long one."""
-    while True:
+def _follow(
+    kube: Kube, namespace: str, revision: str, take: Callable[[str, Manifest], None], stopping: threading.Event
+) -> None:
+    """Short watches until the end: a busy server may silence a long one."""
+    while not stopping.is_set():
         with suppress(httpx.ReadTimeout):
             for kind, pod in kube.watch("pods", namespace, revision, WATCH_SECONDS):
                 if kind == "ERROR":

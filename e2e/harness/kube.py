@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import ssl
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -64,9 +66,20 @@ class Kube:
         server, context, headers = identity(kubeconfig)
         self._http = httpx.Client(base_url=server, verify=context, headers=headers, timeout=30.0, trust_env=False)
         self._resources: dict[str, ApiResource] = {}
+        self._watched: socket.socket | None = None
 
     def close(self) -> None:
+        """Closes the connections. No thread may be reading from one: the next connection may get its file descriptor,
+        and what was sent to that would be read by the thread."""
         self._http.close()
+
+    def end_watch(self) -> None:
+        """Ends the connection of a watch that another thread reads; that thread gets httpx.ReadError or the end."""
+        watched = self._watched
+        if watched is not None:
+            with suppress(OSError):  # it has ended by itself
+                # Not that of an SSLSocket, which would take the state of TLS from under the reader.
+                socket.socket.shutdown(watched, socket.SHUT_RDWR)
 
     def request(
         self,
@@ -136,9 +149,13 @@ class Kube:
         params = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
         path = self.resource(kind).path(namespace)
         with self._http.stream("GET", path, params=params, timeout=2.0 * seconds) as response:
-            for line in response.iter_lines():
-                event = json.loads(line)
-                yield event["type"], event["object"]
+            self._watched = response.extensions["network_stream"].get_extra_info("socket")
+            try:
+                for line in response.iter_lines():
+                    event = json.loads(line)
+                    yield event["type"], event["object"]
+            finally:
+                self._watched = None
 
     def create(self, manifest: Manifest, namespace: str | None = None, *, dry_run: bool = False) -> Manifest:
         resource = self._resource_of(manifest)

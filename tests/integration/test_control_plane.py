@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from harness.cluster import Cluster
 from harness.components import ROOT
+from harness.invariant_monitor import FOLLOWER, following
 from harness.kube import ApiError, Manifest
 from harness.nodes import BOTH, INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.processes import ProcessRecord, command_line
@@ -65,6 +67,23 @@ def test_the_apiserver_refuses_in_its_own_words(bare_cluster: Cluster, namespace
     broken = deployment("broken", "t3.xlarge", -1)
     with pytest.raises(ApiError, match=r"spec\.replicas.*must be greater than or equal to 0"):
         bare_cluster.kube.create(broken, namespace)
+
+
+def test_a_watch_that_ends_leaves_no_thread_that_reads(bare_cluster: Cluster, namespace: str) -> None:
+    def readers() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name == FOLLOWER]
+
+    seen: list[str] = []
+    wrong: list[str] = []
+    for name in ("one", "two", "three"):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+        with following(
+            bare_cluster.folder.kubeconfig, namespace, lambda _, pod: seen.append(pod["metadata"]["name"]), wrong
+        ):
+            bare_cluster.kube.create({**pod, "spec": {"containers": [{"name": "main", "image": "none"}]}}, namespace)
+            wait_until(lambda name=name: name in seen or Unmet(seen), 30, "the pod to be seen")  # type: ignore[misc]
+        assert readers() == [], "it would read what is sent to the next connection of this file descriptor"
+    assert wrong == []
 
 
 def test_nodes_come_and_go(bare_cluster: Cluster) -> None:
