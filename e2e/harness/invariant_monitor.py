@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,8 +19,6 @@ from hetserve.placement.check import violations
 FOLLOWER: Final = "invariant monitor"
 """Name of the thread that reads the watch."""
 WATCH_SECONDS: Final = 5
-LEAVE_AFTER: Final = 30.0
-"""Seconds until a thread that does not end is left: a server that answers nothing holds it."""
 
 
 class InvariantMonitor:
@@ -119,8 +116,7 @@ def following(
         yield
     finally:
         stopping.set()
-        deadline = time.monotonic() + LEAVE_AFTER
-        while thread.is_alive() and time.monotonic() < deadline:
+        while thread.is_alive():  # a server that answers nothing holds it for the timeouts of one request
             kube.end_watch()  # each time: it may have begun one
             thread.join(timeout=0.05)
 

@@ -70,19 +70,23 @@ def test_the_apiserver_refuses_in_its_own_words(bare_cluster: Cluster, namespace
 
 
 def test_a_watch_that_ends_leaves_no_thread_that_reads(bare_cluster: Cluster, namespace: str) -> None:
-    def readers() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name == FOLLOWER]
-
     seen: list[str] = []
     wrong: list[str] = []
-    for name in ("one", "two", "three"):
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+
+    def follow(name: str) -> None:
+        spec = {"containers": [{"name": "main", "image": "none"}]}
         with following(
             bare_cluster.folder.kubeconfig, namespace, lambda _, pod: seen.append(pod["metadata"]["name"]), wrong
         ):
-            bare_cluster.kube.create({**pod, "spec": {"containers": [{"name": "main", "image": "none"}]}}, namespace)
-            wait_until(lambda name=name: name in seen or Unmet(seen), 30, "the pod to be seen")  # type: ignore[misc]
-        assert readers() == [], "it would read what is sent to the next connection of this file descriptor"
+            bare_cluster.kube.create(
+                {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, namespace
+            )
+            wait_until(lambda: name in seen or Unmet(seen), 30, "the pod to be seen")
+
+    for name in ("one", "two", "three"):
+        follow(name)
+        readers = [thread.name for thread in threading.enumerate() if thread.name == FOLLOWER]
+        assert readers == [], "it would read what is sent to the next connection of this file descriptor"
     assert wrong == []
 
 

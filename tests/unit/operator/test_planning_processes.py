@@ -31,7 +31,7 @@ from hetserve_operator.workqueue import Key
 
 KEY = Key("ns", "svc")
 SMALL = problem(kairos_types())
-QUICK = replace(SMALL, planner="kairos")
+BY_KAIROS = problem(kairos_types(), planner="kairos")
 """Takes milliseconds, without trials."""
 LARGE = problem(
     [replace(option, name=f"{option.name}-{n}") for option in kairos_types() for n in range(3)],
@@ -116,7 +116,7 @@ async def test_a_process_makes_the_plans_of_both_objectives_and_ends() -> None:
 async def test_a_process_tells_its_processor_time() -> None:
     process = await PlanningProcess.start()
     before = process.processor_time()
-    await process.ask(Work(QUICK))
+    await process.ask(Work(BY_KAIROS))
     used = process.processor_time() - before
     assert 0.0 < used < 5.0
     await process.end()
@@ -213,11 +213,11 @@ async def test_a_call_that_is_cancelled_again_still_waits_for_the_end() -> None:
 
 async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> None:
     async with running() as pool:
-        assert await pool.answer(QUICK) == plan(QUICK)
+        assert await pool.answer(BY_KAIROS) == plan(BY_KAIROS)
         for process in pool.alive():
             os.kill(process.pid, signal.SIGKILL)
             await process.end()  # waits for it
-        other = replace(problem(kairos_types(), budget="2"), planner="kairos")
+        other = problem(kairos_types(), budget="2", planner="kairos")
         assert await pool.answer(other) == plan(other), "a problem fails since a process died before it"
         last = [os.pidfd_open(process.pid) for process in pool.alive()]
     assert [ended(pidfd, 0.0) for pidfd in last] == [True] * len(last), "a process outlives the operator"
@@ -230,7 +230,7 @@ async def test_a_plan_that_takes_long_is_stopped_and_the_next_one_made(monkeypat
     monkeypatch.setattr("hetserve_operator.plans.pool.QUICK_TIME", 0.2)
     async with running(deadline=0.2) as pool:
         assert isinstance(await pool.answer(LARGE), PlannerTimedOut)
-        made = await pool.answer(QUICK)
+        made = await pool.answer(BY_KAIROS)
         assert isinstance(made, Plan)
         assert made.feasible
 
