@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
-from hetserve.demand.windows import attained_below, highest, lowest, trend
+from hetserve.demand.windows import attained_below, highest, lowest, surely_lower, trend
 
 STEP = Seconds(15.0)
 rates = st.floats(0, 1e6, allow_subnormal=False).map(QPS)
@@ -54,6 +57,34 @@ def test_a_lower_bound_is_never_taken_for_smaller(demand: Demand, window: Second
 
     assert least is None or high is None or least >= high
     assert least == highest(demand, Seconds(max(window, 120.0)))
+
+
+@given(rates, windows)
+def test_what_is_surely_lower_differs_by_the_chance_of_two_counts(qps: QPS, window: Seconds) -> None:
+    least = surely_lower(qps, window)
+
+    assert 0 <= least <= qps
+    if least > 0 and window > 0:
+        deviation = math.sqrt((qps + least) * window)
+        assert (qps - least) * window == pytest.approx(2.3263 * deviation, rel=1e-3, abs=1e-2)
+
+
+@given(rates, windows, windows)
+def test_a_longer_window_leaves_less_to_chance(qps: QPS, one: Seconds, other: Seconds) -> None:
+    """A window of 0 s leaves nothing to it, as nobody knows the window."""
+    short, long = sorted((one, other))
+
+    assert short <= 0 or surely_lower(qps, short) <= surely_lower(qps, long) * (1 + 1e-9)
+    assert surely_lower(qps, Seconds(0.0)) == qps
+
+
+@pytest.mark.parametrize(("qps", "window"), [(2.0, 60.0), (24.0, 5.0), (24.0, 60.0)])
+def test_of_two_counts_of_one_rate_one_in_a_hundred_is_surely_lower(qps: float, window: float) -> None:
+    counts = np.random.default_rng(1).poisson(qps * window, (2, 100_000)) / window
+    bound = {rate: surely_lower(QPS(rate), Seconds(window)) for rate in np.unique(counts[0])}
+
+    lower = np.mean([other < bound[rate] for rate, other in counts.T])
+    assert lower == pytest.approx(0.01, abs=0.003)
 
 
 @given(demands(), windows, windows)

@@ -81,6 +81,19 @@ def is_late(demand: Demand, share: float, window: Seconds) -> bool:
     return attained_below(demand, share, window) or surely_missed(demand, share, Seconds(0.0))
 
 
+def surely_lower(qps: QPS, window: Seconds) -> QPS:
+    """The rate [queries/s] up to which a measured one is lower than `qps` by more than chance, at least 0.
+
+    Both are of queries that arrive independently of each other, counted in a window of so many seconds; the difference
+    of the counts has the variance of their sum, and one of a hundred is larger. A window of 0 s says nothing of chance.
+    """
+    if window <= 0:
+        return qps
+    unit = _SURE**2 / window
+    # d^2 = unit (2 qps - d), of the difference d.
+    return QPS(max(0.0, qps - (math.sqrt(unit * (unit + 8 * qps)) - unit) / 2))
+
+
 def _is_no_chance(sample: ShareSample, share: float) -> bool:
     """Whether so many late queries are seen in fewer than one of a hundred windows of a service that keeps its SLO.
 

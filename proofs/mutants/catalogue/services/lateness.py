@@ -65,6 +65,14 @@ LATENESS: Final = (
         "test_what_holds_no_more_than_counts_that_missed_the_slo_is_not_gone_back_to_either",
     ),
     Mutant(
+        "lateness: a rate that is lower by chance brings back what missed the SLO",
+        SHRINKING,
+        "_missed_above",
+        Replace("surely_lower(change.load, look.facts.demand.window)", "change.load"),
+        SHRINKS,
+        "test_a_rate_that_is_lower_by_chance_does_not_bring_back_what_missed_the_slo",
+    ),
+    Mutant(
         "lateness: the newest late queries keep nothing",
         "hetserve.demand.windows",
         "is_late",

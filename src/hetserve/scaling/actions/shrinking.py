@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hetserve.base.units import QPS
-from hetserve.demand.windows import is_late
+from hetserve.demand.windows import is_late, surely_lower
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
@@ -221,7 +221,9 @@ def _missed_above(look: Look, counts: Counts, load: QPS, ask: Ask) -> QPS | Pend
         recent = look.facts.now - change.at < MISSED_FOR
         if change.reason is not ScalingReason.SLO_MISSED or not recent or change.load is None:
             continue
-        above = QPS(change.load / (1 + look.facts.rules.tolerance))
+        # A rate that is lower by chance alone would bring back what is too little, again and again.
+        lower = surely_lower(change.load, look.facts.demand.window)
+        above = min(QPS(change.load / (1 + look.facts.rules.tolerance)), lower)
         if above >= found:
             continue
         less = _holds_no_more(look, counts, change.before, ask)
