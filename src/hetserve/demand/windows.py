@@ -90,8 +90,8 @@ def surely_lower(qps: QPS, window: Seconds) -> QPS:
     if window <= 0:
         return qps
     unit = _SURE**2 / window
-    # d^2 = unit (2 qps - d), of the difference d.
-    return QPS(max(0.0, qps - (math.sqrt(unit * (unit + 8 * qps)) - unit) / 2))
+    # Of the difference d: d^2 = unit (2 qps - d). Written without a difference of what is nearly equal.
+    return QPS(max(0.0, qps - 4 * unit * qps / (math.sqrt(unit * (unit + 8 * qps)) + unit)))
 
 
 def _is_no_chance(sample: ShareSample, share: float) -> bool:

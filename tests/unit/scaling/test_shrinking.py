@@ -138,6 +138,15 @@ def test_a_rate_that_is_lower_by_chance_does_not_bring_back_what_missed_the_slo(
     assert decide(facts(steady(8.0, window=Seconds(window)), {"t4": 2}), Answers()).action is Action.SCALE_DOWN
 
 
+def test_what_was_added_to_a_load_of_which_only_completions_are_counted_is_not_taken_for_load() -> None:
+    """38 queries/s were planned for at 34.5 measured ones, of which 31.4 are less by the tolerance."""
+    history = (missed(4000, 2, 38.0),)
+    for rate, action in ((31.3, Action.SCALE_DOWN), (31.5, Action.HOLD)):
+        case = facts(steady(rate, lower_bound=True), {"t4": 3}, changes=history)
+        assert decide(case, Answers()).action is action
+    assert decide(facts(steady(34.5), {"t4": 3}, changes=history), Answers()).action is Action.SCALE_DOWN
+
+
 def missed(ago: float, before: int, load: float) -> Change:
     """Instances that late queries brought: from so many T4, of 25 queries/s each in simulation, to one more."""
     counts = ((("t4", before),), (("t4", before + 1),))

@@ -67,10 +67,18 @@ LATENESS: Final = (
     Mutant(
         "lateness: a rate that is lower by chance brings back what missed the SLO",
         SHRINKING,
-        "_missed_above",
-        Replace("surely_lower(change.load, look.facts.demand.window)", "change.load"),
+        "_lower_than",
+        Replace("surely_lower(QPS(measured), facts.demand.window)", "QPS(measured)"),
         SHRINKS,
         "test_a_rate_that_is_lower_by_chance_does_not_bring_back_what_missed_the_slo",
+    ),
+    Mutant(
+        "lateness: what was added to a lower bound counts as measured",
+        SHRINKING,
+        "_lower_than",
+        Replace("facts.demand.lower_bound", "False"),
+        SHRINKS,
+        "test_what_was_added_to_a_load_of_which_only_completions_are_counted_is_not_taken_for_load",
     ),
     Mutant(
         "lateness: the newest late queries keep nothing",

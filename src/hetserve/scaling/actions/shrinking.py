@@ -221,9 +221,7 @@ def _missed_above(look: Look, counts: Counts, load: QPS, ask: Ask) -> QPS | Pend
         recent = look.facts.now - change.at < MISSED_FOR
         if change.reason is not ScalingReason.SLO_MISSED or not recent or change.load is None:
             continue
-        # A rate that is lower by chance alone would bring back what is too little, again and again.
-        lower = surely_lower(change.load, look.facts.demand.window)
-        above = min(QPS(change.load / (1 + look.facts.rules.tolerance)), lower)
+        above = _lower_than(look.facts, change.load)
         if above >= found:
             continue
         less = _holds_no_more(look, counts, change.before, ask)
@@ -231,6 +229,16 @@ def _missed_above(look: Look, counts: Counts, load: QPS, ask: Ask) -> QPS | Pend
             return less
         found = above if less else found
     return found
+
+
+def _lower_than(facts: Facts, planned: QPS) -> QPS:
+    """Up to where a load is lower than the one that a plan was made for [queries/s]: by the tolerance and by no chance.
+
+    By chance alone, what is too little would be gone back to again and again.
+    """
+    within = 1 + facts.rules.tolerance
+    measured = planned / within if facts.demand.lower_bound else planned  # as `_load` of scaling up has added it
+    return min(QPS(measured / within), surely_lower(QPS(measured), facts.demand.window))
 
 
 def _holds_no_more(look: Look, counts: Counts, missed: Counts, ask: Ask) -> bool | Pending:

@@ -254,7 +254,7 @@ def test_noise_does_not_take_back_what_late_queries_brought(seed: int) -> None:
     """2 queries/s, which a minute measures as 1.5 to 2.5, of a second each, which really take two."""
     slow = option("t4", "0.072", line(1000), launch_time=Seconds(LAUNCH))
     problem = replace(scaled_problem([slow], planner=None, slo_ms=3500.0), load=None)
-    load = arrivals_of(trace(*[2.0] * 120), seed)
+    load = arrivals_of(trace(*[2.0] * 60), seed)
     course = follow(Setting(problem, ScalingRules()), load, Answers(quick=True), playing=Playing(3, {"*": 2.0}))
     reasons = [one.decision.reason for one in course.changes]
 
