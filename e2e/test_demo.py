@@ -58,7 +58,8 @@ def wait_for_tried_plans(state: Path) -> None:
     def only_planned() -> bool | Unmet:
         services = json.loads(kubectl(state, "get", "hisvc", "-o", "json"))["items"]
         planned = sum(each["count"] for one in services for each in one["status"]["plan"]["counts"])
-        return len(uids_of_pods(state)) == planned or Unmet(f"{len(uids_of_pods(state))} pods, {planned} planned")
+        there = len(uids_of_pods(state))
+        return there == planned or Unmet(f"{there} pods, {planned} planned")
 
     wait_until(only_planned, 60, "the pods of the tried plans alone")
     kubectl(state, "wait", "--for=condition=Ready", "hisvc", "--all", "--timeout=60s")

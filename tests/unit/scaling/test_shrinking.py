@@ -131,8 +131,7 @@ def test_counts_that_missed_the_slo_are_tried_again_after_a_day() -> None:
 def test_a_rate_that_is_lower_by_chance_does_not_bring_back_what_missed_the_slo(window: float, tried: float) -> None:
     """At 8 queries/s: 7.27 is less by the tolerance, 6.84 by more than the chance of one minute."""
     history = (missed(4000, 1, 8.0),)
-    rates = ((tried, Action.SCALE_DOWN), (tried + 0.1, Action.HOLD))
-    for rate, action in rates:
+    for rate, action in ((tried, Action.SCALE_DOWN), (tried + 0.1, Action.HOLD)):
         case = facts(steady(rate, window=Seconds(window)), {"t4": 2}, changes=history)
         assert decide(case, Answers()).action is action
     assert decide(facts(steady(8.0, window=Seconds(window)), {"t4": 2}), Answers()).action is Action.SCALE_DOWN

@@ -251,9 +251,9 @@ def test_nothing_is_told_of_a_window_in_which_nothing_is_measured(begin: float) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_does_not_take_back_what_late_queries_brought(seed: int) -> None:
-    """2 queries/s, which a minute measures as 1.5 to 2.5, of a second each, which really take two."""
+    """2 queries/s of a second each by their profile, which really take two."""
     slow = option("t4", "0.072", line(1000), launch_time=Seconds(LAUNCH))
-    problem = replace(scaled_problem([slow], planner=None, slo_ms=3500.0), load=None)
+    problem = scaled_problem([slow], planner=None, slo_ms=3500.0)
     load = arrivals_of(trace(*[2.0] * 60), seed)
     course = follow(Setting(problem, ScalingRules()), load, Answers(quick=True), playing=Playing(3, {"*": 2.0}))
     reasons = [one.decision.reason for one in course.changes]
