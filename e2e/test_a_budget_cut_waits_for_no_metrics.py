@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.follower import BUSY, CALM, PRICE, STALE_AFTER, Follower, least
 from harness.prometheus import Prometheus
@@ -19,7 +20,7 @@ GOAL = 15
 """Seconds until the Deployments ask for no more than the budget; the promise is 120."""
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_a_cut_is_obeyed_while_prometheus_hangs_and_both_numbers_are_told(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
@@ -28,7 +29,7 @@ def test_a_cut_is_obeyed_while_prometheus_hangs_and_both_numbers_are_told(
         follower.begin(budget={"hourly": f"{12 * PRICE}"})
         sandbox.ready("svc")
         follower.play([(0, CALM), (2, BUSY)])
-        follower.reaches(least(BUSY), least(BUSY) + 3, 40, "instances for the load")
+        follower.reaches(least(BUSY), least(BUSY) + 3, limits.REACTION, "instances for the load")
         mark = follower.mark()
 
         prometheus.freeze()
@@ -48,12 +49,12 @@ def test_a_cut_is_obeyed_while_prometheus_hangs_and_both_numbers_are_told(
                 found
             )
 
-        wait_until(said, 30, "both conditions to tell the cut")
+        wait_until(said, limits.REACTION, "both conditions to tell the cut")
         prometheus.thaw()
-        follower.becomes("MetricsAvailable", "True", 20)
+        follower.becomes("MetricsAvailable", "True", limits.REACTION)
         assert follower.instances() == AFFORDED, "the load asks for more, and the budget allows none"
 
         sandbox.edit("svc", {"spec": {"budget": {"hourly": f"{12 * PRICE}"}}})
-        follower.reaches(least(BUSY), least(BUSY) + 3, 60, "instances for the load again")
+        follower.reaches(least(BUSY), least(BUSY) + 3, limits.ROLLOUT, "instances for the load again")
         print(follower.told())
         assert "BudgetCut" in set(follower.replayed(tmp_path)) | {reason for _, reason, _, _ in follower.told()}

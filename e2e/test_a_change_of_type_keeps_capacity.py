@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.kube import Kube
 from harness.sandbox import Sandbox
@@ -40,8 +41,10 @@ class Moving:
     def to_new(self) -> None:
         """Declares the new type, and waits until nothing else runs."""
         self.sandbox.edit("svc", {"spec": {"instanceTypes": {"names": [self.new]}}})
-        wait_until(lambda: self.replicas() == {self.new: 2} or Unmet(self.replicas()), 90, "the new type alone")
-        self.sandbox.ready("svc", timeout=90)
+        wait_until(
+            lambda: self.replicas() == {self.new: 2} or Unmet(self.replicas()), limits.ROLLOUT, "the new type alone"
+        )
+        self.sandbox.ready("svc", timeout=limits.ROLLOUT)
 
     def replicas(self) -> dict[str, int]:
         found = self.sandbox.kube.list("deployments", self.sandbox.namespace)
@@ -110,7 +113,7 @@ def test_a_budget_below_every_plan_is_obeyed_at_once(cluster: Cluster, namespace
         moving = Moving(cluster, sandbox, "2.9")
         begun = time.monotonic()
         sandbox.edit("svc", {"spec": {"budget": {"hourly": "1.2"}}})
-        wait_until(lambda: moving.replicas() == {moving.old: 2} or Unmet(moving.replicas()), 30, "the cut")
+        wait_until(lambda: moving.replicas() == {moving.old: 2} or Unmet(moving.replicas()), limits.REACTION, "the cut")
         print(f"the budget was obeyed {time.monotonic() - begun:.2f} s after it was lowered")
 
         def said() -> bool | Unmet:
@@ -120,7 +123,7 @@ def test_a_budget_below_every_plan_is_obeyed_at_once(cluster: Cluster, namespace
             right = within == ("True", "what runs costs 1.000 $/h, the budget is 1.200 $/h")
             return (right and feasible[0] == "False" and "1.2 $/h" in feasible[1]) or Unmet(found)
 
-        wait_until(said, 30, "both conditions to give both numbers")
+        wait_until(said, limits.REACTION, "both conditions to give both numbers")
         sandbox.edit("svc", {"spec": {"budget": {"hourly": "2.9"}}})
-        sandbox.ready("svc", timeout=60)
+        sandbox.ready("svc", timeout=limits.ROLLOUT)
         assert moving.replicas() == {moving.old: 4}

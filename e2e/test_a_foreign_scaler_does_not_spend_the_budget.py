@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -29,13 +30,13 @@ def test_replicas_beyond_the_budget_are_taken_back_soon_however_often(cluster: C
 
         for _ in range(EDITS):
             cluster.kube.patch("deployments", name, {"spec": {"minReadySeconds": 1}}, namespace)
-            wait_until(put_back, 12, "an edit that costs nothing to be undone")
+            wait_until(put_back, limits.REACTION, "an edit that costs nothing to be undone")
 
         over = []
         for _ in range(2):
             cluster.kubectl("scale", "deployment", name, "--replicas=4", "--namespace", namespace)
             begun = time.monotonic()
-            wait_until(put_back, 20, "the replicas to be taken back")
+            wait_until(put_back, limits.REACTION, "the replicas to be taken back")
             over.append(time.monotonic() - begun)
 
         assert over[0] < 4, f"the first hand that costs money had its way for {over[0]:.1f} s"
@@ -65,4 +66,4 @@ def test_an_autoscaler_of_a_services_deployment_is_named_until_it_goes(cluster: 
             conditions = cluster.get("hisvc", "svc", namespace)["status"]["conditions"]
             return all(one["type"] != "ScalingActive" for one in conditions) or Unmet(conditions)
 
-        wait_until(unsaid, 20, "nothing to be said of a scaler that is gone")
+        wait_until(unsaid, limits.REACTION, "nothing to be said of a scaler that is gone")

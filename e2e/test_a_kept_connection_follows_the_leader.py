@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.failover import GOAL
 from harness.replicas import Replica, endpoints, replicas, two_pods, wait_for_both, wait_for_endpoints
@@ -37,7 +38,7 @@ class Scene:
         """Seconds until a new pod is bound."""
         start = time.monotonic()
         self.sandbox.deployment(name, "few", replicas=1, mib=1024, model=None)
-        self.sandbox.wait_for_bound(1, f"app={name}", timeout=60)
+        self.sandbox.wait_for_bound(1, f"app={name}", timeout=limits.ROLLOUT)
         seconds = time.monotonic() - start
         print(f"{name}: bound after {seconds:.2f} s; connections so far: {self.service.made}")
         return seconds
@@ -49,7 +50,7 @@ class Scene:
         try:
             time.sleep(PAUSE)
             wait_for_endpoints(self.sandbox.cluster, other.pod)
-            wait_until(lambda: not other.filter()["Error"], 20, "the other to serve")
+            wait_until(lambda: not other.filter()["Error"], limits.REACTION, "the other to serve")
         finally:
             before.record.thaw()
         return before, other
@@ -62,7 +63,7 @@ class Scene:
         wait_until(left, GOAL, "the leader of before to end the connections it was kept")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_the_next_pod_is_bound_by_the_new_leader_over_a_new_connection(own_cluster: Cluster, namespace: str) -> None:
     both: list[Replica] = []
     late: list[Replica] = []

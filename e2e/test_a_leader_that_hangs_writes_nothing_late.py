@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.follower import BUSY, CALM, PER_INSTANCE, Follower, least
 from harness.invariant_monitor import watching
@@ -29,7 +30,7 @@ def way(cluster: Cluster) -> Iterator[Passage]:
         cluster.stop_component(OPERATOR)
         with found.leads():
             cluster.start_component(OPERATOR)
-        wait_until(lambda: leader(cluster) == OPERATOR, 20, "the operator on the passage to lead")
+        wait_until(lambda: leader(cluster) == OPERATOR, limits.REACTION, "the operator on the passage to lead")
         cluster.start_component(STANDBY)
         try:
             yield found
@@ -38,7 +39,9 @@ def way(cluster: Cluster) -> Iterator[Passage]:
             cluster.start_component(OPERATOR)
             cluster.stop_component(STANDBY)
             # Whoever comes next has this operator: one that cannot reach the API server would fail all of them.
-            wait_until(lambda: leader(cluster) == OPERATOR, 20, "the operator that was started again to lead")
+            wait_until(
+                lambda: leader(cluster) == OPERATOR, limits.REACTION, "the operator that was started again to lead"
+            )
 
 
 def leader(cluster: Cluster) -> str:
@@ -59,7 +62,7 @@ def wrote(requests: list[Request]) -> list[Request]:
     return [one for one in requests if one.writes and one.status < 400 and "/events" not in one.target]
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_no_late_write_lands_and_the_next_leader_follows_the_load(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, way: Passage, tmp_path: Path
 ) -> None:
@@ -73,25 +76,29 @@ def test_no_late_write_lands_and_the_next_leader_follows_the_load(
             few = follower.instances()
             way.keep(lambda request: more_than(few, request))
             follower.play([(0, CALM), (3, BUSY)])
-            late = wait_until(lambda: way.kept, 60, "more instances to be asked for")
+            late = wait_until(lambda: way.kept, limits.ROLLOUT, "more instances to be asked for")
             cluster.freeze_component(OPERATOR)
             asked = len(way.requests)
             before, mark = follower.counts(), follower.mark()
 
             # The next leader leaves the type for another: it changes that Deployment first, and only fences this one.
             sandbox.edit("svc", {"spec": {"instanceTypes": {"names": [dear]}}})
-            wait_until(lambda: leader(cluster) == STANDBY, 30, "the standby to lead")
-            wait_until(lambda: dear in follower.counts(), 30, "the next leader to scale")
+            wait_until(lambda: leader(cluster) == STANDBY, limits.REACTION, "the standby to lead")
+            wait_until(lambda: dear in follower.counts(), limits.REACTION, "the next leader to scale")
             assert follower.counts()[cheap] == before[cheap]
             way.let_go()
-            wait_until(lambda: late.status, 20, "the answer to the late write")
+            wait_until(lambda: late.status, limits.REACTION, "the answer to the late write")
             assert late.status == 409
             cluster.thaw_component(OPERATOR)
 
             enough = least(BUSY, TWICE)
-            follower.reaches(enough, enough + 3, 60, "what the load needs of the other type")
-            wait_until(lambda: follower.counts().keys() == {dear} or Unmet(follower.counts()), 30, "the move to end")
-            wait_until(lambda: len(way.requests) > asked, 20, "the operator that hung to go on")
+            follower.reaches(enough, enough + 3, limits.ROLLOUT, "what the load needs of the other type")
+            wait_until(
+                lambda: follower.counts().keys() == {dear} or Unmet(follower.counts()),
+                limits.REACTION,
+                "the move to end",
+            )
+            wait_until(lambda: len(way.requests) > asked, limits.REACTION, "the operator that hung to go on")
         print(f"{before}, then {follower.since(mark)}; {monitor.judged} revisions of pods judged")
         assert monitor.wrong == []
         assert max(seen.get(cheap, 0) for seen in follower.since(mark)) == before[cheap]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.follower import BUSY, CALM, LAUNCH, PER_INSTANCE, Follower
 from harness.kube import Manifest
@@ -35,7 +36,7 @@ def ready_since(pod: Manifest) -> str | None:
     return str(ready["lastTransitionTime"]) if ready["status"] == "True" else None
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_the_next_best_type_takes_what_the_cheapest_has_no_place_for(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
@@ -49,7 +50,7 @@ def test_the_next_best_type_takes_what_the_cheapest_has_no_place_for(
         mark = follower.mark()
 
         follower.play([(0, CALM), (3, BUSY)])
-        left = follower.decides("TypeScarce", 60)
+        left = follower.decides("TypeScarce", limits.ROLLOUT)
         asked = next(entry for entry in follower.status()["lastDecisions"][::-1] if entry["action"] == "ScaleUp")
         assert left["instanceType"] == cheap
 
@@ -57,7 +58,7 @@ def test_the_next_best_type_takes_what_the_cheapest_has_no_place_for(
             pods = cluster.pods(namespace, f"{LABEL_INSTANCE_TYPE}={dear}")
             return [since for pod in pods if (since := ready_since(pod)) is not None]
 
-        first = min(wait_until(serving, 60, "an instance of the next best type to serve"))
+        first = min(wait_until(serving, limits.ROLLOUT, "an instance of the next best type to serve"))
         print(f"{seconds_between(asked['time'], left['time']):.0f} s to the next plan,", end=" ")
         print(f"{seconds_between(asked['time'], first):.0f} s to its first instance; {follower.since(mark)}")
         assert seconds_between(asked["time"], first) <= GOAL
@@ -66,7 +67,7 @@ def test_the_next_best_type_takes_what_the_cheapest_has_no_place_for(
             counts, bound = follower.counts(), len(sandbox.bound())
             return (bound == sum(counts.values()) and counts[cheap] <= PLACES) or Unmet((counts, bound))
 
-        wait_until(placed, 30, "all that is planned to have its place")
+        wait_until(placed, limits.REACTION, "all that is planned to have its place")
         assert max(seen.get(cheap, 0) for seen in follower.since(mark)) > PLACES
         sandbox.ready("svc")
         assert "TypeScarce" in follower.replayed(tmp_path)

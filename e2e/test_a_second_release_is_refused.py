@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.components import CHART
 from harness.controlplane import environment
@@ -17,7 +18,7 @@ def helm(cluster: Cluster, *arguments: str) -> str:
     """Output of helm as the administrator. Raises RuntimeError with its message."""
     command = [cluster.tools["helm"], *arguments, "--kubeconfig", str(cluster.folder.kubeconfig)]
     env = environment(cluster.folder)
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=limits.COMMAND)
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     return done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -98,7 +99,7 @@ def test_a_dearer_instance_type_is_replanned(cluster: Cluster, namespace: str) -
             counts = sandbox.counts("rm")
             return counts.get(cpu, 0) < 5 or Unmet(counts)
 
-        wait_until(replanned, 20, "a plan at the new price")
+        wait_until(replanned, limits.REACTION, "a plan at the new price")
         service = sandbox.ready("rm")
         counts = sandbox.counts("rm")
         cost = 0.5 * counts[gpu] + 0.25 * counts.get(cpu, 0)
@@ -114,7 +115,7 @@ def test_nothing_is_left_of_a_deleted_service(cluster: Cluster, namespace: str) 
         cluster.kube.delete("inferenceservices", "rm", namespace)
 
         # The garbage collector looks for new kinds every 30 s; before that it does not know ours as an owner.
-        sandbox.wait_for_pods_gone(timeout=90)
+        sandbox.wait_for_pods_gone(timeout=limits.ROLLOUT)
         assert cluster.kube.list("deployments", namespace) == []
         assert cluster.kube.list("replicasets", namespace) == []
         mine = {g["node"]: g["pods"] for g in cluster.ledger()["gpus"] if gpu in g["node"] or namespace in g["node"]}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.follower import Follower, least
 from harness.prometheus import Prometheus
@@ -24,7 +25,7 @@ MEASURED = 150
 """Seconds: sizes are asked for once a minute, and the first answer may be of too few queries."""
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_larger_queries_than_are_declared_bring_more_instances_at_the_same_load(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
@@ -42,7 +43,7 @@ def test_larger_queries_than_are_declared_bring_more_instances_at_the_same_load(
             return bool(follower.status()["plan"].get("mix")) or Unmet(follower.status()["plan"])
 
         wait_until(counted, MEASURED, "a plan for the sizes as measured")
-        follower.reaches(least(LOAD, LARGE), least(LOAD, LARGE) + 2, 30, "instances for larger queries")
+        follower.reaches(least(LOAD, LARGE), least(LOAD, LARGE) + 2, limits.REACTION, "instances for larger queries")
         plan = follower.status()["plan"]
         assert plan["mixSince"]
         assert {one["batch"] for one in plan["mix"]} <= set(range(44, 65)), "of 51 items, with a deviation of one"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.follower import BUSY, CALM, DOWN_WINDOW, LITTLE, STALE_AFTER, WINDOW, Follower, least, patient, rise
 from harness.kube import Manifest
@@ -28,7 +29,7 @@ What is seen goes before the patience is over, by more than any machine needs to
 """
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances_back(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
@@ -45,7 +46,7 @@ def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances_back(
         assert ups
         assert ups <= {"LoadAboveCapacity", "TrendAboveCapacity"}
 
-        follower.reaches(least(LITTLE), least(LITTLE) + 1, 70, "fewer instances for a third of the load")
+        follower.reaches(least(LITTLE), least(LITTLE) + 1, limits.ROLLOUT, "fewer instances for a third of the load")
         after = time.monotonic() - begun
         print(f"{follower.instances()} instances after {after:.1f} s; {follower.told()}")
         assert after > DROPS + DOWN_WINDOW
@@ -67,14 +68,14 @@ def test_nothing_is_removed_while_prometheus_is_away_and_what_it_missed_is_made_
         sandbox.ready("svc")
         # What is last seen is a load that has fallen, and would give instances back a few seconds later.
         follower.play([(0, CALM), (FALLS, LITTLE), *rise(FALLS + 18, 10, LITTLE, BUSY)])
-        follower.becomes("ScalingActive", "True", 30)
+        follower.becomes("ScalingActive", "True", limits.REACTION)
         follower.sees(LITTLE, FALLS + 20)
         fell = time.monotonic()
         before, told, mark = follower.instances(), follower.told(), follower.mark()
         assert before > least(LITTLE) + 1, "there is something to give back"
         prometheus.stop()
         follower.becomes("MetricsAvailable", "False", 4 * STALE_AFTER)
-        follower.becomes("ScalingActive", "False", 5)
+        follower.becomes("ScalingActive", "False", limits.ANSWER)
         passed = time.monotonic() - fell
         print(f"nothing is measured any more {passed:.1f} s after the load fell; {follower.told()}")
         always(
@@ -86,8 +87,8 @@ def test_nothing_is_removed_while_prometheus_is_away_and_what_it_missed_is_made_
         assert follower.told() == told
 
         prometheus.start()
-        follower.becomes("MetricsAvailable", "True", 20)
-        follower.reaches(least(BUSY), least(BUSY) + 3, 30, "instances for twice the load")
+        follower.becomes("MetricsAvailable", "True", limits.REACTION)
+        follower.reaches(least(BUSY), least(BUSY) + 3, limits.REACTION, "instances for twice the load")
         decisions, written = follower.told()[: -len(told)], follower.totals_since(mark)
         print(f"{written} instances; {decisions}")
         assert decisions[-1][:2] == ("ScaleUp", "LoadAboveCapacity")
@@ -103,15 +104,15 @@ def test_a_prometheus_without_its_data_shrinks_nothing_until_the_window_is_cover
         follower.begin(scaling=patient(PATIENCE))
         sandbox.ready("svc")
         follower.play([(0, CALM), (FALLS, LITTLE)])
-        follower.becomes("ScalingActive", "True", 30)
+        follower.becomes("ScalingActive", "True", limits.REACTION)
         follower.sees(LITTLE, FALLS + 20)
         told, mark = follower.told(), follower.mark()
         # Of the higher load nothing is left: every sample that there is shows the lower one.
         prometheus.stop()
         restarted = datetime.now(UTC)
         prometheus.start(empty=True)
-        follower.becomes("MetricsAvailable", "False", 15)
-        follower.becomes("MetricsAvailable", "True", 20)
+        follower.becomes("MetricsAvailable", "False", limits.REACTION)
+        follower.becomes("MetricsAvailable", "True", limits.REACTION)
         follower.reaches(least(LITTLE), least(LITTLE) + 1, 30 + PATIENCE, "fewer instances once the window is covered")
         print(f"{follower.totals_since(mark)} instances; {follower.told()}")
         first = follower.status()["lastDecisions"][-len(told) - 1]
@@ -137,7 +138,7 @@ def test_a_service_that_advises_writes_no_deployment(
         # Advice that only digits would change stays as it is, so what is expected is not what is measured.
         follower.begin(mode="Advise", load={"expectedQPS": LITTLE})
         follower.play([(0, CALM)])
-        print(wait_until(lambda: advised(CALM), 30, "advice for a service that does not run"))
+        print(wait_until(lambda: advised(CALM), limits.REACTION, "advice for a service that does not run"))
         assert follower.deployments() == []
         assert follower.condition("ScalingActive") == "False"
 
@@ -145,9 +146,9 @@ def test_a_service_that_advises_writes_no_deployment(
         sandbox.ready("svc")
         assert "advice" not in follower.status()
         sandbox.edit("svc", {"spec": {"mode": "Advise"}})
-        follower.becomes("ScalingActive", "False", 15)
+        follower.becomes("ScalingActive", "False", limits.REACTION)
         before, mark = follower.instances(), follower.mark()
         follower.play([(0, BUSY)])
-        print(wait_until(lambda: advised(BUSY), 30, "advice for twice the load"))
+        print(wait_until(lambda: advised(BUSY), limits.REACTION, "advice for twice the load"))
         assert follower.totals_since(mark) == [before]
         assert follower.instances() == before

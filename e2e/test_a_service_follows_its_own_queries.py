@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.follower import BUSY, CALM, WINDOW, Follower, least
 from harness.kube import Manifest
@@ -30,7 +31,7 @@ def measured_by(queries: Manifest) -> Manifest:
     return {"source": "Queries", "window": f"{WINDOW}s", "staleAfter": f"{WINDOW}s", "queries": queries}
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_a_service_is_scaled_by_its_own_rate_while_a_wrong_query_holds_another(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
@@ -41,7 +42,7 @@ def test_a_service_is_scaled_by_its_own_rate_while_a_wrong_query_holds_another(
         sandbox.service("wrong", "m", follower.kinds, {"spec.metrics": wrong, "spec.load": {"expectedQPS": 5}})
         sandbox.ready("svc")
         follower.play([(0, CALM), (8, BUSY)])
-        follower.reaches(least(BUSY), least(BUSY) + 4, 60, "instances for twice the load")
+        follower.reaches(least(BUSY), least(BUSY) + 4, limits.ROLLOUT, "instances for twice the load")
         print(follower.told())
         ups = {reason for action, reason, _, _ in follower.told() if action == "ScaleUp"}
         assert ups & {"LoadAboveCapacity", "TrendAboveCapacity"}
@@ -54,6 +55,6 @@ def test_a_service_is_scaled_by_its_own_rate_while_a_wrong_query_holds_another(
             told = found.get("MetricsAvailable", {})
             return told if told.get("status") == "False" else Unmet(status)
 
-        told = wait_until(refused, 20, "the wrong query to be named")
+        told = wait_until(refused, limits.REACTION, "the wrong query to be named")
         assert "spec.metrics.queries.rate" in told["message"]
         assert sandbox.ready("wrong")

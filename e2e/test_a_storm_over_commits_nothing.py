@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.gpu_faults import GpuFaults
 from harness.invariant_monitor import InvariantMonitor, watching
@@ -198,9 +199,11 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(own_cluster: Cluster, namespa
         storm.rage()
         for name in EXTENDERS:
             cluster.wait_for_component(name)
-        sandbox.wait_for_bound(PODS, timeout=120)
-        wait_until(lambda: ledgers_equal_pods(cluster), 90, "both ledgers to equal the pods")
-        wait_until(lambda: caught_up(monitor, cluster.pods(namespace)), 60, "the monitor to see every revision")
+        sandbox.wait_for_bound(PODS, timeout=limits.CROWD)
+        wait_until(lambda: ledgers_equal_pods(cluster), limits.ROLLOUT, "both ledgers to equal the pods")
+        wait_until(
+            lambda: caught_up(monitor, cluster.pods(namespace)), limits.ROLLOUT, "the monitor to see every revision"
+        )
     print(
         f"seed {SEED}: {monitor.revisions} revisions, {monitor.judged} verdicts, {monitor.binds} binds, "
         f"{storm.deleted} pods deleted, {storm.killed} extenders killed, {len(faults.history)} GPU faults"

@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.sandbox import Sandbox
@@ -26,7 +27,7 @@ def waiting_pod(cluster: Cluster, namespace: str, name: str | None = None) -> tu
         facts = [(fact, pod) for pod in pods if (fact := pod_fact(pod)) is not None and fact.waiting is not None]
         return facts[0] if facts else Unmet([pod.get("status") for pod in pods])
 
-    return wait_until(refused, 30, "a pod that the scheduler refuses")
+    return wait_until(refused, limits.REACTION, "a pod that the scheduler refuses")
 
 
 def test_an_instance_whose_model_is_on_every_gpu_waits_for_that_alone(cluster: Cluster, namespace: str) -> None:
@@ -39,7 +40,11 @@ def test_an_instance_whose_model_is_on_every_gpu_waits_for_that_alone(cluster: C
 
         sandbox.nodes("narrow", count=1, gpus=1)
         sandbox.deployment("large", "narrow", replicas=1, mib=4_000_000, model="transformer")
-        wait_until(lambda: len([p for p in cluster.pods(namespace) if "large" in p["metadata"]["name"]]), 10, "its pod")
+        wait_until(
+            lambda: len([p for p in cluster.pods(namespace) if "large" in p["metadata"]["name"]]),
+            limits.ANSWER,
+            "its pod",
+        )
         name = next(p["metadata"]["name"] for p in cluster.pods(namespace) if "large" in p["metadata"]["name"])
         large, raw = waiting_pod(cluster, namespace, name)
         assert not large.other_model, raw["status"]

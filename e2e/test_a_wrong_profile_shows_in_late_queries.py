@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.follower import CALM, Follower, least
 from harness.prometheus import Prometheus
@@ -41,7 +42,7 @@ class Lately:
         return in_time / ended
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_late_queries_bring_instances_until_the_slo_holds(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, tmp_path: Path
 ) -> None:
@@ -54,7 +55,7 @@ def test_late_queries_bring_instances_until_the_slo_holds(
         follower.play([(0, CALM)], latencyFactor=f"{FACTOR}")
         lately = Lately(follower)
 
-        told = follower.decides("SLOMissed", 60)
+        told = follower.decides("SLOMissed", limits.ROLLOUT)
         assert told["action"] == "ScaleUp"
         assert "met the SLO" in told["message"]
 
@@ -62,7 +63,7 @@ def test_late_queries_bring_instances_until_the_slo_holds(
             share = lately.share()
             return (share is not None and share >= 0.99) or Unmet((share, follower.told()))
 
-        wait_until(holds, 90, f"99 % of the queries of {JUDGED} s in time")
+        wait_until(holds, limits.ROLLOUT, f"99 % of the queries of {JUDGED} s in time")
         written = follower.totals_since(mark)
         print(f"{written} instances; {follower.told()}")
         assert written == sorted(written), "more, and never fewer"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.kube import ApiError
 from harness.sandbox import Sandbox
@@ -55,7 +56,7 @@ def deployments_refused(cluster: Cluster, namespace: str, kind: str) -> Iterator
     """The apiserver refuses Deployments of one instance type, which separates the writes before from those after."""
     name = f"refuse-{namespace}"
     cluster.apply(refusal(name, namespace, kind))
-    wait_until(lambda: probe_is_refused(cluster, namespace, kind), 20, "the refusal to be in force")
+    wait_until(lambda: probe_is_refused(cluster, namespace, kind), limits.REACTION, "the refusal to be in force")
     try:
         yield
     finally:
@@ -101,7 +102,7 @@ def test_the_successor_finishes_what_was_begun(cluster: Cluster, namespace: str,
             def begun() -> bool | Unmet:
                 return types_with_deployments(sandbox) == {first} or Unmet(types_with_deployments(sandbox))
 
-            wait_until(begun, 30, "the first Deployment alone")
+            wait_until(begun, limits.REACTION, "the first Deployment alone")
             cluster.kill_component("operator")
             assert types_with_deployments(sandbox) == {first}, "killed between the two writes"
 

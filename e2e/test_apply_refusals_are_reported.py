@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -41,13 +42,13 @@ def test_a_refused_template_is_reported_and_a_corrected_one_rolled_out(cluster: 
                 fits = ready["reason"] == "TemplateInvalid" and words in ready["message"]
                 return fits or Unmet(f"{what}: {ready}")
 
-            wait_until(told, 20, f"{what} to be told")
+            wait_until(told, limits.REACTION, f"{what} to be told")
         noted = [event.get("message", "") for event in cluster.events(namespace, reason="TemplateInvalid")]
         assert any(REFUSED["an env named twice"][1] in note for note in noted)
         assert {pod["metadata"]["uid"] for pod in sandbox.bound()} == before, "what runs stays"
 
         sandbox.edit("svc", {"spec": {"template": template(image="good:2")}})
-        sandbox.ready("svc", timeout=15)
+        sandbox.ready("svc", timeout=limits.REACTION)
 
 
 def test_a_service_made_anew_does_not_wait_for_the_failures_of_its_predecessor(
@@ -61,6 +62,8 @@ def test_a_service_made_anew_does_not_wait_for_the_failures_of_its_predecessor(
         cluster.wait_for_condition("hisvc", "svc", namespace, "Ready", status="False", reason="TemplateInvalid")
 
         cluster.kube.delete("inferenceservices", "svc", namespace)
-        wait_until(lambda: cluster.kube.find("inferenceservices", "svc", namespace) is None, 10, "it to be gone")
+        wait_until(
+            lambda: cluster.kube.find("inferenceservices", "svc", namespace) is None, limits.ANSWER, "it to be gone"
+        )
         sandbox.service("svc", "m", [kind], {"spec.template": template()})
-        sandbox.ready("svc", timeout=15)
+        sandbox.ready("svc", timeout=limits.REACTION)

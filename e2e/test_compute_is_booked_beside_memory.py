@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.commands import hetserve
 from harness.kube import Manifest
@@ -121,7 +122,7 @@ def wait_for_names(sandbox: Sandbox, wanted: set[str]) -> list[Manifest]:
         found = {one["metadata"]["name"] for one in bound}
         return bound if found == wanted else Unmet(sorted(found))
 
-    return wait_until(there, 40, f"{sorted(wanted)} to be bound")
+    return wait_until(there, limits.REACTION, f"{sorted(wanted)} to be bound")
 
 
 def test_compute_that_nobody_can_have_is_refused_by_field_value_and_remedy(cluster: Cluster, namespace: str) -> None:
@@ -150,7 +151,9 @@ def test_a_killed_extender_comes_back_with_the_compute_that_pods_hold(
         cluster.kill_component("extender")
         cluster.start_component("extender")
 
-        wait_until(lambda: booked(cluster, namespace) == {"a": 70, "b": 70}, 20, "both bookings of 70 percent")
+        wait_until(
+            lambda: booked(cluster, namespace) == {"a": 70, "b": 70}, limits.REACTION, "both bookings of 70 percent"
+        )
         cluster.apply([pod(sandbox, "large", 40), pod(sandbox, "small", 30)], namespace)
         sandbox.wait_for_bound(3)
         sandbox.wait_for_refusal("the most compute free on any GPU with the memory is 30 percent")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.components import ROOT
 from harness.processes import command_line
 from harness.reaper import dismiss, watch
@@ -23,7 +24,7 @@ from harness.tools import Toolset
 from harness.waiting import Unmet, wait_until
 
 SAMPLE = ROOT / "manifests" / "samples" / "hetsev.yaml"
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(limits.LONG_TEST)]
 
 
 @pytest.fixture
@@ -37,7 +38,9 @@ def state(state_root: Path, toolset: Toolset) -> Iterator[Path]:
 def demo(state: Path, *command: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "HETSERVE_DEMO_DIR": str(state), "PYTHONPATH": str(ROOT / "e2e")}
     arguments = [sys.executable, "-m", "harness.demo", *command]
-    return subprocess.run(arguments, env=env, cwd=ROOT, check=False, capture_output=True, text=True, timeout=200)
+    return subprocess.run(
+        arguments, env=env, cwd=ROOT, check=False, capture_output=True, text=True, timeout=limits.SESSION
+    )
 
 
 def kubectl(state: Path, *arguments: str) -> str:
@@ -61,7 +64,7 @@ def wait_for_tried_plans(state: Path) -> None:
         there = len(uids_of_pods(state))
         return there == planned or Unmet(f"{there} pods, {planned} planned")
 
-    wait_until(only_planned, 60, "the pods of the tried plans alone")
+    wait_until(only_planned, limits.ROLLOUT, "the pods of the tried plans alone")
     kubectl(state, "wait", "--for=condition=Ready", "hisvc", "--all", "--timeout=60s")
 
 
@@ -71,7 +74,11 @@ def assert_plans_hold_together(state: Path) -> None:
     nodes.write_text(kubectl(state, "get", "nodes", "-o", "yaml"))
     arguments = ["simulate", str(SAMPLE), "--together", "--nodes", str(nodes), "--queries", "10000", "-o", "json"]
     done = subprocess.run(
-        [sys.executable, "-m", "hetserve.cli", *arguments], check=False, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "hetserve.cli", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=limits.COMMAND,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     services = json.loads(done.stdout)["items"]
@@ -156,10 +163,10 @@ def interrupted(state: Path, *command: str) -> tuple[int, str]:
                 break
         playing.send_signal(signal.SIGINT)
         rest = playing.stdout.read()
-        return playing.wait(timeout=60), rest
+        return playing.wait(timeout=limits.ROLLOUT), rest
 
 
-@pytest.mark.timeout(480)  # two plays, each after an installation
+@pytest.mark.timeout(limits.LONG_TEST)  # two plays, each after an installation
 def test_a_load_is_played_followed_and_drawn_and_ctrl_c_ends_it_clean(state: Path, tmp_path: Path) -> None:
     trace, out = tmp_path / "trace.csv", tmp_path / "play.svg"
     trace.write_text("time_s,qps\n0,8\n5,30\n28,30\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.kube import Manifest
 from harness.sandbox import Sandbox
@@ -39,7 +40,7 @@ def test_a_changed_template_rolls_out_although_every_gpu_holds_an_instance(clust
         template["spec"]["containers"][0]["image"] = "registry.example/model-server:2.0"
         sandbox.edit("svc", {"spec": {"template": template}})
 
-        sandbox.ready("svc", timeout=90)
+        sandbox.ready("svc", timeout=limits.ROLLOUT)
         now = sandbox.wait_for_bound(4)
         assert {pod["spec"]["containers"][0]["image"] for pod in now} == {"registry.example/model-server:2.0"}
         assert not before & {pod["metadata"]["uid"] for pod in now}
@@ -67,8 +68,8 @@ def test_a_foreign_sidecar_and_env_are_removed(cluster: Cluster, namespace: str)
             seen = containers_of(deployment(sandbox))
             return seen == ours or Unmet(seen)
 
-        wait_until(clean, 30, "the sidecar and the env to be removed")
-        sandbox.ready("svc", timeout=90)
+        wait_until(clean, limits.REACTION, "the sidecar and the env to be removed")
+        sandbox.ready("svc", timeout=limits.ROLLOUT)
 
 
 def test_edited_replicas_and_a_deleted_deployment_are_repaired(cluster: Cluster, namespace: str) -> None:
@@ -82,11 +83,11 @@ def test_edited_replicas_and_a_deleted_deployment_are_repaired(cluster: Cluster,
             found = cluster.kube.find("deployments", name, namespace)
             return (found is not None and found["spec"]["replicas"] == 4) or Unmet(found and found["spec"]["replicas"])
 
-        wait_until(four, 20, "the replicas to be 4 again")
+        wait_until(four, limits.REACTION, "the replicas to be 4 again")
         sandbox.ready("svc")
 
         cluster.kube.delete("deployments", name, namespace)
-        wait_until(four, 20, "the Deployment to be made again")
+        wait_until(four, limits.REACTION, "the Deployment to be made again")
         sandbox.ready("svc")
         sandbox.wait_for_bound(4)
 

@@ -22,7 +22,7 @@ import yaml
 
 from documented import FENCED
 from documented_commands import OFFLINE, ON_A_CLUSTER, Stage
-from harness import controlplane
+from harness import controlplane, limits
 from harness.arrivals import pod
 from harness.cluster import Cluster
 from harness.components import HOST, ROOT
@@ -88,7 +88,7 @@ class Reader:
             input=ANSWERS.get(command, ""),
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=limits.SESSION,
             check=False,
         )
         said = done.stdout + done.stderr
@@ -122,7 +122,7 @@ class Reader:
             wait_until(lambda: _answers(f"{url}/readyz") or process.poll() is not None, READY_WITHIN, "it to be ready")
             yield url
             process.terminate()
-            code = process.wait(timeout=20)
+            code = process.wait(timeout=limits.REACTION)
         finally:
             process.kill()
         said = path.read_text()
@@ -133,7 +133,7 @@ class Reader:
 
 def _answers(url: str) -> bool:
     with suppress(httpx.TransportError):
-        return httpx.get(url, timeout=5.0, trust_env=False).is_success
+        return httpx.get(url, timeout=limits.ANSWER, trust_env=False).is_success
     return False
 
 
@@ -145,7 +145,7 @@ def reader(own_cluster: Cluster, tmp_path: Path) -> Reader:
     return Reader(own_cluster, tmp_path)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(limits.LONGEST_TEST)
 def test_every_command_of_the_pages_for_a_cluster_does_what_it_is_shown_for(reader: Reader) -> None:
     it_installs_the_chart(reader)
     it_ends_the_extenders_of_a_deployment(reader)
@@ -196,7 +196,7 @@ def place_a_service(reader: Reader) -> None:
     stalled = yaml.safe_load(yaml.safe_dump(service))
     stalled["metadata"]["name"] = stalled["spec"]["model"]["name"] = STALLED
     cluster.apply([*ours, stalled])
-    cluster.wait_for_condition("hisvc", SERVICE, TEAM, "Ready", timeout=240)
+    cluster.wait_for_condition("hisvc", SERVICE, TEAM, "Ready", timeout=limits.CROWD)
     uid = cluster.get("hisvc", SERVICE, TEAM)["metadata"]["uid"]
     cluster.kube.create(decisions_of_resnet50(uid))
 
@@ -237,14 +237,16 @@ def pod_of_the_leader(cluster: Cluster) -> Manifest:
 
 
 def in_a_shell(reader: Reader, command: str) -> None:
-    subprocess.run(["bash", "-c", command], cwd=reader.desk, env=reader.environment(), check=True, timeout=120)
+    subprocess.run(
+        ["bash", "-c", command], cwd=reader.desk, env=reader.environment(), check=True, timeout=limits.COMMAND
+    )
 
 
 def new_node(cluster: Cluster, name: str) -> None:
     (node,) = NodeGroup("gpu", "gpu", 1, cpu="8", memory="32Gi").manifests()
     node["metadata"]["name"] = name
     cluster.kube.delete("nodes", name)
-    wait_until(lambda: cluster.kube.find("nodes", name) is None, 20, f"node {name} to be gone")
+    wait_until(lambda: cluster.kube.find("nodes", name) is None, limits.REACTION, f"node {name} to be gone")
     cluster.kube.create(node)
 
 
@@ -278,16 +280,16 @@ def it_runs_processes(reader: Reader) -> None:
     ports = cluster.ports
     with ExitStack() as one:
         url = one.enter_context(reader.serving(first, ports.extender_probe))
-        wait_until(lambda: leads(url), 40, "the first extender to lead")
+        wait_until(lambda: leads(url), limits.REACTION, "the first extender to lead")
         with reader.serving(second, ports.standby_probe) as other:
             one.close()
-            wait_until(lambda: leads(other), 40, "the second to lead")
+            wait_until(lambda: leads(other), limits.REACTION, "the second to lead")
     with reader.serving(twin, ports.twin):
         pass
 
 
 def leads(url: str) -> bool:
-    return "hetserve_leader 1.0" in httpx.get(f"{url}/metrics", timeout=5.0, trust_env=False).text
+    return "hetserve_leader 1.0" in httpx.get(f"{url}/metrics", timeout=limits.ANSWER, trust_env=False).text
 
 
 def it_upgrades_and_goes(reader: Reader) -> None:

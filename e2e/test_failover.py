@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.failover import GOAL, ExtenderPair
 from harness.sandbox import Sandbox
@@ -16,7 +17,7 @@ ON_THE_WAY: Final = 100
 ANNOTATIONS_AT_MOST: Final = 256 << 10
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_the_other_extender_follows_a_killed_and_a_stopped_leader(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.install_hetserve()
     own_cluster.start_component("extender-standby")
@@ -24,7 +25,7 @@ def test_the_other_extender_follows_a_killed_and_a_stopped_leader(own_cluster: C
     pair = ExtenderPair(own_cluster, sandbox)
     sandbox.nodes("big", count=20, gpus=8)
     sandbox.deployment("many", "big", replicas=BOUND, mib=2048, model=None, gated=False)
-    sandbox.wait_for_bound(BOUND, "app=many", timeout=150)
+    sandbox.wait_for_bound(BOUND, "app=many", timeout=limits.CROWD)
     for port in (own_cluster.ports.extender_probe, own_cluster.ports.standby_probe):
         assert own_cluster.probe(port, "/readyz").status_code == 200, "both are ready, one leads"
 
@@ -37,7 +38,7 @@ def test_the_other_extender_follows_a_killed_and_a_stopped_leader(own_cluster: C
     assert max(seconds) < 3 * GOAL, "threefold, for tests run beside each other; `make bench-placement` measures it"
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(limits.TEST)
 def test_a_waiting_pod_whose_annotations_are_full_holds_no_leader_back(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.install_hetserve()
     own_cluster.start_component("extender-standby")

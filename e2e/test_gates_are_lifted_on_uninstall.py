@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from harness import controlplane
+from harness import controlplane, limits
 from harness.arrivals import pod
 from harness.chart import render_chart
 from harness.cluster import Cluster
@@ -33,7 +33,9 @@ def hetserve(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[s
     """The command as a user runs it; as the administrator unless another kubeconfig is named."""
     program = str(Path(sys.executable).parent / "hetserve")
     env = controlplane.environment(cluster.folder)
-    return subprocess.run([program, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [program, *arguments], env=env, capture_output=True, text=True, check=False, timeout=limits.COMMAND
+    )
 
 
 def uninstall_hook(cluster: Cluster) -> tuple[list[str], Path]:
@@ -70,7 +72,9 @@ def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_
 
     helm = [own_cluster.tools["helm"], "uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE]
     env = controlplane.environment(own_cluster.folder)
-    subprocess.run([*helm, "--kubeconfig", str(own_cluster.folder.kubeconfig)], env=env, check=True, timeout=60)
+    subprocess.run(
+        [*helm, "--kubeconfig", str(own_cluster.folder.kubeconfig)], env=env, check=True, timeout=limits.COMMAND
+    )
     assert gates(own_cluster) == left
 
 
@@ -85,15 +89,15 @@ def test_the_watchdog_releases_pods_of_a_stuck_queue_and_says_so_on_the_pod(own_
         held = gates(own_cluster)
         return not any(held.values()) or Unmet(held)
 
-    wait_until(all_are_out, 30, "the watchdog to release what beta = 1 holds back")
+    wait_until(all_are_out, limits.REACTION, "the watchdog to release what beta = 1 holds back")
     wait_until(
         lambda: len(own_cluster.events("default", reason="QueueFailedOpen")) == 2 or Unmet("no event"),
-        10,
+        limits.ANSWER,
         "an event on each of the two that were not released in turn",
     )
     own_cluster.start_component("scheduler")
     wait_until(
         lambda: all(found["spec"].get("nodeName") for found in own_cluster.pods("default")) or Unmet("unbound"),
-        40,
+        limits.REACTION,
         "all three to be bound",
     )

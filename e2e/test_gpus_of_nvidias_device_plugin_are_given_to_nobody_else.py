@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.sandbox import Sandbox
@@ -62,7 +63,9 @@ def test_the_node_takes_our_pods_again_once_the_other_is_gone(cluster: Cluster, 
 
         with cuda_pod(sandbox, "mixed"):
             sandbox.wait_for_bound(1, "app=cuda")
-            wait_until(lambda: told_of(cluster, namespace) or Unmet("no word"), 20, "the extender to hear of it")
+            wait_until(
+                lambda: told_of(cluster, namespace) or Unmet("no word"), limits.REACTION, "the extender to hear of it"
+            )
             assert told_of(cluster, namespace) == [
                 f"pod {namespace}/cuda holds GPUs of node {node} through {RESOURCE_NVIDIA_GPU}, and nobody knows which:"
                 " the node takes no new pods until it ends"

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from click.testing import CliRunner
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.kube import ApiError, Manifest
 from harness.sandbox import Sandbox
@@ -56,7 +57,7 @@ def test_a_node_that_is_shared_or_offered_takes_pods_again_once_it_is_not(cluste
         product = cluster.get("nodes", node)["metadata"]["labels"][GFD_PRODUCT]
         labels: dict[str, str | None] = {**SHARED, GFD_PRODUCT: f"{product}-SHARED"}
         cluster.kube.patch("nodes", node, {"metadata": {"labels": labels}})
-        wait_until(open_gpus(cluster, node, [False, False]), 20, "the extender to hear of the sharing")
+        wait_until(open_gpus(cluster, node, [False, False]), limits.REACTION, "the extender to hear of the sharing")
         sandbox.deployment("late", "nv", replicas=1, mib=2048, model="late")
         words = f"GPUs of {node} are not hetserve's: label {GFD_SHARING}: 'time-slicing': NVIDIA's device plugin gives"
         assert "take the sharing out of the plugin's configuration here" in sandbox.wait_for_refusal(words)
@@ -88,7 +89,7 @@ def test_a_service_is_planned_on_none_of_the_gpus_that_a_slice_offers(cluster: C
         try:
             for one in others:
                 cluster.kube.create(one)
-            wait_until(open_gpus(cluster, nodes[0], [False]), 20, "the extender to hear of the slice")
+            wait_until(open_gpus(cluster, nodes[0], [False]), limits.REACTION, "the extender to hear of the slice")
             sandbox.service("svc", "m", [kind])
             sandbox.ready("svc")
             assert {pod["spec"]["nodeName"] for pod in sandbox.bound()} == {nodes[1]}, "another driver closes nothing"

@@ -12,6 +12,7 @@ from typing import Final
 
 import httpx
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.components import HOST
 from harness.sandbox import Sandbox
@@ -28,7 +29,7 @@ def held_open(port: int) -> Iterator[None]:
     """Half of the clients send half a head, the others nothing; all stay."""
     with ExitStack() as stack:
         for number in range(HALVES):
-            client = stack.enter_context(socket.create_connection((HOST, port), timeout=10.0))
+            client = stack.enter_context(socket.create_connection((HOST, port), timeout=limits.ANSWER))
             if number % 2:
                 client.sendall(HALF)
         yield
@@ -53,10 +54,10 @@ def test_pods_are_placed_and_services_planned_beside_half_requests(
         sandbox.deployment("plain", "gpu", replicas=1, mib=1024, model=None)
         sandbox.service("svc", "m", [kind])
 
-        sandbox.wait_for_bound(1, "app=plain", timeout=30)
-        sandbox.ready("svc", timeout=30)
+        sandbox.wait_for_bound(1, "app=plain", timeout=limits.REACTION)
+        sandbox.ready("svc", timeout=limits.REACTION)
         for port in (ports.extender_probe, ports.operator_probe):
-            wait_until(lambda port=port: _is_ready(cluster, port), 10, f"probes on port {port}")  # type: ignore[misc]
+            wait_until(lambda port=port: _is_ready(cluster, port), limits.ANSWER, f"probes on port {port}")  # type: ignore[misc]
         for name, log in logs.items():
             grown = log.stat().st_size - before[name]
             assert grown < LOG_BYTES, f"the log of the {name} has grown by {grown} bytes"

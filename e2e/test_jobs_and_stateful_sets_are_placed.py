@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.sandbox import Sandbox
@@ -50,7 +51,7 @@ def test_a_job_larger_than_the_gpus_is_worked_off_as_pods_finish(cluster: Cluste
             status = cluster.kube.get("jobs", "job", namespace).get("status", {})
             return status.get("succeeded") == 12 or Unmet(status)
 
-        wait_until(complete, 120, "the job to complete")
+        wait_until(complete, limits.CROWD, "the job to complete")
         for pod in cluster.pods(namespace):
             assert pod["metadata"]["annotations"][ANNOTATION_GPU] == "0"
             assert pod["metadata"]["annotations"][ANNOTATION_GPU_MEMORY] == str(16384 // PER_GPU)
@@ -72,7 +73,7 @@ def test_a_stateful_set_gets_its_pods_placed_one_by_one_on_gpus_of_their_own(clu
         metadata = {"name": "set", "namespace": namespace}
         cluster.apply({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec})
         try:
-            bound = sandbox.wait_for_bound(3, "app=set", timeout=60)
+            bound = sandbox.wait_for_bound(3, "app=set", timeout=limits.ROLLOUT)
             gpus = {(pod["spec"]["nodeName"], pod["metadata"]["annotations"][ANNOTATION_GPU]) for pod in bound}
             assert len(gpus) == 3, "two instances of one model share a GPU"
 
@@ -83,6 +84,6 @@ def test_a_stateful_set_gets_its_pods_placed_one_by_one_on_gpus_of_their_own(clu
                 now = [pod for pod in sandbox.bound("app=set") if pod["metadata"]["uid"] not in old]
                 return len(now) == 1 or Unmet(now)
 
-            wait_until(replaced, 40, "the deleted pod's successor to be bound")
+            wait_until(replaced, limits.REACTION, "the deleted pod's successor to be bound")
         finally:
             cluster.kube.delete("statefulsets", "set", namespace)

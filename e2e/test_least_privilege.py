@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.components import token_of
 from harness.controlplane import component_log
@@ -115,7 +116,9 @@ def the_service_is_deleted(cluster: Cluster, sandbox: Sandbox) -> None:
     cluster.kube.delete("inferenceservices", "svc", sandbox.namespace)
     for deployment in cluster.kube.list("deployments", sandbox.namespace):
         cluster.kube.delete("deployments", deployment["metadata"]["name"], sandbox.namespace)
-    wait_until(lambda: not cluster.service_pods("svc", sandbox.namespace), 40, "the service's pods to be gone")
+    wait_until(
+        lambda: not cluster.service_pods("svc", sandbox.namespace), limits.REACTION, "the service's pods to be gone"
+    )
 
 
 def the_service_moves(sandbox: Sandbox, kind: str) -> None:
@@ -123,7 +126,7 @@ def the_service_moves(sandbox: Sandbox, kind: str) -> None:
     other = sandbox.instance_type("other")
     sandbox.profile("m", other)
     sandbox.edit("svc", {"spec": {"instanceTypes": {"names": [other]}}})
-    sandbox.ready("svc", timeout=90)
+    sandbox.ready("svc", timeout=limits.ROLLOUT)
     assert kind not in sandbox.counts("svc")
 
 
@@ -151,13 +154,13 @@ def a_decision_is_put_on_record(cluster: Cluster, sandbox: Sandbox) -> None:
         rings = [one for one in cluster.kube.list("configmaps", sandbox.namespace) if len(ring_of(one)) >= records]
         return rings[0] if rings else Unmet(f"not {records} records")
 
-    ring = wait_until(lambda: recorded(1), 30, "the record of the first plan")
+    ring = wait_until(lambda: recorded(1), limits.REACTION, "the record of the first plan")
     assert ring["metadata"]["name"] == "follows-decisions"
     entry = ring_of(ring)[0]
     found = replay(record_of_entry(entry), Answers(), Answers(quick=True))
     assert found.identical, found.differences
     sandbox.edit("follows", {"spec": {"scaling": {"minInstances": 4}}})
-    wait_until(lambda: recorded(2), 30, "the record of another change")
+    wait_until(lambda: recorded(2), limits.REACTION, "the record of another change")
     cluster.kube.delete("inferenceservices", "follows", sandbox.namespace)
 
 
@@ -171,8 +174,8 @@ def pods_wait_are_placed_and_released_out_of_turn(cluster: Cluster, sandbox: San
 
 def a_pod_at_the_gate_cannot_be_read(cluster: Cluster, sandbox: Sandbox) -> None:
     """It is in no queue, and an event says so: the quantity has a unit."""
-    limits = {RESOURCE_GPU_MEMORY: "16Gi"}
-    container = {"name": "model", "image": "none", "resources": {"limits": limits}}
+    memory = {RESOURCE_GPU_MEMORY: "16Gi"}
+    container = {"name": "model", "image": "none", "resources": {"limits": memory}}
     spec = {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": QUEUE_GATE}], "containers": [container]}
     metadata = {"name": "unreadable", "namespace": sandbox.namespace}
     cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
@@ -181,7 +184,7 @@ def a_pod_at_the_gate_cannot_be_read(cluster: Cluster, sandbox: Sandbox) -> None
         messages = [str(event.get("message")) for event in cluster.events(sandbox.namespace, reason="QueueCannotRead")]
         return messages[0] if messages else Unmet("no event")
 
-    assert RESOURCE_GPU_MEMORY in wait_until(told, 20, "an event that says why the pod is in no queue")
+    assert RESOURCE_GPU_MEMORY in wait_until(told, limits.REACTION, "an event that says why the pod is in no queue")
     cluster.kube.delete("pods", "unreadable", sandbox.namespace)
 
 
@@ -197,8 +200,8 @@ def somebody_meddles_with_a_deployment(cluster: Cluster, sandbox: Sandbox) -> No
         names = [container["name"] for container in now["spec"]["template"]["spec"]["containers"]]
         return "x" not in names or Unmet(names)
 
-    wait_until(clean, 30, "the sidecar to be removed")
-    sandbox.ready("svc", timeout=90)
+    wait_until(clean, limits.REACTION, "the sidecar to be removed")
+    sandbox.ready("svc", timeout=limits.ROLLOUT)
     label = {"metadata": {"labels": {LABEL_SERVICE: None}}}
     cluster.kube.patch("deployments", found["metadata"]["name"], label, sandbox.namespace)
 
@@ -206,7 +209,7 @@ def somebody_meddles_with_a_deployment(cluster: Cluster, sandbox: Sandbox) -> No
         labels = cluster.get("deployments", found["metadata"]["name"], sandbox.namespace)["metadata"]["labels"]
         return labels.get(LABEL_SERVICE) == "svc" or Unmet(labels)
 
-    wait_until(found_again, 30, "the label by which the Deployment is found")
+    wait_until(found_again, limits.REACTION, "the label by which the Deployment is found")
     sandbox.ready("svc")
 
 
@@ -240,7 +243,9 @@ def the_leader_is_killed(cluster: Cluster, sandbox: Sandbox) -> None:
 def a_bind_for_a_pod_that_is_gone(cluster: Cluster) -> None:
     """A pod that is deleted between the scheduler's filter and its bind."""
     body = {"PodName": "gone", "PodNamespace": "default", "PodUID": "gone", "Node": "none"}
-    answer = httpx.post(f"http://127.0.0.1:{cluster.ports.extender}/bind", json=body, timeout=10, trust_env=False)
+    answer = httpx.post(
+        f"http://127.0.0.1:{cluster.ports.extender}/bind", json=body, timeout=limits.ANSWER, trust_env=False
+    )
     assert "not found" in answer.json()["Error"]
 
 
@@ -251,7 +256,7 @@ def somebody_reads_the_probe_ports(cluster: Cluster) -> None:
     assert cluster.probe(cluster.ports.operator_probe, "/metrics", token).status_code == 403
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_no_request_is_forbidden_and_no_permission_is_unused(own_cluster: Cluster, namespace: str) -> None:
     values: dict[str, Any] = {
         "extender": {"queue": {"beta": 1, "failOpenAfter": "2s", "unschedulableAfter": "5m"}},

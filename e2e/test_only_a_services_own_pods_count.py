@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.kube import Manifest
 from harness.sandbox import Sandbox
@@ -59,10 +60,10 @@ def test_orphans_of_a_deleted_service_are_adopted_or_removed(cluster: Cluster, n
             owners = [d["metadata"].get("ownerReferences") for d in cluster.kube.list("deployments", namespace)]
             return owners == [None, None] or Unmet(owners)
 
-        wait_until(orphaned, 60, "the garbage collector to orphan the Deployments")
+        wait_until(orphaned, limits.ROLLOUT, "the garbage collector to orphan the Deployments")
         declare(sandbox, kinds[:1], qps=8)
 
-        sandbox.ready("svc", timeout=30)
+        sandbox.ready("svc", timeout=limits.REACTION)
         (kept,) = sandbox.wait_for_bound(1)
         assert kept["metadata"]["uid"] in before, "what is adopted runs on"
         notes = {e["reason"]: e["message"] for e in cluster.events(namespace) if e["reason"].startswith("Orphan")}
@@ -82,7 +83,7 @@ def test_a_deployment_that_loses_its_label_keeps_its_instances(cluster: Cluster,
             found = cluster.kube.list("deployments", namespace, labels=f"{LABEL_SERVICE}=svc")
             return len(found) == len(kinds) or Unmet(found)
 
-        wait_until(labelled, 20, "the label to be back")
+        wait_until(labelled, limits.REACTION, "the label to be back")
         sandbox.ready("svc")
         alive = {p["metadata"]["uid"] for p in sandbox.bound() if "deletionTimestamp" not in p["metadata"]}
         assert alive == before, "running instances were killed for a label"

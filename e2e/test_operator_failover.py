@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.kube import Kube
 from harness.sandbox import Sandbox
@@ -52,15 +53,15 @@ class Pair:
             summary = (status.get("plan") or {}).get("summary")
             return summary == f"{INSTANCES}x{self.types[0]}" or Unmet(summary)
 
-        wait_until(planned, 60, "the new plan")
-        self.sandbox.ready("svc", timeout=90)
+        wait_until(planned, limits.ROLLOUT, "the new plan")
+        self.sandbox.ready("svc", timeout=limits.ROLLOUT)
 
     def begin_to_move(self) -> None:
         """Declare the other type, and wait until the change of plan is under way."""
         self.types.reverse()
         before = self.replicas()
         self.sandbox.edit("svc", {"spec": {"instanceTypes": {"names": self.types[:1]}}})
-        wait_until(lambda: self.replicas() != before, 30, "the first change of a Deployment")
+        wait_until(lambda: self.replicas() != before, limits.REACTION, "the first change of a Deployment")
 
     def replicas(self) -> dict[str, int]:
         found = self.sandbox.kube.list("deployments", self.sandbox.namespace)
@@ -82,7 +83,7 @@ class Pair:
         def written() -> bool | Unmet:
             return writes(self.cluster, other) > before or Unmet("no write yet")
 
-        wait_until(written, 60, f"a write of {other}")
+        wait_until(written, limits.ROLLOUT, f"a write of {other}")
         seconds = time.monotonic() - start
         holders = self.holders(revision)
         print(f"{title}: the next write came {seconds:.2f} s after the end of {old}")
@@ -113,8 +114,8 @@ def fenced_once(pair: Pair) -> None:
 def stamp_at(pair: Pair, instances: int, load: int) -> str:
     """The fence label once the service has come to rest with so many instances for a load [queries/s]."""
     pair.sandbox.edit("svc", {"spec": {"load": {"expectedQPS": load}}})
-    wait_until(lambda: list(pair.replicas().values()) == [instances], 60, f"{instances} instances")
-    pair.sandbox.ready("svc", timeout=90)
+    wait_until(lambda: list(pair.replicas().values()) == [instances], limits.ROLLOUT, f"{instances} instances")
+    pair.sandbox.ready("svc", timeout=limits.ROLLOUT)
     (found,) = pair.sandbox.kube.list("deployments", pair.sandbox.namespace)
     managers = {(entry["manager"], entry["operation"]) for entry in found["metadata"]["managedFields"]}
     assert {(FIELD_MANAGER, "Apply"), (FENCE_MANAGER, "Update")} <= managers
@@ -164,7 +165,7 @@ def budget_watched(cluster: Cluster, namespace: str) -> Iterator[None]:
     print(f"{looks} looks at the pods, none over the budget")
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_the_other_operator_goes_on_where_the_leader_ended(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.install_hetserve()
     own_cluster.start_component("operator-standby")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.sandbox import Sandbox
@@ -75,6 +76,6 @@ def test_a_pod_that_only_others_hold_is_left_alone(cluster: Cluster, namespace: 
             theirs = cluster.kube.get("pods", "theirs", namespace)["metadata"]["uid"]
             return theirs not in used or Unmet(used)
 
-        wait_until(not_listed, 5, "no GPU to be held for a pod that nobody may schedule")
+        wait_until(not_listed, limits.ANSWER, "no GPU to be held for a pod that nobody may schedule")
         for name in ("theirs", "ours"):
             cluster.kube.delete("pods", name, namespace, grace=0)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.commands import hetserve
 from harness.components import write_account
@@ -25,7 +26,11 @@ def storm(sandbox: Sandbox) -> None:
     sandbox.nodes("small", count=3, gpus=2)
     for number, model in enumerate("abcdef"):
         sandbox.deployment(model, "small", replicas=5, mib=1000 + 1500 * number, model=model)
-    wait_until(lambda: len(sandbox.bound()) >= 15 or Unmet(len(sandbox.bound())), 60, "half of the pods to be bound")
+    wait_until(
+        lambda: len(sandbox.bound()) >= 15 or Unmet(len(sandbox.bound())),
+        limits.ROLLOUT,
+        "half of the pods to be bound",
+    )
     gone = sandbox.bound()[::3]
     for pod in gone:
         sandbox.kube.delete("pods", pod["metadata"]["name"], sandbox.namespace, grace=0)
@@ -35,7 +40,7 @@ def storm(sandbox: Sandbox) -> None:
         there = {pod["metadata"]["uid"] for pod in sandbox.bound()}
         return (not there & before and len(there) >= 15) or Unmet(len(there))
 
-    wait_until(settled, 60, "others to take the places of those that went")
+    wait_until(settled, limits.ROLLOUT, "others to take the places of those that went")
 
 
 def test_a_storm_is_replayed_to_the_same_decisions_and_a_restart_begins_a_new_log(
@@ -75,7 +80,7 @@ def wait_for_decisions(url: str, count: int) -> Any:
         replayed = json.loads(hetserve("placement", "replay", "-o", "json", url))
         return replayed if replayed["decisions"] >= count else Unmet(replayed)
 
-    return wait_until(enough, 30, f"{count} decisions in the log")
+    return wait_until(enough, limits.REACTION, f"{count} decisions in the log")
 
 
 def test_gpus_and_why_tell_what_the_pods_annotations_say(cluster: Cluster, namespace: str, tmp_path: Path) -> None:

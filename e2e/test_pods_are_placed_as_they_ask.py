@@ -7,10 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import yaml
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.kube import Manifest
@@ -150,9 +152,9 @@ def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(cluster: C
             name = f"p{number}"
             cluster.apply(pod_of(name, node, 1024), namespace)
             sandbox.wait_for_refusal("no healthy GPU on the node")
-            wait_until(lambda name=name: cluster.events(namespace, name, "FailedScheduling"), 10, f"{name} refused")  # type: ignore[misc]
+            wait_until(partial(cluster.events, namespace, name, "FailedScheduling"), limits.ANSWER, f"{name} refused")
             annotate(cluster, node, gpu("GPU-a", V100, 32768))
-            sandbox.wait_for_bound(number + 1, timeout=5)
+            sandbox.wait_for_bound(number + 1, timeout=limits.ANSWER)
 
 
 def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(cluster: Cluster, namespace: str) -> None:
@@ -166,9 +168,11 @@ def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(cl
             sandbox.wait_for_bound(1)
             cluster.apply([pod_of(name, node, 1001 + size) for size, name in enumerate(small)], namespace)
             for name in small:
-                wait_until(lambda name=name: cluster.events(namespace, name, "FailedScheduling"), 20, f"{name} refused")  # type: ignore[misc]
+                wait_until(
+                    partial(cluster.events, namespace, name, "FailedScheduling"), limits.REACTION, f"{name} refused"
+                )
             cluster.kube.delete("pods", holder, namespace, grace=0)
-            sandbox.wait_for_bound(12, timeout=20)
+            sandbox.wait_for_bound(12, timeout=limits.REACTION)
             cluster.kube.delete_all("pods", namespace)
             sandbox.wait_for_pods_gone()
 

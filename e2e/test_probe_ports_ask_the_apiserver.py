@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from harness import limits
 from harness.beside import PROMETHEUS
 from harness.cluster import Cluster
 from harness.commands import HETSERVE, hetserve
@@ -62,7 +63,7 @@ def extender_pod(cluster: Cluster) -> Manifest:
 BOX: Final = {"name": "extender", "image": "none"}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_health_is_for_everybody_and_the_rest_for_whom_the_apiserver_lets(
     own_cluster: Cluster, namespace: str, tmp_path: Path, prometheus: Prometheus, twin: Twin
 ) -> None:
@@ -148,7 +149,9 @@ def test_an_installation_of_another_name_in_another_namespace_is_found(own_clust
     given = "components.enabled=false,fullnameOverride=our-gpus,extender.queue.beta=3"
     command = [own_cluster.tools["helm"], "install", "other", str(CHART), "--set", given, "--create-namespace"]
     command += ["--namespace", "gpu-system", "--kubeconfig", str(own_cluster.folder.kubeconfig)]
-    subprocess.run(command, env=environment(own_cluster.folder), check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        command, env=environment(own_cluster.folder), check=True, capture_output=True, timeout=limits.COMMAND
+    )
     admin = own_cluster.folder.kubeconfig
     assert json.loads(hetserve("queue", "-o", "json", account=admin))["settings"]["beta"] == 3
     said = json.loads(hetserve("doctor", "-o", "json", account=admin, code=3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.prometheus import Prometheus, QueryError
 from harness.waiting import Unmet, wait_until
@@ -21,13 +22,13 @@ def test_what_operator_and_extender_export_is_scraped_each_second(cluster: Clust
         return set(seen.values()) == {1} or Unmet(seen)
 
     # Who makes a Lease leads some seconds later, and may have been scraped before.
-    wait_until(lead, 15, "extender and operator to say that they lead")
+    wait_until(lead, limits.REACTION, "extender and operator to say that they lead")
 
     def each_second() -> bool | Unmet:
         seen = prometheus.value('count_over_time(up{job="hetserve-operator"}[5s])')
         return (seen is not None and seen >= 4) or Unmet(seen)
 
-    wait_until(each_second, 15, "four samples within five seconds")
+    wait_until(each_second, limits.REACTION, "four samples within five seconds")
     with pytest.raises(QueryError, match="parse error"):
         prometheus.query("rate(")
 
@@ -78,4 +79,4 @@ def test_an_exporter_more_is_scraped_with_its_own_labels_until_it_is_forgotten(
         left = prometheus.query('up{job="again"}')
         return not left or Unmet([sample.labels for sample in left])
 
-    wait_until(gone, 15, "the target to be scraped no more")
+    wait_until(gone, limits.REACTION, "the target to be scraped no more")

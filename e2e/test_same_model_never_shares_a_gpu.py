@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import WaitTimeoutError
@@ -21,7 +22,7 @@ def one_more_than_there_are_gpus(sandbox: Sandbox, *, model: str | None) -> None
     sandbox.deployment("first", "small", replicas=GPUS + 1, mib=4096, model=model)
 
 
-def the_last_is_refused(sandbox: Sandbox, timeout: float = 20) -> None:
+def the_last_is_refused(sandbox: Sandbox, timeout: float = limits.REACTION) -> None:
     """G are bound, each on a GPU of its own, and the scheduler says why the last is not."""
     sandbox.wait_for_refusal("same model on every GPU", timeout)
     sandbox.wait_for_bound(GPUS, "app=first")

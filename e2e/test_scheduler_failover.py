@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -24,10 +25,10 @@ def holder(cluster: Cluster) -> str:
     return str((lease or {"spec": {}})["spec"].get("holderIdentity") or "")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(limits.TEST)
 def test_the_other_scheduler_places_pods_soon_after_the_leader_is_killed(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.install_hetserve({"scheduler": {"replicas": 2, "leaderElection": {"enabled": True}}})
-    wait_until(lambda: holder(own_cluster) or Unmet("nobody"), 30, "a scheduler that leads")
+    wait_until(lambda: holder(own_cluster) or Unmet("nobody"), limits.REACTION, "a scheduler that leads")
     first = holder(own_cluster)
     own_cluster.start_component("scheduler-standby")
     sandbox = Sandbox(own_cluster, namespace)
@@ -42,7 +43,7 @@ def test_the_other_scheduler_places_pods_soon_after_the_leader_is_killed(own_clu
         own_cluster.kill_component(leads)
         ended = time.monotonic()
         sandbox.deployment(f"after-{number}", "big", replicas=1, mib=2048, model=None, gated=False)
-        sandbox.wait_for_bound(1, f"app=after-{number}", timeout=60)
+        sandbox.wait_for_bound(1, f"app=after-{number}", timeout=limits.ROLLOUT)
         seconds.append(time.monotonic() - ended)
         assert holder(own_cluster) != led
         assert own_cluster.running(follows)

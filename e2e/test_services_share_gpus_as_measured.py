@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness import limits
 from harness.admission import unlocked
 from harness.cluster import Cluster
 from harness.kube import Manifest
@@ -67,7 +68,7 @@ def wait_for_instances(sandbox: Sandbox, model: str, wanted: list[dict[str, str]
         found = list(instances(sandbox, model).values())
         return found == wanted or Unmet(found)
 
-    wait_until(all_there, 60, f"the instances of {model} to ask for {wanted}")
+    wait_until(all_there, limits.ROLLOUT, f"the instances of {model} to ask for {wanted}")
     sandbox.ready(model)
 
 
@@ -141,7 +142,7 @@ def test_a_refit_restarts_instances_only_where_the_booking_grows(cluster: Cluste
             plan = sandbox.kube.get("hisvc", "one", namespace)["status"]["plan"]
             return plan["inputs"] != inputs or Unmet(plan)
 
-        wait_until(recorded, 30, "the plan of the new measurement")
+        wait_until(recorded, limits.REACTION, "the plan of the new measurement")
         sandbox.ready("one")
         assert instances(sandbox, "one") == before == dict.fromkeys(before, shared(40))
 

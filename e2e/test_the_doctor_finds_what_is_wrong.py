@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.commands import hetserve
 from harness.components import ROOT, write_account
@@ -33,7 +34,7 @@ def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) ->
 def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Cluster) -> None:
     own_cluster.install_hetserve({"scheduler": {"leaderElection": {"enabled": True}}})
     own_cluster.add_nodes(*BOTH)
-    wait_until(lambda: all(_leads(own_cluster, one) for one in COMPONENTS), 30, f"{COMPONENTS} to lead")
+    wait_until(lambda: all(_leads(own_cluster, one) for one in COMPONENTS), limits.REACTION, f"{COMPONENTS} to lead")
     assert findings(own_cluster, code=0) == {}, "the rights of the chart, its settings and CRDs are what is looked for"
 
     own_cluster.kill_component("extender")
@@ -51,7 +52,7 @@ def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Clust
         found = findings(own_cluster)
         return {"hetserve-extender", "hetserve-scheduler"} <= found.keys() or Unmet(found)
 
-    wait_until(silent, 20, "the Leases to lapse")
+    wait_until(silent, limits.REACTION, "the Leases to lapse")
     found = findings(own_cluster)
     assert found["hetserve-extender"][0].startswith("nobody leads: ")
     assert found["hetserve-scheduler"][0].startswith("nobody leads: ")

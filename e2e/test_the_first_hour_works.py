@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.components import ROOT
 from harness.reaper import dismiss, watch
 from harness.state import StateFolder
@@ -18,7 +19,7 @@ from harness.tools import Toolset
 
 PAGE = ROOT / "docs" / "getting-started.md"
 MARK = "=== block "
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(limits.LONG_TEST)]
 
 
 @pytest.fixture
@@ -48,7 +49,13 @@ def run_all(checkout: Path) -> list[str]:
     head = 'set -eu\nmake() { command make --no-print-directory -o setup "$@"; }\n'
     env = {**os.environ, "HETSERVE_DEMO_DIR": str((checkout / ".demo").resolve())}
     done = subprocess.run(
-        ["bash", "-c", head + script], cwd=checkout, env=env, capture_output=True, text=True, timeout=380, check=False
+        ["bash", "-c", head + script],
+        cwd=checkout,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=limits.SESSION,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout.split(f"{MARK}\n")[1:]

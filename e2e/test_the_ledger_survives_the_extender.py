@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -33,7 +34,7 @@ def wait_for_equal_accounts(cluster: Cluster) -> None:
         ledger, annotations = ledger_by_gpu(cluster), annotations_by_gpu(cluster)
         return ledger == annotations or Unmet({"ledger": str(ledger), "pods": str(annotations)})
 
-    wait_until(equal, 20, "the ledger to equal the sum over the pods' annotations")
+    wait_until(equal, limits.REACTION, "the ledger to equal the sum over the pods' annotations")
 
 
 def test_a_killed_extender_rebuilds_its_ledger_from_the_pods(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.dashboards import dashboard_queries
 from harness.prometheus import Prometheus
@@ -43,16 +44,16 @@ def test_queries_go_to_the_pods_that_are_ready(
         a_service(sandbox)
         twin.play({(namespace, "svc"): [(0, RATE)]}, timeout="2s")
         sandbox.ready("svc")
-        counts = wait_until(lambda: pods_that_served(1), 60, "one pod to serve")
+        counts = wait_until(lambda: pods_that_served(1), limits.ROLLOUT, "one pod to serve")
         assert counts["received"] >= sum(count for name, count in counts.items() if name.startswith("svc"))
         # One instance carries 10/s.
-        wait_until(lambda: reached(demand, 0.6 * RATE, 1.4 * RATE), 30, "Prometheus to see the demand")
-        wait_until(lambda: reached(attainment, 0.0, 0.7), 30, "Prometheus to see that it is too much")
+        wait_until(lambda: reached(demand, 0.6 * RATE, 1.4 * RATE), limits.REACTION, "Prometheus to see the demand")
+        wait_until(lambda: reached(attainment, 0.0, 0.7), limits.REACTION, "Prometheus to see that it is too much")
 
         sandbox.edit("svc", {"spec": {"load": {"expectedQPS": RATE}}})
         sandbox.ready("svc")
-        wait_until(lambda: pods_that_served(2), 60, "both pods to serve")
-        wait_until(lambda: reached(attainment, 0.9, 1.1), 30, "the SLO to be kept")
+        wait_until(lambda: pods_that_served(2), limits.ROLLOUT, "both pods to serve")
+        wait_until(lambda: reached(attainment, 0.9, 1.1), limits.REACTION, "the SLO to be kept")
         busy = f'DCGM_FI_DEV_GPU_UTIL{{modelName="{sandbox.product("gpu")}"}}'
         assert [sample.value > 0 for sample in prometheus.query(busy)] == [True, True]
         shown = [query for query in dashboard_queries() if "DCGM" in query]
@@ -80,4 +81,4 @@ def test_a_service_without_a_pod_has_its_demand_all_the_same(
                 return Unmet(rates)
             return (received > 0.6 * RATE and dropped > 0.6 * RATE and served == 0) or Unmet(rates)
 
-        wait_until(seen, 60, "arrivals and drops to be counted while nothing is Ready")
+        wait_until(seen, limits.ROLLOUT, "arrivals and drops to be counted while nothing is Ready")

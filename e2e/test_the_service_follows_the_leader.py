@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.nodes import HETSEV
 from harness.processes import end
@@ -25,7 +26,7 @@ def test_the_service_leads_to_the_replica_that_places(own_cluster: Cluster) -> N
         assert not other.filter()["Error"]
         leader.record.thaw()
         assert leader.filter()["Error"].startswith("not the leader"), "it must not answer before it has looked"
-        wait_until(lambda: other.pod in leader.filter()["Error"], 10, "the old leader to know the new one")
+        wait_until(lambda: other.pod in leader.filter()["Error"], limits.ANSWER, "the old leader to know the new one")
 
         leader, other = other, leader
         end([leader.record], grace=0)  # its pod still looks as it did, label and all

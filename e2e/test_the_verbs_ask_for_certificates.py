@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from authorities import CLIENT, PAST, SERVER, Authority, Leaf, secret
-from harness import mutual_tls
+from harness import limits, mutual_tls
 from harness.cluster import Cluster
 from harness.commands import hetserve
 from harness.kube import Kube
@@ -76,7 +76,9 @@ class Scene:
 
     def wait_until_shown(self, leaf: Leaf) -> None:
         wanted = ssl.PEM_cert_to_DER_cert(leaf.pem)
-        wait_until(lambda: self.shown() == wanted or Unmet("the one before"), 10, "the new certificate to be shown")
+        wait_until(
+            lambda: self.shown() == wanted or Unmet("the one before"), limits.ANSWER, "the new certificate to be shown"
+        )
 
     def metric(self, name: str) -> float:
         text = self.cluster.extender("/metrics").text
@@ -122,7 +124,7 @@ class Scene:
         finally:
             stop.set()
             thread.join()
-        self.sandbox.wait_for_bound(made[0], timeout=30)
+        self.sandbox.wait_for_bound(made[0], timeout=limits.REACTION)
         assert not violations(self.kube.list("pods"), self.kube.list("nodes"))
 
     def _pod(self, name: str) -> dict[str, Any]:
@@ -149,7 +151,7 @@ def scene(own_cluster: Cluster, namespace: str) -> Scene:
     return made
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_the_chart_makes_certificates_and_keeps_them(scene: Scene, tmp_path: Path) -> None:
     scene.install("SelfSigned")
     scene.start()
@@ -176,7 +178,7 @@ def test_the_chart_makes_certificates_and_keeps_them(scene: Scene, tmp_path: Pat
     assert renewed["tls.crt"] != before[names[0]]["tls.crt"]
     assert (renewed["ca.crt"], scene.data(names[1])) == (before[names[0]]["ca.crt"], before[names[1]])
     wanted = ssl.PEM_cert_to_DER_cert(renewed["tls.crt"])
-    wait_until(lambda: scene.shown() == wanted or Unmet("the one before"), 10, "the renewed one to be shown")
+    wait_until(lambda: scene.shown() == wanted or Unmet("the one before"), limits.ANSWER, "the renewed one to be shown")
     scene.sandbox.deployment("after", "big", replicas=5, mib=1024, model=None)
     scene.sandbox.wait_for_bound(10)
 
@@ -191,7 +193,7 @@ def test_the_chart_makes_certificates_and_keeps_them(scene: Scene, tmp_path: Pat
     scene.sandbox.wait_for_bound(15)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_certificates_and_authorities_change_under_arriving_pods(scene: Scene, tmp_path: Path) -> None:
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     with pytest.raises(RuntimeError, match=r"tls\.secret\.extender: Secret hetserve-extender-tls .* is not there"):
@@ -221,7 +223,9 @@ def test_certificates_and_authorities_change_under_arriving_pods(scene: Scene, t
         # One that cannot serve changes nothing.
         scene.give("extender", old.server(when=PAST), old)
         wait_until(
-            lambda: scene.metric("hetserve_certificate_reload_failed") == 1.0 or Unmet("0"), 10, "the metric to tell"
+            lambda: scene.metric("hetserve_certificate_reload_failed") == 1.0 or Unmet("0"),
+            limits.ANSWER,
+            "the metric to tell",
         )
         assert scene.shown() == ssl.PEM_cert_to_DER_cert(leaf.pem)
         assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE
@@ -240,7 +244,11 @@ def test_certificates_and_authorities_change_under_arriving_pods(scene: Scene, t
         # 3. Nobody trusts the old one: the extender closes what it let in, and the scheduler comes with the new leaf.
         scene.give("extender", leaf, new)
         scene.give("scheduler", new.leaf(CLIENT, days=2), new)
-        wait_until(lambda: _closed_to(scene, ours) or Unmet("still let in"), 10, "the old authority to count no more")
+        wait_until(
+            lambda: _closed_to(scene, ours) or Unmet("still let in"),
+            limits.ANSWER,
+            "the old authority to count no more",
+        )
         assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE
         scene.cluster.restart_component("scheduler")
         assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE

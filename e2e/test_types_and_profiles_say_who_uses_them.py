@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -25,7 +26,7 @@ def test_users_are_counted_and_rivals_named(cluster: Cluster, namespace: str) ->
             status = cluster.kube.get("instancetypes", kind).get("status") or {}
             return status.get("services") == 1 or Unmet(status)
 
-        wait_until(said, 30, "the type to count the service")
+        wait_until(said, limits.REACTION, "the type to count the service")
         assert ready(cluster.kube.get("instancetypes", kind)["status"]) == ("True", "Usable")
         (profile,) = cluster.kube.list("modelprofiles", namespace)
         name = profile["metadata"]["name"]
@@ -37,5 +38,5 @@ def test_users_are_counted_and_rivals_named(cluster: Cluster, namespace: str) ->
             status = cluster.kube.get("modelprofiles", name, namespace).get("status") or {}
             return status.get("conflicts") == ["rival"] or Unmet(status)
 
-        wait_until(conflicts, 30, "the profile to name its rival")
+        wait_until(conflicts, limits.REACTION, "the profile to name its rival")
         assert ready(cluster.kube.get("modelprofiles", "rival", namespace)["status"]) == ("False", "ProfileConflict")

@@ -12,13 +12,13 @@ from typing import Final
 
 import httpx
 
+from harness import limits
 from harness.invariant_monitor import InvariantMonitor, following
 from harness.kube import ApiError, Kube, Manifest
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import GFD_COUNT, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 CONFLICT: Final = 409
-PATIENCE: Final = 150.0
 """Seconds for one pod: an API server may be away for a while."""
 LABEL: Final = {"app": "arriving"}
 BEFORE: Final = 2
@@ -45,7 +45,7 @@ def pod(name: str, namespace: str, mib: int, node_labels: dict[str, str], *gates
 
 def create_at_last(kube: Kube, manifest: Manifest) -> Manifest:
     """Creates a pod, however often that takes. Raises ApiError or httpx.TransportError if it takes too long."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + limits.CROWD
     while True:
         try:
             return kube.create(manifest)
@@ -87,7 +87,7 @@ class Arrivals:
         made = create_at_last(self._kube, manifest)
         self.created[made["metadata"]["name"]] = (made["metadata"]["uid"], began)
 
-    def go_on(self, pods: int, seconds: float = 120) -> None:
+    def go_on(self, pods: int, seconds: float = limits.CROWD) -> None:
         """Waits until so many of the pods that come from now on are bound: those that waited before come all at once.
 
         Raises WaitTimeoutError if they are not in time, or what ended arrivals or watch.
@@ -114,7 +114,7 @@ class Arrivals:
         """Seconds from the creation of a pod to its binding, at most."""
         return max(self.bound[uid] - at for uid, at in self.created.values() if uid in self.bound)
 
-    def check(self, seconds: float = 120) -> None:
+    def check(self, seconds: float = limits.CROWD) -> None:
         """Ends the arrivals. No pod is lost, and no revision shows one moved or a GPU over-committed.
 
         Raises WaitTimeoutError or AssertionError.
@@ -163,7 +163,7 @@ def arriving(
                 yield arrivals
             finally:
                 arrivals.ended.set()
-                thread.join(timeout=30)
+                thread.join(timeout=limits.REACTION)
     finally:
         kube.close()
     assert not arrivals.failed, arrivals.failed

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 
-from harness import beside, components, controlplane, mutual_tls, stages, tools
+from harness import beside, components, controlplane, limits, mutual_tls, stages, tools
 from harness.components import Component
 from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
@@ -28,9 +28,6 @@ from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
 
 CONTROL_PLANE_PARTS: Final = 5
-CONTROL_PLANE_TIMEOUT: Final = 60.0
-COMPONENT_TIMEOUT: Final = 45.0
-NODE_TIMEOUT: Final = 60.0
 UNREADY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -101,12 +98,12 @@ class Cluster(ClusterViews):
         """Waits for the apiserver and the default service account."""
         wait_until(
             lambda: self.kube.request("GET", "/readyz").text == "ok",
-            CONTROL_PLANE_TIMEOUT,
+            limits.ROLLOUT,
             "the apiserver to be ready",
         )
         wait_until(
             lambda: self.kube.find("serviceaccounts", "default", "default") is not None,
-            CONTROL_PLANE_TIMEOUT,
+            limits.ROLLOUT,
             "the controller manager to make the default service account",
         )
 
@@ -128,7 +125,7 @@ class Cluster(ClusterViews):
             )
             return not unready or Unmet(unready)
 
-        wait_until(ready, NODE_TIMEOUT, f"{len(names)} nodes to be ready and untainted")
+        wait_until(ready, limits.ROLLOUT, f"{len(names)} nodes to be ready and untainted")
 
     def remove_nodes(self, *nodes: FakeCluster | NodeGroup) -> None:
         """Deletes nodes."""
@@ -174,7 +171,7 @@ class Cluster(ClusterViews):
             check=False,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=limits.COMMAND,
         )
         if check and done.returncode:
             raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
@@ -248,12 +245,12 @@ class Cluster(ClusterViews):
                 log = tail(self.folder.log(component.process))
                 raise RuntimeError(f"{component.process} ended before it was ready:\n{log}")
             # Self-signed.
-            answer = httpx.get(component.ready_url, verify=False, timeout=5.0, trust_env=False)  # noqa: S501
+            answer = httpx.get(component.ready_url, verify=False, timeout=limits.ANSWER, trust_env=False)  # noqa: S501
             if answer.status_code != 200:
                 return Unmet(f"{answer.status_code} {answer.text}")
             return component.port is None or self._anybody_listens(component.port)
 
-        wait_until(ready, COMPONENT_TIMEOUT, f"{component.process} to be ready")
+        wait_until(ready, limits.ROLLOUT, f"{component.process} to be ready")
 
     def refresh_settings(self) -> set[str]:
         """Writes installed settings; names of the components whose settings changed."""
@@ -330,7 +327,7 @@ class Cluster(ClusterViews):
             waiting = sorted(name for name, status in crds.items() if not _is_true(status, "Established"))
             return (bool(crds) and not waiting) or Unmet(waiting or "no CRD at all")
 
-        wait_until(established, NODE_TIMEOUT, "the CRDs to be established")
+        wait_until(established, limits.ROLLOUT, "the CRDs to be established")
 
 
 def _schedulable(node: Manifest) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness import mutual_tls
+from harness import limits, mutual_tls
 from harness.files import write_whole
 from harness.kube import Kube
 from harness.ports import Ports
@@ -164,7 +164,9 @@ def install_chart(
         file.flush()
         command = [tools["helm"], *verb, RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE]
         command += ["--create-namespace", "--kubeconfig", str(folder.kubeconfig), "--values", file.name]
-        done = subprocess.run(command, env=dict(env), check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, env=dict(env), check=False, capture_output=True, text=True, timeout=limits.COMMAND
+        )
     if done.returncode:
         raise RuntimeError(f"helm {verb[0]} of {CHART.name} failed: {done.stderr.strip()}")
 

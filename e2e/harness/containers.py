@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from images import build
 
+from harness import limits
 from harness.kind import REAL, KindCluster
 from harness.kube import Manifest
 from harness.waiting import Unmet, wait_until
@@ -46,7 +47,7 @@ def container_pod(name: str, namespace: str, limits: dict[str, str], **spec: Any
 
 def printed(kind: KindCluster, namespace: str, name: str) -> list[str]:
     """The devices that a container has printed. Raises WaitTimeoutError."""
-    said = wait_until(lambda: kind.kubectl("logs", "-n", namespace, name), 20, f"{name} to print")
+    said = wait_until(lambda: kind.kubectl("logs", "-n", namespace, name), limits.REACTION, f"{name} to print")
     return said.split()[1].split(",")
 
 
@@ -58,7 +59,7 @@ def wait_for_running(kind: KindCluster, namespace: str, *names: str) -> None:
         wanted = names or tuple(phases)
         return (bool(wanted) and all(phases.get(name) == "Running" for name in wanted)) or Unmet(phases)
 
-    wait_until(running, 60, f"the containers of {', '.join(names) or namespace} to run")
+    wait_until(running, limits.ROLLOUT, f"the containers of {', '.join(names) or namespace} to run")
 
 
 def wait_for_refusal(kind: KindCluster, namespace: str, words: str) -> str:
@@ -69,4 +70,4 @@ def wait_for_refusal(kind: KindCluster, namespace: str, words: str) -> str:
         messages = [str(one.get("message")) for one in events if one.get("reason") == "FailedScheduling"]
         return next((message for message in messages if words in message), None) or Unmet(messages)
 
-    return wait_until(said, 60, f"a FailedScheduling event with {words!r}")
+    return wait_until(said, limits.ROLLOUT, f"a FailedScheduling event with {words!r}")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from harness import limits
 from harness.files import write_whole
 from harness.ports import Ports
 from harness.processes import tail
@@ -133,11 +134,11 @@ def _kwokctl(tools: Toolset, folder: StateFolder, *arguments: str) -> None:
             start_new_session=True,
         )
         try:
-            kwokctl.wait(timeout=120)
+            kwokctl.wait(timeout=limits.COMMAND)
         finally:
             if kwokctl.poll() is None:
                 try:
-                    kwokctl.wait(timeout=10)
+                    kwokctl.wait(timeout=limits.ANSWER)
                 except subprocess.TimeoutExpired:
                     kwokctl.kill()
                     kwokctl.wait()

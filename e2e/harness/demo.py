@@ -26,7 +26,7 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from harness import beside, faults, tools
+from harness import beside, faults, limits, tools
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.controlplane import PARTS
@@ -43,7 +43,6 @@ from harness.waiting import Unmet, WaitTimeoutError, wait_until
 from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE
 
 SAMPLES: Final = ROOT / "manifests" / "samples"
-READY_TIMEOUT: Final = 120.0
 SAY_EVERY: Final = 2.0
 LAUNCH_JITTER: Final = 0.1
 LOGGED: Final = {"extender": {"placementLog": "16Mi"}}
@@ -189,7 +188,7 @@ def _wait_for_services(cluster: Cluster, progress: DemoProgress) -> None:
         return (bool(services) and not waiting) or Unmet(waiting)
 
     try:
-        wait_until(ready, READY_TIMEOUT, "the sample services to be Ready")
+        wait_until(ready, limits.CROWD, "the sample services to be Ready")
     except WaitTimeoutError:
         raise DemoError(_what_is_wrong(cluster)) from None
 
@@ -205,7 +204,7 @@ def _gated(pod: Manifest) -> bool:
 
 
 def _what_is_wrong(cluster: Cluster) -> str:
-    lines = [f"not every service became Ready within {READY_TIMEOUT:.0f} s:"]
+    lines = [f"not every service became Ready within {limits.CROWD:.0f} s:"]
     for service in _services(cluster):
         if ready_of(service).get("status") == "True":
             continue

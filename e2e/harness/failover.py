@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -32,20 +33,26 @@ class ExtenderPair:
         name, old = title.replace(" ", "-"), self.leader()
         if on_the_way:
             self.sandbox.deployment(name, "big", replicas=on_the_way, mib=1024, model=None, gated=False)
-            wait_until(lambda: bool(self.sandbox.bound(f"app={name}")), 30, "the first pod on its way to be bound")
+            wait_until(
+                lambda: bool(self.sandbox.bound(f"app={name}")), limits.REACTION, "the first pod on its way to be bound"
+            )
         start = time.monotonic()
         end(old)
         before = 0
         if on_the_way:  # late binds of the old leader
-            wait_until(lambda: self.leader() != old, 60, "another leader")
+            wait_until(lambda: self.leader() != old, limits.ROLLOUT, "another leader")
             before = min(len(self.sandbox.bound(f"app={name}")), on_the_way - 1)
         else:
             self.sandbox.deployment(name, "big", replicas=1, mib=1024, model=None)
-        wait_until(lambda: len(self.sandbox.bound(f"app={name}")) > before, 60, "a pod to be bound by the new leader")
+        wait_until(
+            lambda: len(self.sandbox.bound(f"app={name}")) > before,
+            limits.ROLLOUT,
+            "a pod to be bound by the new leader",
+        )
         seconds = time.monotonic() - start
         print(f"{title}: the next pod was bound {seconds:.2f} s after the end of {old}")
         assert self.leader() != old
-        self.sandbox.wait_for_bound(max(on_the_way, 1), f"app={name}", timeout=90)
+        self.sandbox.wait_for_bound(max(on_the_way, 1), f"app={name}", timeout=limits.ROLLOUT)
         self.check()
         self.cluster.start_component(old)
         return seconds
@@ -55,7 +62,7 @@ class ExtenderPair:
         assert not violations(self.cluster.kube.list("pods"), self.cluster.kube.list("nodes"))
         ports = self.cluster.ports
         probe = ports.standby_probe if self.leader() == "extender-standby" else ports.extender_probe
-        wait_until(lambda: ledger_is_the_cluster(self.cluster, probe), 20, "the ledger to be right")
+        wait_until(lambda: ledger_is_the_cluster(self.cluster, probe), limits.REACTION, "the ledger to be right")
 
 
 def ledger_is_the_cluster(cluster: Cluster, port: int) -> bool | Unmet:

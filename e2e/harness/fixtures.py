@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from harness import tools
+from harness import limits, tools
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.nodes import BOTH
@@ -28,7 +28,6 @@ from hetserve_operator.plans.process import PlanningProcess
 
 STATE_ROOT: Final = ROOT / "e2e" / ".state"
 CLUSTER_FIXTURES: Final = ("cluster", "bare_cluster", "own_cluster")
-CLUSTER_TEST_TIMEOUT: Final = 180
 MAKERS_OF_PODS: Final = ("inferenceservices", "deployments", "replicasets", "statefulsets", "jobs", "pods")
 _numbers = itertools.count(1)
 
@@ -42,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         item.add_marker(pytest.mark.cluster)
         if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(CLUSTER_TEST_TIMEOUT))
+            item.add_marker(pytest.mark.timeout(limits.TEST))
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +147,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     views.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     wait_until(
         lambda: views.kube.find("serviceaccounts", "default", name) is not None,
-        20,
+        limits.REACTION,
         f"the default service account of namespace {name}",
     )
     yield name
@@ -177,7 +176,7 @@ def _empty(views: ClusterViews, namespace: str) -> None:
         left = [pod["metadata"]["name"] for pod in views.pods(namespace)]
         return not left or Unmet(left)
 
-    wait_until(gone, 30, f"the pods of namespace {namespace} to be gone")
+    wait_until(gone, limits.REACTION, f"the pods of namespace {namespace} to be gone")
     kube.delete("namespaces", namespace)
 
 

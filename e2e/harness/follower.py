@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness import limits
 from harness.commands import hetserve
 from harness.kube import Manifest
 from harness.prometheus import Prometheus
@@ -204,7 +205,7 @@ class Follower:
             entries: list[Manifest] = json.loads(asked)["decisions"]
             return entries if all(entry.get("replays") for entry in entries) else Unmet(entries)
 
-        told_of = wait_until(told, 30, "a record of each decision")
+        told_of = wait_until(told, limits.REACTION, "a record of each decision")
         ring.write_text(cluster.kubectl("get", "configmap", ring_name(SERVICE), "-n", namespace, "-o", "json"))
         reasons = []
         for index in range(1, len(json.loads(ring.read_text())["data"]) + 1):

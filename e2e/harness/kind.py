@@ -31,7 +31,7 @@ import yaml
 from images import build
 from images.engines import Engine, EngineError, choose
 
-from harness import previous
+from harness import limits, previous
 from harness.commands import HETSERVE
 from harness.components import CHART, RELEASE, ROOT, merged
 from harness.kube import Kube, Manifest
@@ -106,7 +106,9 @@ class KindCluster:
     def diagnosed(self) -> dict[str, tuple[str, str]]:
         """(level, what) of the first finding of each check of `hetserve doctor`, whatever its exit code."""
         command = [str(HETSERVE), "doctor", "-o", "json", "--kubeconfig", str(self.kubeconfig)]
-        said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout)
+        said = json.loads(
+            subprocess.run(command, capture_output=True, text=True, check=False, timeout=limits.COMMAND).stdout
+        )
         return {one["check"]: (one["level"], one["what"]) for one in reversed(said["findings"])}
 
     def shown(self) -> str:
@@ -231,7 +233,7 @@ class KindCluster:
             found = {node["metadata"]["name"] for node in self.kube.list("nodes") if is_true(node, "Ready")}
             return names <= found or Unmet(sorted(names - found))
 
-        wait_until(ready, 60, f"{len(names)} simulated nodes to be Ready")
+        wait_until(ready, limits.ROLLOUT, f"{len(names)} simulated nodes to be Ready")
 
     def remove_nodes(self, *groups: NodeGroup) -> None:
         """Deletes simulated nodes."""

@@ -20,6 +20,8 @@ from typing import Any, Final
 import httpx
 import yaml
 
+from harness import limits
+
 Manifest = dict[str, Any]
 Manifests = list[Manifest]
 
@@ -64,7 +66,9 @@ class Kube:
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
         server, context, headers = identity(kubeconfig)
-        self._http = httpx.Client(base_url=server, verify=context, headers=headers, timeout=30.0, trust_env=False)
+        self._http = httpx.Client(
+            base_url=server, verify=context, headers=headers, timeout=limits.REACTION, trust_env=False
+        )
         self._resources: dict[str, ApiResource] = {}
         self._watched: socket.socket | None = None
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness import limits
+
 PROC: Final = Path("/proc")
 POLL: Final = 0.02
-SIGNAL_TIMEOUT: Final = 5.0
 
 # Kept to reap children without warnings.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -55,7 +56,7 @@ class ProcessRecord:
     def _signal_until(self, number: signal.Signals, *, frozen: bool) -> None:
         if self.alive():
             os.kill(self.pid, number)
-        deadline = time.monotonic() + SIGNAL_TIMEOUT
+        deadline = time.monotonic() + limits.ANSWER
         while self.frozen() is not frozen:
             if time.monotonic() >= deadline or not self.alive():
                 raise RuntimeError(f"{self.name} ({self.pid}) did not follow {number.name}")

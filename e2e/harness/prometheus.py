@@ -6,17 +6,14 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import httpx
 
+from harness import limits
 from harness.beside import PROMETHEUS, remove_target, write_target
 from harness.cluster import Cluster
 from harness.components import HOST
 from harness.waiting import Unmet, wait_until
-
-SCRAPED_TIMEOUT: Final = 15.0
-QUERY_TIMEOUT: Final = 5.0
 
 
 class QueryError(RuntimeError):
@@ -80,12 +77,12 @@ class Prometheus:
             seen = {sample.labels["job"]: sample.value for sample in self.query("timestamp(up) and up == 1")}
             return all(seen.get(job, 0) >= asked for job in jobs) or Unmet(seen)
 
-        wait_until(scraped, SCRAPED_TIMEOUT, f"Prometheus to scrape {', '.join(jobs)}")
+        wait_until(scraped, limits.REACTION, f"Prometheus to scrape {', '.join(jobs)}")
 
     def query(self, promql: str) -> list[Sample]:
         """An instant query whose answer is a vector. Raises QueryError, httpx.TransportError."""
         answer = httpx.get(
-            f"{self.url}/api/v1/query", params={"query": promql}, timeout=QUERY_TIMEOUT, trust_env=False
+            f"{self.url}/api/v1/query", params={"query": promql}, timeout=limits.ANSWER, trust_env=False
         ).json()
         if answer["status"] != "success":
             raise QueryError(f"{promql}: {answer['error']}")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness import limits
 from harness.state import StateFolder
 
 
@@ -29,7 +30,7 @@ def watch(folder: Path) -> subprocess.Popen[bytes]:
 def dismiss(reaper: subprocess.Popen[bytes]) -> None:
     if reaper.stdin is not None:
         reaper.stdin.close()
-    reaper.wait(timeout=30)
+    reaper.wait(timeout=limits.REACTION)
 
 
 def main(folder: str) -> int:

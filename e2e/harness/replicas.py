@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from harness import components
+from harness import components, limits
 from harness.cluster import Cluster
 from harness.controlplane import environment
 from harness.processes import ProcessRecord, end, spawn
@@ -34,7 +34,7 @@ class Replica:
     def filter(self) -> dict[str, Any]:
         body = {"Pod": gpu_pod(model=None), "Nodes": None, "NodeNames": ["nowhere"]}
         url = f"http://{components.HOST}:{self.port}/filter"
-        answer: dict[str, Any] = httpx.post(url, json=body, timeout=5.0, trust_env=False).json()
+        answer: dict[str, Any] = httpx.post(url, json=body, timeout=limits.ANSWER, trust_env=False).json()
         return answer
 
 
@@ -75,15 +75,15 @@ def wait_for_endpoints(cluster: Cluster, pod: str) -> None:
         seen = endpoints(cluster)
         return seen == [pod] or Unmet(seen)
 
-    wait_until(only_it, 30, f"the Service to lead to {pod} only")
+    wait_until(only_it, limits.REACTION, f"the Service to lead to {pod} only")
 
 
 def wait_for_both(cluster: Cluster, both: list[Replica]) -> None:
     def ready() -> bool:
         return all(cluster.probe(replica.probe, "/readyz").is_success for replica in both)
 
-    wait_until(ready, 20, "both to be ready")
-    wait_until(lambda: any(not replica.filter()["Error"] for replica in both), 20, "one of them to lead")
+    wait_until(ready, limits.REACTION, "both to be ready")
+    wait_until(lambda: any(not replica.filter()["Error"] for replica in both), limits.REACTION, "one of them to lead")
 
 
 def two_pods(cluster: Cluster) -> list[str]:
@@ -92,4 +92,4 @@ def two_pods(cluster: Cluster) -> list[str]:
         names = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
         return names if len(names) == 2 else Unmet(names)
 
-    return wait_until(running, 60, "two pods of the extender to run")
+    return wait_until(running, limits.ROLLOUT, "two pods of the extender to run")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.kube import Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
@@ -124,7 +125,7 @@ class Sandbox:
     def edit(self, name: str, patch: Manifest) -> Manifest:
         return self.kube.patch("inferenceservices", name, patch, self.namespace)
 
-    def ready(self, name: str, timeout: float = 60.0) -> Manifest:
+    def ready(self, name: str, timeout: float = limits.ROLLOUT) -> Manifest:
         return self.cluster.wait_ready(name, self.namespace, timeout)
 
     def counts(self, name: str) -> dict[str, int]:
@@ -175,7 +176,7 @@ class Sandbox:
     def bound(self, labels: str = "") -> list[Manifest]:
         return [pod for pod in self.cluster.pods(self.namespace, labels) if pod["spec"].get("nodeName")]
 
-    def wait_for_bound(self, count: int, labels: str = "", timeout: float = 40.0) -> list[Manifest]:
+    def wait_for_bound(self, count: int, labels: str = "", timeout: float = limits.REACTION) -> list[Manifest]:
         """Waits until exactly `count` pods are bound."""
 
         def enough() -> list[Manifest] | Unmet:
@@ -185,7 +186,7 @@ class Sandbox:
 
         return wait_until(enough, timeout, f"{count} pods {labels} to be bound")
 
-    def wait_for_refusal(self, words: str, timeout: float = 40.0) -> str:
+    def wait_for_refusal(self, words: str, timeout: float = limits.REACTION) -> str:
         """Waits for a FailedScheduling event with `words`; returns its message."""
 
         def said() -> str | Unmet:
@@ -194,7 +195,7 @@ class Sandbox:
 
         return wait_until(said, timeout, f"a FailedScheduling event with {words!r}")
 
-    def wait_for_pods_gone(self, timeout: float = 40.0) -> None:
+    def wait_for_pods_gone(self, timeout: float = limits.REACTION) -> None:
         def gone() -> bool | Unmet:
             left = [pod["metadata"]["name"] for pod in self.cluster.pods(self.namespace)]
             return not left or Unmet(left)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from harness import limits
 from harness.gobuild import Compiler, ToolError, build, built, expected_seconds
 from harness.pins import CONTROL_PLANE, EVERY_MODULE, Binary, Module, cache_folder, is_version, version_of
 
@@ -103,7 +104,9 @@ def _on_path(module: Module) -> dict[str, Path] | None:
 
 def _said_version(program: str, binary: Binary) -> str:
     try:
-        said = subprocess.run([program, *binary.version_args], check=False, capture_output=True, text=True, timeout=20)
+        said = subprocess.run(
+            [program, *binary.version_args], check=False, capture_output=True, text=True, timeout=limits.COMMAND
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return said.stdout

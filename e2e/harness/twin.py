@@ -11,6 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from harness import limits
 from harness.beside import TWIN
 from harness.cluster import Cluster
 from harness.components import HOST, ROOT, write_account
@@ -83,7 +84,7 @@ class Twin:
 
     def _samples(self, namespace: str, service: str) -> Iterator[Sample]:
         """Everything that it exports of a service."""
-        text = httpx.get(f"{self.url}/metrics", timeout=5.0, trust_env=False).text
+        text = httpx.get(f"{self.url}/metrics", timeout=limits.ANSWER, trust_env=False).text
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if (sample.labels.get("namespace"), sample.labels.get("service")) == (namespace, service):

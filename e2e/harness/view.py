@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from harness import limits
 from harness.kube import Kube, Manifest
 from harness.ports import Ports
 from harness.waiting import Unmet, wait_until
@@ -80,7 +81,7 @@ class ClusterViews:
         *,
         status: str = "True",
         reason: str = "",
-        timeout: float = 30.0,
+        timeout: float = limits.REACTION,
     ) -> StatusCondition:
         """Waits until the condition has this status (and reason) for the current generation."""
 
@@ -96,7 +97,7 @@ class ClusterViews:
 
         return wait_until(holds, timeout, f"{condition}={status} {reason} of {kind} {name}".strip())
 
-    def wait_ready(self, service: str, namespace: str, timeout: float = 40.0) -> Manifest:
+    def wait_ready(self, service: str, namespace: str, timeout: float = limits.REACTION) -> Manifest:
         self.wait_for_condition("hisvc", service, namespace, "Ready", timeout=timeout)
         return self.kube.get("hisvc", service, namespace)
 
@@ -135,7 +136,7 @@ class ClusterViews:
     def probe(port: int, path: str, token: str = "") -> httpx.Response:
         """token: shown as the bearer's; empty: none."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=10.0, trust_env=False)
+        return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=limits.ANSWER, trust_env=False)
 
 
 def _percents(annotation: str | None, gpus: int) -> list[int | None]:

@@ -15,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.kind import NAME, KindCluster, cache
 from harness.nodes import Gpus
 from harness.turns import first_of_run, turn
@@ -73,7 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
         if item.path.parent.name == "kind":
             item.add_marker(pytest.mark.kind)
-            item.add_marker(pytest.mark.timeout(600))
+            item.add_marker(pytest.mark.timeout(limits.LONGEST_TEST))
     items.sort(key=_turn)
 
 
@@ -198,7 +199,7 @@ def _namespace(cluster: KindCluster) -> Iterator[str]:
     yield name
     cluster.kube.delete("namespaces", name)
     cluster.kube.delete_all("pods", name, grace=0)
-    wait_until(lambda: not cluster.pods(name), 120, f"the pods of {name} to be gone")
+    wait_until(lambda: not cluster.pods(name), limits.CROWD, f"the pods of {name} to be gone")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import yaml
 from images import build
 
 from authorities import CLIENT, PAST, SERVER, Authority, secret
-from harness import previous
+from harness import limits, previous
 from harness.components import CHART, RELEASE
 from harness.kind import KindCluster, cache, image_values
 from harness.pins import HELM
@@ -54,7 +54,7 @@ def left(kind: KindCluster) -> list[str]:
 
 def nothing_is_left(kind: KindCluster) -> None:
     """But for what pods that ran for a while said: their Leases."""
-    wait_until(lambda: not left(kind) or Unmet(left(kind)), 60, "nothing to be left")
+    wait_until(lambda: not left(kind) or Unmet(left(kind)), limits.ROLLOUT, "nothing to be left")
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def without_crds(kind: KindCluster) -> None:
             kind.kube.delete("customresourcedefinitions", name)
         return not there or Unmet(there)
 
-    wait_until(gone, 30, "no CRD of hetserve to be left")
+    wait_until(gone, limits.REACTION, "no CRD of hetserve to be left")
 
 
 def test_a_wrong_image_is_named_by_the_doctor_while_helm_waits_and_rolled_back(no_crds: KindCluster) -> None:
@@ -93,7 +93,7 @@ def test_a_wrong_image_is_named_by_the_doctor_while_helm_waits_and_rolled_back(n
     flags = ("--rollback-on-failure", "--no-hooks", "--timeout", "8s")
     with ThreadPoolExecutor(1) as beside:
         installing = beside.submit(no_crds.install, WRONG_IMAGE, flags=flags)
-        level, what = wait_until(waiting, 30, "what the extender's container waits for")
+        level, what = wait_until(waiting, limits.REACTION, "what the extender's container waits for")
         refused = installing.exception()
     image = f"{build.tag_of('extender').rpartition(':')[0]}:no-such-tag"
     assert level == "Problem"

@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.arrivals import AFTER, BEFORE, arriving
 from harness.kind import KindCluster
 from harness.kube import Manifest
@@ -42,7 +43,7 @@ def leader(kind: KindCluster, besides: str = "") -> Manifest:
         pods = [each for each in kind.pods(SYSTEM_NAMESPACE, "extender") if held.startswith(each["metadata"]["name"])]
         return next((each for each in pods if each["metadata"]["name"] != besides), None) or Unmet(held)
 
-    return wait_until(leads, 60, "an extender that leads")
+    return wait_until(leads, limits.ROLLOUT, "an extender that leads")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from images import build
 
+from harness import limits
 from harness.arrivals import AFTER, BEFORE, arriving
 from harness.invariants import broken, capacities
 from harness.kind import KindCluster
@@ -74,7 +75,7 @@ def running(kind: KindCluster, namespace: str) -> list[dict[str, Any]] | Unmet:
 
 def test_a_drained_nodes_pods_and_components_come_up_elsewhere(kind: KindCluster, drained: str, tenant: str) -> None:
     kind.kube.apply_all([deployment(tenant)])
-    wait_until(lambda: running(kind, tenant), 60, "the real pods to run")
+    wait_until(lambda: running(kind, tenant), limits.ROLLOUT, "the real pods to run")
 
     # On nodes of their own: they should not fill the other real one.
     with arriving(kind.kubeconfig, tenant, per_second=5.0, mib=1024, node_labels=WHERE) as arrivals:
@@ -82,7 +83,7 @@ def test_a_drained_nodes_pods_and_components_come_up_elsewhere(kind: KindCluster
         began = time.monotonic()
         kind.kubectl("drain", drained, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=180s")
         took = time.monotonic() - began
-        moved = wait_until(lambda: running(kind, tenant), 90, "the real pods to run elsewhere")
+        moved = wait_until(lambda: running(kind, tenant), limits.ROLLOUT, "the real pods to run elsewhere")
         arrivals.go_on(AFTER)
         gap = arrivals.gap(began)
         arrivals.check()

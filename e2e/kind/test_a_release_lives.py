@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from harness import previous
+from harness import limits, previous
 from harness.arrivals import AFTER, BEFORE, Arrivals, arriving, pod
 from harness.invariants import broken, capacities, shares
 from harness.kind import KindCluster, is_true
@@ -64,7 +64,7 @@ def serve(kind: KindCluster, namespace: str) -> set[str]:
         found = kind.kube.get("inferenceservices", "rm", namespace)
         return is_true(found, "Ready") or Unmet(found.get("status"))
 
-    wait_until(ready, 90, "the service to be Ready")
+    wait_until(ready, limits.ROLLOUT, "the service to be Ready")
     return of_the_service(kind, namespace)
 
 
@@ -144,7 +144,7 @@ def step(kind: KindCluster, arrivals: Arrivals, what: str, do: Callable[[], None
     began = time.monotonic()
     do()
     done = time.monotonic()
-    wait_until(ended, 60, "the pods of before to end")
+    wait_until(ended, limits.ROLLOUT, "the pods of before to end")
     arrivals.go_on(AFTER)
     gap = arrivals.gap(began)
     print(f"{what}: {done - began:.1f} s, no binding for {gap:.1f} s at most")
@@ -169,7 +169,9 @@ def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
     of_a_model(life, tenant)
     placed(life, tenant, ["resnet50"], 60)
     of_a_model(life, other_tenant)
-    wait_until(lambda: refused(life, other_tenant), 60, "a model to keep off another namespace's, as it did then")
+    wait_until(
+        lambda: refused(life, other_tenant), limits.ROLLOUT, "a model to keep off another namespace's, as it did then"
+    )
 
     with arriving(life.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
         upgrade = step(life, arrivals, "upgrade", life.upgrade)
@@ -221,7 +223,7 @@ def test_an_uninstallation_frees_who_waits_and_a_reinstallation_takes_the_ledger
     end.uninstall()
 
     assert gated(end, tenant) == [], "nobody waits for a queue that is gone"
-    wait_until(lambda: not end.pods(SYSTEM_NAMESPACE), 60, "hetserve's pods to be gone")
+    wait_until(lambda: not end.pods(SYSTEM_NAMESPACE), limits.ROLLOUT, "hetserve's pods to be gone")
     assert end.kube.get("inferenceservices", "rm", tenant)["spec"]["model"]["name"] == "rm"
     assert of_the_service(end, tenant) == serving
     assert set(shares(end.pods(tenant))) == before

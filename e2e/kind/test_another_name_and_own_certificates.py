@@ -18,6 +18,7 @@ from typing import Any, Final
 import pytest
 
 from authorities import Authority, Leaf, secret
+from harness import limits
 from harness.arrivals import AFTER, BEFORE, arriving
 from harness.commands import HETSERVE, hetserve
 from harness.components import RELEASE, token_of, write_kubeconfig
@@ -169,7 +170,7 @@ def test_leaves_are_renewed_without_a_restart_while_pods_arrive(
             old = [name for name in extenders if served(other, name) != leaf]
             return not old or Unmet(old)
 
-        wait_until(shown, 120, "every extender to show the new certificate")
+        wait_until(shown, limits.CROWD, "every extender to show the new certificate")
         took = time.monotonic() - began
         arrivals.go_on(AFTER)
         gap = arrivals.gap(began)
@@ -198,13 +199,17 @@ def test_an_installation_of_another_name_is_tested_diagnosed_read_and_removed(
         }
         return (len(mine) == 4 and set(mine.values()) == {"Ok"}) or Unmet(found)
 
-    wait_until(well, 60, "the doctor to find the three components and their certificates whole")
+    wait_until(well, limits.ROLLOUT, "the doctor to find the three components and their certificates whole")
     the_log_is_for_readers(accounts, tmp_path / "dump.json")
 
     other.uninstall()
     assert [name for plural in KINDS for name in named(other, plural)] == []
     for plural in ("deployments", "services", "pods"):
-        wait_until(lambda plural=plural: not named(other, plural, SYSTEM_NAMESPACE), 60, f"no {plural} to be left")  # type: ignore[misc]
+        wait_until(
+            lambda plural=plural: not named(other, plural, SYSTEM_NAMESPACE),  # type: ignore[misc]
+            limits.ROLLOUT,
+            f"no {plural} to be left",
+        )
 
 
 def the_log_is_for_readers(accounts: dict[str, Path], dump: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.arrivals import AFTER, BEFORE, arriving
 from harness.kind import KindCluster
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
@@ -36,7 +37,7 @@ def all_are_ready(kind: KindCluster, component: str) -> None:
         status = deployment["status"]
         return status.get("readyReplicas") == deployment["spec"]["replicas"] or Unmet(status)
 
-    wait_until(ready, 60, f"every {component} to be ready")
+    wait_until(ready, limits.ROLLOUT, f"every {component} to be ready")
 
 
 def leader(kind: KindCluster, component: str, besides: str = "") -> str:
@@ -48,7 +49,7 @@ def leader(kind: KindCluster, component: str, besides: str = "") -> str:
         alive = [each["metadata"]["name"] for each in kind.pods(SYSTEM_NAMESPACE, component)]
         return next((name for name in alive if held.startswith(name) and name != besides), "") or Unmet(held)
 
-    return str(wait_until(holder, 30, f"a {component} that leads"))
+    return str(wait_until(holder, limits.REACTION, f"a {component} that leads"))
 
 
 def test_every_leader_may_be_killed_while_pods_arrive(storm: KindCluster, tenant: str) -> None:

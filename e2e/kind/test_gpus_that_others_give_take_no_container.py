@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.containers import HOST, container_pod, printed, wait_for_refusal, wait_for_running
 from harness.kind import KindCluster
 from harness.waiting import Unmet, wait_until
@@ -42,7 +43,7 @@ def wait_until_known(kind: KindCluster, node: str, words: str) -> None:
         silent = [name for name, log in logs.items() if not any(refused in one and words in one for one in log)]
         return not silent or Unmet(silent)
 
-    wait_until(said, 30, f"every extender to say {words!r}")
+    wait_until(said, limits.REACTION, f"every extender to say {words!r}")
 
 
 @contextmanager

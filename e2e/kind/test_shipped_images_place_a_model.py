@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from harness import limits
 from harness.kind import KindCluster, is_true
 from harness.nodes import Gpus, NodeGroup
 from harness.one_type import service_on
@@ -45,7 +46,7 @@ def gpu_nodes(kind: KindCluster, tenant: str) -> Iterator[None]:
         yield
     finally:
         kind.kube.delete("inferenceservices", "rm", tenant)
-        wait_until(lambda: not kind.pods(tenant), 60, "the pods to be gone while their nodes are there")
+        wait_until(lambda: not kind.pods(tenant), limits.ROLLOUT, "the pods to be gone while their nodes are there")
         kind.kube.delete("instancetypes", "fake-t4")
         kind.remove_nodes(FAKE)
 
@@ -81,5 +82,7 @@ def test_a_service_is_planned_and_its_pods_are_bound_to_simulated_gpus(kind: Kin
             assert pod["spec"]["nodeName"] in FAKE.node_names()
             assert pod["metadata"]["annotations"][ANNOTATION_GPU]
         wait_until(
-            lambda: is_true(kind.kube.get("inferenceservices", "rm", tenant), "Ready"), 60, "the service to be Ready"
+            lambda: is_true(kind.kube.get("inferenceservices", "rm", tenant), "Ready"),
+            limits.ROLLOUT,
+            "the service to be Ready",
         )

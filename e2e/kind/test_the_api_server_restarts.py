@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.arrivals import create_at_last, pod
 from harness.invariants import broken, capacities, shares
 from harness.kind import NAME, KindCluster
@@ -45,7 +46,7 @@ def wait_for_bound(kind: KindCluster, namespace: str, count: int) -> None:
         held = [each for each in kind.pods(namespace) if each["spec"].get("nodeName")]
         return len(held) == count or Unmet(len(held))
 
-    wait_until(bound, 180, f"{count} pods to be bound")
+    wait_until(bound, limits.CROWD, f"{count} pods to be bound")
 
 
 def test_pods_are_placed_before_while_and_after_the_api_server_restarts(
@@ -65,7 +66,9 @@ def test_pods_are_placed_before_while_and_after_the_api_server_restarts(
     bring(kind, tenant, "after")
     wait_for_bound(kind, tenant, 3 * EACH)
 
-    wait_until(lambda: restarts(kind) == times + 1 or Unmet(restarts(kind)), 60, "the kubelet to count the restart")
+    wait_until(
+        lambda: restarts(kind) == times + 1 or Unmet(restarts(kind)), limits.ROLLOUT, "the kubelet to count the restart"
+    )
     pods = kind.pods(tenant)
     assert held <= set(shares(pods)), "who held a GPU holds it still"
     assert broken(pods, capacities(kind.kube.list("nodes", labels="nvidia.com/gpu.count"))) == []

@@ -13,6 +13,7 @@ import pytest
 from images import build
 from images.engines import choose
 
+from harness import limits
 from harness.commands import hetserve
 from harness.components import ROOT
 from harness.kind import KindCluster
@@ -45,7 +46,9 @@ def in_the_image(*command: str, kubeconfig: Path | None = None, stdin: str = "")
         *given,
         build.tag_of("cli"),
     )
-    done = subprocess.run([*words, *command], input=stdin, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [*words, *command], input=stdin, capture_output=True, text=True, check=False, timeout=limits.COMMAND
+    )
     assert done.returncode in (0, FOUND_SOMETHING), done.stderr
     return done.stdout
 
@@ -67,7 +70,7 @@ def test_it_finds_the_installation_whole(kind: KindCluster, gpu_workers: list[st
         amiss = [one for one in said["findings"] if one["level"] in ("Problem", "Unknown")]
         return (bool(said["findings"]) and not amiss) or Unmet(amiss)
 
-    wait_until(well, 60, "the doctor to find everything whole")
+    wait_until(well, limits.ROLLOUT, "the doctor to find everything whole")
     gpus = json.loads(in_the_image("gpus", "-o", "json", kubeconfig=kubeconfig))["gpus"]
 
     assert set(gpu_workers) <= {gpu["node"] for gpu in gpus}

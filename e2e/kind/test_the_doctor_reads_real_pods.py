@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness import limits
 from harness.kind import KindCluster
 from harness.waiting import Unmet, wait_until
 
@@ -17,6 +18,6 @@ def test_components_in_real_pods_lead_and_are_of_one_version(kind: KindCluster) 
         found = kind.diagnosed()
         return found if all(found[name][0] == "Ok" for name in PLACING) else Unmet(found)
 
-    found = wait_until(well, 60, "extender and scheduler to be whole, and one of each to lead")
+    found = wait_until(well, limits.ROLLOUT, "extender and scheduler to be whole, and one of each to lead")
     assert all(found[name][1].endswith(" leads") for name in PLACING)
     assert found["versions"][0] == "Ok"

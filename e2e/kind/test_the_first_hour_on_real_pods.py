@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from harness.commands import hetserve
 from harness.components import ROOT
 from harness.kind import KindCluster
@@ -27,7 +28,7 @@ def first(kind: KindCluster) -> Iterator[KindCluster]:
     kind.kubectl("apply", "-f", str(MANIFESTS))
     yield kind
     kind.kube.delete("inferenceservices", "hello", "default")
-    wait_until(lambda: not kind.pods("default"), 60, "the pods to be gone while their nodes are there")
+    wait_until(lambda: not kind.pods("default"), limits.ROLLOUT, "the pods to be gone while their nodes are there")
     kind.kubectl("delete", "-f", str(MANIFESTS), "--ignore-not-found")
     kind.remove_nodes(NODES)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from harness import limits
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 
@@ -80,7 +81,7 @@ class Victim:
         self.before = self.memory()
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20.0)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=limits.REACTION)
 
     def memory(self) -> float:
         """Largest resident memory so far [MiB]."""

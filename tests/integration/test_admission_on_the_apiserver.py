@@ -32,6 +32,7 @@ from admission_requests import (
     with_env,
     with_metadata,
 )
+from harness import limits
 from harness.chart import render_chart
 from harness.cluster import Cluster
 from harness.kube import APPLY, MERGE, ApiError, Manifest
@@ -93,7 +94,11 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
     cluster = bare_cluster
     cluster.add_nodes(V100)
     cluster.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
-    wait_until(lambda: cluster.kube.find("serviceaccounts", "default", SPACE) is not None, 20, "the default account")
+    wait_until(
+        lambda: cluster.kube.find("serviceaccounts", "default", SPACE) is not None,
+        limits.REACTION,
+        "the default account",
+    )
     cluster.apply([WRITERS, everything(TENANT, "cluster-admin"), everything(PLAIN, "locked-writers")])
     from_before(cluster)
     yield cluster
@@ -120,11 +125,11 @@ def locked(inhabited: Cluster) -> Iterator[Cluster]:
     def all_refuse() -> bool | Unmet:
         return not (open_ := [row.path for row in probe if refusal(inhabited, row) is None]) or Unmet(open_)
 
-    wait_until(all_refuse, 30, "the policies to be in force")
+    wait_until(all_refuse, limits.REACTION, "the policies to be in force")
     yield inhabited
     for document in mine:
         inhabited.kube.delete(document["kind"], document["metadata"]["name"])
-    wait_until(lambda: refusal(inhabited, probe[0]) is None, 30, "the policies to be gone")
+    wait_until(lambda: refusal(inhabited, probe[0]) is None, limits.REACTION, "the policies to be gone")
 
 
 ACCOUNTS: Final = ("default", "reader", f"{SPACE}/here", "elsewhere/there")
@@ -248,8 +253,8 @@ def test_each_part_of_the_rule_about_sources_of_variables_refuses_what_it_is_for
 
     assert not passes()
     with expressions(locked, old, new):
-        wait_until(lambda: passes() or Unmet("it is refused still"), 30, "the hole to be there")
-    wait_until(lambda: not passes() or Unmet("it passes still"), 30, "the hole to be mended")
+        wait_until(lambda: passes() or Unmet("it is refused still"), limits.REACTION, "the hole to be there")
+    wait_until(lambda: not passes() or Unmet("it passes still"), limits.REACTION, "the hole to be mended")
 
 
 def test_the_api_server_warns_of_no_expression(locked: Cluster) -> None:
@@ -258,7 +263,7 @@ def test_the_api_server_warns_of_no_expression(locked: Cluster) -> None:
         unread = [p["metadata"]["name"] for p in found if p.get("status", {}).get("observedGeneration") is None]
         return Unmet(unread) if unread else found
 
-    policies = wait_until(checked, 30, "the controller manager to check the types of the expressions")
+    policies = wait_until(checked, limits.REACTION, "the controller manager to check the types of the expressions")
     assert {p["metadata"]["name"] for p in policies} == set(names.ADMISSION_POLICIES)
     assert [w for p in policies for w in p["status"].get("typeChecking", {}).get("expressionWarnings", [])] == []
 
@@ -275,5 +280,5 @@ def test_a_deployment_of_somebody_else_runs_and_is_told_of(locked: Cluster) -> N
         status = locked.get("deployments", "new", SPACE).get("status", {})
         return status.get("availableReplicas") == 2 or Unmet(status)
 
-    wait_until(available, 40, "both pods to be available")
+    wait_until(available, limits.REACTION, "both pods to be available")
     locked.kube.delete("deployments", "new", SPACE)

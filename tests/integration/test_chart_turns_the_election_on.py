@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
@@ -34,7 +35,7 @@ def add_evicted(cluster: Cluster) -> None:
 
 def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster: Cluster) -> None:
     own_cluster.install_chart(values(election=False))
-    wait_until(lambda: extenders(own_cluster) or Unmet("no pod"), 30, "the extender's pod")
+    wait_until(lambda: extenders(own_cluster) or Unmet("no pod"), limits.REACTION, "the extender's pod")
     own_cluster.install_chart(values(election=False), fresh=False)
     with pytest.raises(RuntimeError, match="takes part in no election and would place beside the new ones") as refused:
         own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
@@ -49,6 +50,8 @@ def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster:
     assert " ".join(selector) in str(refused.value)
     own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "wait", "--for=delete", "pod", *selector, "--timeout=30s")
     own_cluster.install_chart(values(election=True, replicas=2), fresh=False)  # the one that was evicted is there yet
-    wait_until(lambda: len(extenders(own_cluster)) == 2 or Unmet(extenders(own_cluster)), 30, "two extenders")
+    wait_until(
+        lambda: len(extenders(own_cluster)) == 2 or Unmet(extenders(own_cluster)), limits.REACTION, "two extenders"
+    )
     own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
     own_cluster.install_chart(values(election=False), fresh=False)

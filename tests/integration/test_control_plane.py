@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.components import ROOT
 from harness.invariant_monitor import FOLLOWER, following
@@ -59,7 +60,7 @@ def test_pods_of_a_deployment_run_on_the_nodes_of_their_type(bare_cluster: Clust
         running = [pod["spec"]["nodeName"] for pod in pods if pod["status"]["phase"] == "Running"]
         return running if len(running) == 3 else Unmet([pod["status"] for pod in pods])
 
-    nodes = wait_until(placed, 30, "3 pods to run")
+    nodes = wait_until(placed, limits.REACTION, "3 pods to run")
     assert all(name.startswith("kairos-c5n-2xlarge-") for name in nodes)
 
 
@@ -81,7 +82,7 @@ def test_a_watch_that_ends_leaves_no_thread_that_reads(bare_cluster: Cluster, na
             bare_cluster.kube.create(
                 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, namespace
             )
-            wait_until(lambda: name in seen or Unmet(seen), 30, "the pod to be seen")
+            wait_until(lambda: name in seen or Unmet(seen), limits.REACTION, "the pod to be seen")
 
     for name in ("one", "two", "three"):
         follow(name)

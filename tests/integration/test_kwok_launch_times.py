@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 
+from harness import limits
 from harness.cluster import Cluster
 from harness.waiting import Unmet, always, wait_until
 from hetserve.api.names import LABEL_INSTANCE_TYPE
@@ -56,7 +57,7 @@ def seconds_to_ready(cluster: Cluster, namespace: str, name: str) -> float:
         took = datetime.fromisoformat(seen["Ready"]) - datetime.fromisoformat(seen["PodScheduled"])
         return took.total_seconds() or 0.5
 
-    return wait_until(ready, 20, f"{name} to be Ready")
+    return wait_until(ready, limits.REACTION, f"{name} to be Ready")
 
 
 def test_only_pods_of_the_played_type_launch_slowly(bare_cluster: Cluster, namespace: str, slow: str, run: Run) -> None:
@@ -68,7 +69,7 @@ def test_only_pods_of_the_played_type_launch_slowly(bare_cluster: Cluster, names
 
     # KWOK hears of a change of its stages a moment later: the first pods may still launch as before.
     bare_cluster.play_launch_times(slow, scale=TWENTIETH, jitter=0.5)
-    wait_until(lambda: 2 < launched() < 15, 30, "a pod that launches for three seconds to four and a half")
+    wait_until(lambda: 2 < launched() < 15, limits.REACTION, "a pod that launches for three seconds to four and a half")
     run("waits", slow)
     run("other", "of-another-type")
     seconds_to_ready(bare_cluster, namespace, "other")
@@ -76,7 +77,7 @@ def test_only_pods_of_the_played_type_launch_slowly(bare_cluster: Cluster, names
     assert pod["status"]["phase"] == "Pending"
 
     bare_cluster.launch_at_once(slow)
-    wait_until(lambda: launched() < 2, 30, "a pod that launches at once again")
+    wait_until(lambda: launched() < 2, limits.REACTION, "a pod that launches at once again")
 
 
 def test_a_drained_pod_stays_through_its_grace_and_leaves(
@@ -91,7 +92,7 @@ def test_a_drained_pod_stays_through_its_grace_and_leaves(
 
     bare_cluster.kube.delete("pods", "serves", namespace)
     always(leaving, 1.5, "a pod that stays through its grace")
-    wait_until(lambda: not bare_cluster.pods(namespace), 10, "the pod to be gone")
+    wait_until(lambda: not bare_cluster.pods(namespace), limits.ANSWER, "the pod to be gone")
 
 
 def test_a_pod_deleted_while_it_launches_leaves_at_once(
@@ -99,9 +100,11 @@ def test_a_pod_deleted_while_it_launches_leaves_at_once(
 ) -> None:
     bare_cluster.play_launch_times(slow)
     run("early", slow, grace=30)
-    wait_until(lambda: bare_cluster.get("pods", "early", namespace)["spec"].get("nodeName"), 20, "it to be bound")
+    wait_until(
+        lambda: bare_cluster.get("pods", "early", namespace)["spec"].get("nodeName"), limits.REACTION, "it to be bound"
+    )
     bare_cluster.kube.delete("pods", "early", namespace)
-    wait_until(lambda: not bare_cluster.pods(namespace), 5, "the pod to be gone")
+    wait_until(lambda: not bare_cluster.pods(namespace), limits.ANSWER, "the pod to be gone")
 
 
 def test_a_type_that_does_not_exist_is_named(bare_cluster: Cluster) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from harness import limits
 from modelcheck.explore import explore
 from modelcheck.scopes import SCOPES, UNFENCED
 from modelcheck.trace import story
 from modelcheck.truth import Scope
 
 
-@pytest.mark.timeout(600)  # a minute of processor time, which other tests beside it may share
+@pytest.mark.timeout(limits.LONGEST_TEST)  # a minute of processor time, which other tests beside it may share
 @pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
 def test_no_interleaving_breaks_a_law(scope: Scope) -> None:
     finding = explore(scope)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness import limits
 from modelcheck.canon import key, parts
 from modelcheck.changes import retire_followers
 from modelcheck.explore import explore
@@ -49,7 +50,7 @@ def within(few: Spent, many: Spent) -> bool:
     return all(count <= many.get(kind, 0) for kind, count in few.items())
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(limits.LONG_TEST)
 @pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
 def test_forgetting_who_never_leads_again_loses_no_state_of_the_cluster_and_its_leader(scope: Scope) -> None:
     followed, forgotten = reached(scope), reached(replace(scope, retires=True))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness import limits
 from modelcheck.explore import explore
 from modelcheck.scopes import ALONE, HALF, ONE_NODE, OTHER, REST, RIVAL, SMALL
 from modelcheck.trace import story
@@ -58,7 +59,7 @@ def test_a_node_that_comes_back_still_holds_its_pods() -> None:
     assert_kept("node back", 2, ONE_GPU, {"node gone": 1, "node back": 1})
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(limits.LONG_TEST)
 def test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never() -> None:
     assert_kept("failover", 2, ONE_GPU, {"promote": 1}, processes=2)
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from stub_machine import program, tools
 
 SCRIPT: Final = Path(__file__).parents[2] / ".ci" / "kind"
@@ -62,7 +63,9 @@ class Machine:
         program(self.folder / "checkout/e2e/kind/lab/kindlab.sh", _stub(calls, "lab $1", self.stages))
         program(self.folder / "checkout/venv/bin/python", _stub(calls, "$2 $3", self.steps))
         environment = {"PATH": str(self.folder / "bin"), "VENV": "venv", "TMPDIR": str(self.folder), **self.variables}
-        done = subprocess.run([self.script], env=environment, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [self.script], env=environment, check=False, capture_output=True, text=True, timeout=limits.COMMAND
+        )
         assert done.stderr == ""
         assert list(self.folder.glob("tmp.*")) == [], "the log is removed"
         return Outcome(done.returncode, done.stdout.splitlines(), calls.read_text().splitlines())

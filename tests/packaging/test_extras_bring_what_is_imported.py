@@ -14,6 +14,7 @@ from images.lock import wanted
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from harness import limits
 from hetserve.testing.data import REPOSITORY
 
 COMPONENTS = {"operator": "hetserve_operator", "extender": "hetserve_extender", "twin": "hetserve_twin"}
@@ -71,7 +72,7 @@ def import_all(package: str, absent: set[str]) -> subprocess.CompletedProcess[st
                 importlib.import_module(name)
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limits.COMMAND)
 
 
 @pytest.mark.parametrize("extra", COMPONENTS)

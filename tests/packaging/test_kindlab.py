@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from stub_machine import program, tools
 
 LAB: Final = Path(__file__).parents[2] / "e2e" / "kind" / "lab"
@@ -72,7 +73,12 @@ class Machine:
             "HOME": str(self.folder),
         } | self.variables
         done = subprocess.run(
-            [LAB / "kindlab.sh", stage], env=environment, check=False, capture_output=True, text=True, timeout=60
+            [LAB / "kindlab.sh", stage],
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=limits.COMMAND,
         )
         calls = (self.folder / "calls").read_text().splitlines()
         asked = ("id ", "apt-get indextargets", "go env", "kind version", "kubectl version")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from hetserve.testing.data import REPOSITORY
 
 SAMPLE = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
@@ -58,7 +59,7 @@ def run(slim: Path, script: str, *arguments: str) -> subprocess.CompletedProcess
     path = os.pathsep.join([str(slim), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", f"from {module} import {function}; {function}()", *arguments]
     environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=limits.COMMAND)
 
 
 COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {

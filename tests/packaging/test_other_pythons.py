@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from harness import limits
 from stub_machine import program, tools
 
 SCRIPT: Final = Path(__file__).parents[2] / ".ci" / "pythons"
@@ -41,7 +42,12 @@ class Machine:
         """Exit code and lines of the script."""
         environment = {"PATH": str(self.folder / "bin"), "PYENV_ROOT": str(self.folder / "pyenv"), "HOME": os.devnull}
         done = subprocess.run(
-            [self.script, *versions], env=environment, check=False, capture_output=True, text=True, timeout=60
+            [self.script, *versions],
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=limits.COMMAND,
         )
         assert done.stderr == ""
         return done.returncode, done.stdout.splitlines()

@@ -31,6 +31,7 @@ from hyperframe.frame import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from harness import limits
 from hetserve_shell.http.http2 import Http2Connection
 from hetserve_shell.http.limits import HttpError, LastAnswer, Limits, Reply, Routes
 from hetserve_shell.http.server import HttpServer
@@ -146,7 +147,7 @@ async def answered(port: int) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     body, ended = b"", False
     try:
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(limits.ANSWER):
             while not ended:
                 writer.write(h2.data_to_send())
                 for event in h2.receive_data(await reader.read(65536)):

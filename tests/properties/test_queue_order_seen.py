@@ -17,6 +17,7 @@ from typing import Any, Final
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from harness import limits
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
@@ -180,7 +181,7 @@ def test_patches_go_side_by_side_where_no_bound_can_be_passed() -> None:
         for number in range(1000):
             town.arrive(number % 5, 0)
         running = asyncio.create_task(town.controller.run())
-        await asyncio.wait({running}, timeout=4.0)
+        await asyncio.wait({running}, timeout=limits.ANSWER)
         running.cancel()
         await asyncio.wait({running})
         assert not town.older, f"{len(town.older)} of 1,000 pods still wait after 4 s; 8 side by side take 3 s"

@@ -14,6 +14,8 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from hyperframe.frame import Frame, GoAwayFrame
 
+from harness import limits
+
 HEAD: Final = 9
 """Bytes before the content of a frame."""
 Headers = Sequence[tuple[str, str]]
@@ -111,7 +113,7 @@ class Http2Client:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Reads until something holds."""
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(limits.ANSWER):
             while not holds():
                 assert not self.closed, "the server has closed"
                 await self._read()

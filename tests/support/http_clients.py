@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from harness import limits
 from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
 
@@ -45,22 +46,22 @@ class Client:
         await self.writer.drain()
 
     async def answer(self) -> tuple[int, bytes, dict[str, str]]:
-        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 5.0)).decode()
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), limits.ANSWER)).decode()
         status, *lines = head.strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-        body = await asyncio.wait_for(self.reader.readexactly(int(headers.get("content-length", 0))), 5.0)
+        body = await asyncio.wait_for(self.reader.readexactly(int(headers.get("content-length", 0))), limits.ANSWER)
         return int(status.split()[1]), body, headers
 
     async def refused(self) -> tuple[int, str]:
         """Status and text of a refusal, after which the server has closed its side."""
         status, body, headers = await self.answer()
         assert headers["connection"] == "close"
-        assert await asyncio.wait_for(self.reader.read(), 5.0) == b""
+        assert await asyncio.wait_for(self.reader.read(), limits.ANSWER) == b""
         return status, json.loads(body)["Error"]
 
     async def closed(self) -> bytes:
         """What comes until the server closes."""
-        return await asyncio.wait_for(self.reader.read(), 5.0)
+        return await asyncio.wait_for(self.reader.read(), limits.ANSWER)
 
 
 async def said(port: int, parts: Sequence[bytes]) -> bytes:
@@ -74,7 +75,7 @@ async def said(port: int, parts: Sequence[bytes]) -> bytes:
         writer.write_eof()
     answer = b""
     with suppress(ConnectionError):
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(limits.ANSWER):
             answer = await reader.read()
     writer.transport.abort()
     return answer

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from harness import limits
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
@@ -48,7 +49,7 @@ class Running:
     async def end(self) -> None:
         self.stop.set()
         if self.task is not None:
-            await asyncio.wait_for(self.task, 10.0)
+            await asyncio.wait_for(self.task, limits.ANSWER)
 
     async def ask(self, verb: str, body: object) -> httpx.Response:
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -66,7 +67,7 @@ async def running(extender: Extender) -> AsyncIterator[Running]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(limits.ANSWER):
         while not holds():  # noqa: ASYNC110  (what is waited for happens in tasks of the extender)
             await asyncio.sleep(0.005)
 

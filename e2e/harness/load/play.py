@@ -12,6 +12,7 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
+from harness import limits
 from harness.beside import TWIN
 from harness.cluster import Cluster
 from harness.components import ROOT
@@ -35,9 +36,6 @@ MANIFEST: Final = ROOT / "manifests" / "load" / "rm2-day.yaml"
 EVERY: Final = 1.0
 """Seconds between looks."""
 LEAST_QPS: Final = 1.0
-READY_TIMEOUT: Final = 90.0
-GONE_TIMEOUT: Final = 40.0
-HELD_TIMEOUT: Final = 30.0
 PATIENCE: Final = "2s"
 """A client gives up a query that has waited so long: it is late long before."""
 REFRESHES: Final = 4
@@ -91,7 +89,7 @@ def prepare(cluster: Cluster, wanted: Wanted, say: Say) -> DayService:
     cluster.apply(service.types)
     cluster.play_launch_times(*service.type_names, jitter=0.25, drain=True)
     cluster.apply(service.rest)
-    wait_until(lambda: _is_ready(cluster, service), READY_TIMEOUT, f"{service.name} to be Ready")
+    wait_until(lambda: _is_ready(cluster, service), limits.ROLLOUT, f"{service.name} to be Ready")
     say(f"{service.name} is Ready, on {len(DAY.node_names())} nodes of its own")
     return service
 
@@ -106,7 +104,7 @@ def _clear(cluster: Cluster, service: DayService) -> None:
         left = [pod["metadata"]["name"] for pod in cluster.service_pods(service.name, service.namespace)]
         return not left or Unmet(left)
 
-    wait_until(gone, GONE_TIMEOUT, f"the pods of an earlier {service.name} to be gone")
+    wait_until(gone, limits.REACTION, f"the pods of an earlier {service.name} to be gone")
 
 
 def _is_ready(cluster: Cluster, service: DayService) -> bool | Unmet:
@@ -188,7 +186,7 @@ def _shown(course: Play, console: Console) -> Iterator[Callable[[], None]]:
 
 def _finish(course: Play, held: Held, statics: list[Static], complete: bool, console: Console) -> None:
     """Draws and sums up what was seen. Raises OSError."""
-    held.finish(HELD_TIMEOUT)
+    held.finish(limits.REACTION)
     if not course.moments:
         console.print("nothing was seen: there is nothing to draw")
         return

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from harness import limits
 from hetserve.cli.app import COMMANDS, app
 from hetserve.cli.plugin import completions
 from hetserve.testing.data import REPOSITORY
@@ -29,7 +30,9 @@ def installed(folder: Path, script: str) -> Path:
 
 
 def run(command: list[str], **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env}, check=False, timeout=60)
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **env}, check=False, timeout=limits.COMMAND
+    )
 
 
 def words(*arguments: str) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hetserve.base.files
+from harness import limits
 from hetserve.base.files import UnreadableError, read_bytes
 from hetserve.cli.app import app
 from hetserve.testing.data import REPOSITORY
@@ -42,13 +43,13 @@ def refused(result: Result, words: str) -> None:
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(limits.TEST)
 def test_a_device_is_refused(reader: str) -> None:
     refused(run(reader, "/dev/zero"), "it is no file" if reader == "a kubeconfig" else "it is a device")
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(limits.TEST)
 def test_a_file_too_large_is_refused_before_it_is_in_memory(reader: str, tmp_path: Path) -> None:
     path = tmp_path / "large"
     with path.open("wb") as file:
@@ -57,7 +58,7 @@ def test_a_file_too_large_is_refused_before_it_is_in_memory(reader: str, tmp_pat
 
 
 @pytest.mark.parametrize("reader", sorted(READERS.keys() - {"a kubeconfig"}))
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(limits.TEST)
 def test_a_pipe_that_nobody_writes_to_is_given_up(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hetserve.base.files, "WRITER_WITHIN", 0.05)
     os.mkfifo(tmp_path / "pipe")
@@ -90,7 +91,9 @@ def test_what_a_shell_puts_in_the_place_of_a_file_is_read() -> None:
 def test_standard_input_without_an_end_is_cut_off() -> None:
     with Path("/dev/zero").open("rb") as endless:
         command = [sys.executable, "-m", "hetserve.cli", "plan", "-"]
-        done = subprocess.run(command, stdin=endless, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, stdin=endless, capture_output=True, text=True, check=False, timeout=limits.COMMAND
+        )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == ("Error: stdin: cannot be read: it is larger than the 4 MiB that are read of such an input\n")
 

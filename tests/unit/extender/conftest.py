@@ -13,6 +13,7 @@ import pytest_asyncio
 import uvloop
 
 from extender_bench import Bench
+from harness import limits
 from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
@@ -60,7 +61,7 @@ async def bench() -> AsyncIterator[Bench]:
         made = Bench(api, placer, binder, metrics, verbs_client, probes_client, clock, ready)
         made.show()
         yield made
-        await asyncio.wait_for(binder.drain(1.0), 5.0)
+        await asyncio.wait_for(binder.drain(1.0), limits.ANSWER)
     await server.stop(1.0)
     await probes.stop(1.0)
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from harness import limits
 from hetserve.testing.cluster import gpu_node
 from hetserve_extender.extender import Extender
 from hetserve_extender.queue.controller import QueueController
@@ -30,7 +31,7 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
     extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(limits.ANSWER):
         await failed.wait()
     for _ in range(50):  # turns of the loop in which an error would have ended the process
         await asyncio.sleep(0)
@@ -38,7 +39,7 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
     assert extender.refusal() == "", "it answers the verbs"
     assert extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "recall"}) == 1
     stop.set()
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(limits.ANSWER):
         await running
 
 
@@ -61,7 +62,7 @@ async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(mon
 
     for term in (1, 2):
         tasks = asyncio.create_task(extender.background_tasks())
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(limits.ANSWER):
             while failures() != term:  # noqa: ASYNC110  (nothing says when a task has failed)
                 await asyncio.sleep(0)
         tasks.cancel()

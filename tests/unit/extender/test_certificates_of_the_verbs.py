@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from authorities import CLIENT, PAST, SERVER, Authority, put
+from harness import limits
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fitness import reach
@@ -56,7 +57,7 @@ async def running(folder: Path) -> AsyncIterator[Extender]:
         yield extender
     finally:
         stop.set()
-        await asyncio.wait_for(task, 5.0)
+        await asyncio.wait_for(task, limits.ANSWER)
 
 
 def client(extender: Extender, context: ssl.SSLContext) -> httpx.AsyncClient:

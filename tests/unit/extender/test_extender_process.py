@@ -8,6 +8,7 @@ from collections import deque
 
 import httpx
 
+from harness import limits
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
@@ -35,7 +36,7 @@ async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -
     await _until_ready(extender)
     pod = gpu_pod(gates=(names.QUEUE_GATE,))
     api.add(pod)
-    await asyncio.wait_for(released.wait(), 5.0)
+    await asyncio.wait_for(released.wait(), limits.ANSWER)
     verbs, probes = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
     async with httpx.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"{probes}/readyz")).status_code == 200
@@ -47,7 +48,7 @@ async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -
     assert [entry["state"] for entry in ledger["gpus"][0]["pods"]] == ["bound"]
     assert api.pod("p0")["spec"]["nodeName"] == "n0"
     stop.set()
-    await asyncio.wait_for(running, 5.0)
+    await asyncio.wait_for(running, limits.ANSWER)
 
 
 async def test_ledger_log_and_metrics_are_for_whom_the_api_server_lets() -> None:
@@ -73,10 +74,10 @@ async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
     while "probes" not in extender.addresses:  # noqa: ASYNC110  (nothing tells when the sockets are open)
         await asyncio.sleep(0)
     assert not extender.ready()
-    await asyncio.wait_for(_until_ready(extender), 5.0)
+    await asyncio.wait_for(_until_ready(extender), limits.ANSWER)
     assert extender.ready()
     stop.set()
-    await asyncio.wait_for(running, 5.0)
+    await asyncio.wait_for(running, limits.ANSWER)
 
 
 async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_what_it_is() -> None:
@@ -95,18 +96,18 @@ async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_wha
         assert told() == [0.0, 0.0]
         stop = asyncio.Event()
         running = asyncio.create_task(extender.run(stop))
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(limits.ANSWER):
             while extender.refusal() or told()[0] == 0.0:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert told() == [1.0, 0.0]
         async with httpx.AsyncClient(trust_env=False) as client:
             health = await client.get("http://{}:{}/healthz".format(*extender.addresses["probes"]))
         assert health.status_code == 200
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(limits.ANSWER):
         while told() != [1.0, 1.0]:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     stop.set()
-    await asyncio.wait_for(running, 5.0)
+    await asyncio.wait_for(running, limits.ANSWER)
     assert told() == [0.0, 0.0]
 
 
@@ -124,4 +125,4 @@ async def test_the_lease_is_kept_over_connections_of_its_own() -> None:
     assert {method for method, path, _ in lease_api.calls if "/leases/" in path} == {"GET", "PUT"}
     assert not [path for _, path, _ in api.calls if "/leases/" in path], "slow binds hold up the leader's renewal"
     stop.set()
-    await asyncio.wait_for(running, 5.0)
+    await asyncio.wait_for(running, limits.ANSWER)

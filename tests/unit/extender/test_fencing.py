@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from harness import limits
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
@@ -196,7 +197,7 @@ async def test_who_knows_process_and_term_cannot_write_the_stamp_ahead_of_the_fe
         elector = Elector(api, names.SYSTEM_NAMESPACE, "lease", Candidate("standby_c14b1c0d", Terms()))
         leader = Leader(elector, api, successor.pods, successor.revisions, successor.placer)
         watch = asyncio.create_task(successor.pods.run())
-        await asyncio.wait_for(leader.take_over(1), 5.0)
+        await asyncio.wait_for(leader.take_over(1), limits.ANSWER)
         watch.cancel()
         await asyncio.wait([watch])
         return str(api.pod("p0")["metadata"]["labels"][names.LABEL_FENCE])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness import limits
 from hetserve.testing.cluster import gpu_node
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.informer import Reflector
@@ -49,7 +50,7 @@ async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later
     gc.unfreeze()
     reflector = Reflector(api, "/api/v1/nodes", EventHandler(), reduce=reduce)
     task = asyncio.create_task(reflector.run())
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(limits.ANSWER):
         await reflector.relist()
     task.cancel()
     await asyncio.wait([task])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness import limits
 from hetserve_shell.http.client import ConnectionEndedError, HttpClient, NotSentError
 from hetserve_shell.http.server import HttpServer
 
@@ -36,11 +37,13 @@ async def server_of(answer: Answering) -> AsyncIterator[tuple[str, list[int]]]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", numbers
     finally:
         server.close()
-        await asyncio.wait([task for task in tasks if task], timeout=5.0)
+        await asyncio.wait([task for task in tasks if task], timeout=limits.ANSWER)
 
 
-async def ask(client: HttpClient, target: str = "/", body: bytes = b"", timeout: float = 5.0) -> tuple[int, bytes]:  # noqa: ASYNC109
-    return await client.request("POST", target, headers={"X": "y"}, body=body, timeout=timeout)
+async def ask(
+    client: HttpClient, target: str = "/", body: bytes = b"", within: float = limits.ANSWER
+) -> tuple[int, bytes]:
+    return await client.request("POST", target, headers={"X": "y"}, body=body, timeout=within)
 
 
 async def test_requests_in_a_row_share_a_connection_and_those_beside_each_other_do_not() -> None:
@@ -92,7 +95,7 @@ async def test_the_time_of_a_request_runs_while_it_waits_for_a_connection() -> N
         while len(numbers) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         with pytest.raises(TimeoutError, match=r"no connection was free within 0\.05 s"):
-            await asyncio.wait_for(ask(client, timeout=0.05), 2.0)
+            await asyncio.wait_for(ask(client, within=0.05), limits.ANSWER)
         for task in slow:
             task.cancel()
         await asyncio.wait(slow)
@@ -115,7 +118,9 @@ async def test_a_request_whose_reason_has_gone_while_it_waited_is_not_sent() -> 
         while not served:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         with pytest.raises(NotSentError, match="too late"):
-            await client.request("POST", "/late", headers={}, timeout=5.0, unless=lambda: "too late" * len(answered))
+            await client.request(
+                "POST", "/late", headers={}, timeout=limits.ANSWER, unless=lambda: "too late" * len(answered)
+            )
         assert (await first, await ask(client)) == ((200, b"ok"), (200, b"ok"))
         assert b"/late" not in b"".join(served)
         assert len(numbers) == 1, "the connection that was not used is kept"
@@ -185,10 +190,12 @@ async def test_a_late_answer_is_not_taken_for_that_of_the_next_request() -> None
     async with server_of(answer) as (base, _):
         client = HttpClient(base, None, 1)
         with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
-            await ask(client, timeout=0.05)
+            await ask(client, within=0.05)
         cancelled = asyncio.create_task(ask(client))
         late.set()
-        assert (await asyncio.wait_for(cancelled, 5.0))[1] == b"ok", "a bind is told of another bind's success"
+        assert (await asyncio.wait_for(cancelled, limits.ANSWER))[1] == b"ok", (
+            "a bind is told of another bind's success"
+        )
         client.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+from harness import limits
 from hetserve_extender.extender import Extender
 from hetserve_extender.testing import released_lease
 from http_clients import post
@@ -15,7 +16,7 @@ async def connected(extender: Extender) -> tuple[asyncio.StreamReader, asyncio.S
     """A connection that has carried a call and is kept."""
     reader, writer = await asyncio.open_connection(*extender.addresses["verbs"])
     writer.write(post("/filter", json.dumps(FILTER).encode()))
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), limits.ANSWER)
     length = next(line.split()[1] for line in head.lower().splitlines() if line.startswith(b"content-length"))
     assert json.loads(await reader.readexactly(int(length)))["NodeNames"] == ["n0"]
     return reader, writer
@@ -31,6 +32,8 @@ async def test_a_pod_whose_lease_another_took_ends_the_connections_that_the_sche
         taken["spec"] |= {"holderIdentity": "usurper"}
         api.add(taken)
         for reader, writer in connections:
-            assert await asyncio.wait_for(reader.read(), 5.0) == b"", "a Service moves no connection that stands"
+            assert await asyncio.wait_for(reader.read(), limits.ANSWER) == b"", (
+                "a Service moves no connection that stands"
+            )
             writer.close()
         assert (await a.ask("filter", FILTER)).json()["Error"] == "not the leader (leader is usurper)"

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from harness import limits
 from http_clients import LIMITS, Client, Served, chunked, post, until
 
 SLOW = [
@@ -86,7 +87,7 @@ async def test_at_the_limit_the_connection_worth_least_makes_room(served: Served
 async def test_silent_connections_push_out_neither_the_scheduler_nor_a_bind_under_way(served: Served) -> None:
     binding, scheduler = await served.connect(), await served.connect()
     await binding.send(post("/wait", b"bind"))
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     await scheduler.send(post("/echo", b"x"))
     await scheduler.answer()
     for _ in range(2 * LIMITS.connections):

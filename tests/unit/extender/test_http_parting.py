@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from harness import limits
 from hetserve_shell.http.limits import LastAnswer
 from http_clients import Client, Served, post
 
@@ -61,7 +62,7 @@ async def test_parting_closes_what_is_idle_and_the_next_connection_is_kept_again
 async def test_parting_answers_what_is_under_way_and_what_still_comes_in_part(served: Served) -> None:
     busy, half = await kept(served), await kept(served)
     await busy.send(post("/wait", b"under way"))
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     whole = post("/echo", b"half of it")
     await half.send(whole[:-4])
     served.server.part()

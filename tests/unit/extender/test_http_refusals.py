@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from harness import limits
 from http_clients import Served, chunked, post
 
 HOST = "Host: extender"
@@ -70,7 +71,7 @@ async def test_a_request_whose_end_a_proxy_could_see_elsewhere_is_refused_whole(
 async def test_a_refusal_keeps_its_place_behind_the_answers_before_it(served: Served) -> None:
     client = await served.connect()
     await client.send(post("/wait", b"first") + b"NONSENSE\r\n\r\n" + post("/echo", b"never"))
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     served.gate.set()
     assert (await client.answer())[1] == b'"first"'
     assert (await client.refused())[0] == 400

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from harness import limits
 from http_clients import Served, chunked, post, until
 
 
@@ -56,7 +57,7 @@ async def test_each_of_a_thousand_requests_of_one_read_gets_a_turn_of_the_loop(s
 async def test_what_is_pipelined_behind_a_coroutine_waits_for_it(served: Served) -> None:
     client = await served.connect()
     await client.send(post("/wait", b"first") + post("/echo", b"second") + post("/echo", b"third"))
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     assert served.seen == []
     served.gate.set()
     assert [(await client.answer())[1] for _ in range(3)] == [b'"first"', b'"second"', b'"third"']
@@ -117,7 +118,7 @@ async def test_http_1_0_and_a_client_that_wants_to_close_get_their_answer_and_an
 async def test_a_half_closed_connection_still_gets_the_answer_to_what_was_whole(served: Served) -> None:
     client = await served.connect()
     await client.send(post("/wait", b"whole") + post("/echo", b"unfinished")[:-3])
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     client.writer.write_eof()
     await asyncio.sleep(0.05)
     served.gate.set()
@@ -129,7 +130,7 @@ async def test_a_half_closed_connection_still_gets_the_answer_to_what_was_whole(
 async def test_a_client_that_hangs_up_leaves_nothing_behind(served: Served) -> None:
     client = await served.connect()
     await client.send(post("/wait", b"x") + post("/echo", b"y" * 1000) + post("/echo", b"z" * 1000)[:-1])
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     client.writer.transport.abort()
     served.gate.set()
     await until(lambda: served.server.connections == 0)
@@ -140,7 +141,7 @@ async def test_a_client_that_hangs_up_leaves_nothing_behind(served: Served) -> N
 async def test_stopping_answers_what_has_begun_and_takes_nothing_new(served: Served) -> None:
     busy, idle = await served.connect(), await served.connect()
     await busy.send(post("/wait", b"under way"))
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     stopping = asyncio.create_task(served.server.stop(5.0))
     assert await idle.closed() == b""
     with pytest.raises(OSError, match=r"."):
@@ -148,14 +149,14 @@ async def test_stopping_answers_what_has_begun_and_takes_nothing_new(served: Ser
     served.gate.set()
     status, body, headers = await busy.answer()
     assert (status, body, headers["connection"]) == (200, b'"under way"', "close")
-    await asyncio.wait_for(stopping, 5.0)
+    await asyncio.wait_for(stopping, limits.ANSWER)
 
 
 async def test_stopping_waits_at_most_the_given_time(served: Served) -> None:
     busy = await served.connect()
     await busy.send(post("/wait", b"for ever"))
-    await asyncio.wait_for(served.waiting.wait(), 5.0)
-    await asyncio.wait_for(served.server.stop(0.05), 5.0)
+    await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
+    await asyncio.wait_for(served.server.stop(0.05), limits.ANSWER)
     assert await busy.closed() == b""
 
 
@@ -193,7 +194,7 @@ async def test_who_is_accepted_while_the_server_stops_is_closed_not_forgotten(
         late.setblocking(False)
         await _turns(max(-turns, 0))
         try:
-            seen = await asyncio.wait_for(_ends(loop, late, stopping, served), 5.0)
+            seen = await asyncio.wait_for(_ends(loop, late, stopping, served), limits.ANSWER)
         except ConnectionResetError:  # it was not even accepted
             seen = b""
         assert seen == b""

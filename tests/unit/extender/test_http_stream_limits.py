@@ -28,6 +28,7 @@ from hyperframe.frame import (
 )
 
 from authorities import CLIENT, SERVER, Authority
+from harness import limits
 from hetserve_shell.http.frames import Frames
 from http2_clients import Http2Client
 from http_clients import LIMITS, until
@@ -136,7 +137,7 @@ async def test_who_reads_slowly_outlives_no_end_of_the_connection(secured: Secur
     await until(lambda: secured.server.unsent.used > 0)
     next(iter(secured.server.admission)).finish()
     taken = 0
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(limits.REACTION):
         while data := await client.reader.read(65536):
             taken += len(data)
             await asyncio.sleep(0.005)
@@ -203,7 +204,7 @@ async def test_frames_that_no_client_needs_harm_nobody_else(secured: Secured, fl
 
 async def in_the_midst(secured: Secured) -> None:
     """Until a body has come in part."""
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(limits.ANSWER):
         while not secured.server.budget.used:  # noqa: ASYNC110  (in each turn of the loop)
             await asyncio.sleep(0)
 
@@ -289,7 +290,7 @@ async def test_what_waits_for_its_turn_is_answered_though_the_client_says_its_en
     with suppress(ssl.SSLWantReadError):
         ours.unwrap()
     writer.write(to_send.read())
-    received.write(await asyncio.wait_for(reader.read(), 5.0))
+    received.write(await asyncio.wait_for(reader.read(), limits.ANSWER))
     answer = b""
     with suppress(ssl.SSLError):
         while data := ours.read(65536):

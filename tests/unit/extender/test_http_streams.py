@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from authorities import CLIENT, SERVER, Authority, put
+from harness import limits
 from hetserve.base.certificates import read_certificates
 from http_clients import LIMITS, post, until
 from secured_server import Secured, client, secured_server, server
@@ -272,7 +273,7 @@ async def test_who_is_let_in_while_authorities_change_is_parted_from_as_well(sec
     secured.server.part()
     ours.do_handshake()
     writer.write(to_send.read())
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(limits.ANSWER):
         while await reader.read(65536):
             pass
     writer.close()

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from authorities import CLIENT, PAST, SERVER, Authority, put
+from harness import limits
 from hetserve.base.certificates import read_certificates
 from http_clients import LIMITS, Client, post, until
 from secured_server import Secured, secured_server, server
@@ -78,7 +79,7 @@ async def test_a_client_that_says_it_sends_no_more_still_gets_its_answers(secure
     await asyncio.sleep(0.05)
     assert secured.seen == []
     secured.gate.set()
-    received.write(await asyncio.wait_for(reader.read(), 5.0))
+    received.write(await asyncio.wait_for(reader.read(), limits.ANSWER))
     answers = b""
     with suppress(ssl.SSLError):
         while data := ours.read(65536):
@@ -133,7 +134,7 @@ async def test_nobody_without_a_certificate_that_holds_is_heard(
 async def test_plain_http_is_refused_and_learns_nothing(secured: Secured) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", secured.port)
     writer.write(post("/echo", b"plain"))
-    assert b"HTTP" not in await asyncio.wait_for(reader.read(), 5.0)
+    assert b"HTTP" not in await asyncio.wait_for(reader.read(), limits.ANSWER)
     writer.close()
     assert secured.why == ["it speaks plain HTTP"]
     assert secured.seen == []
@@ -194,7 +195,7 @@ async def test_other_authorities_let_their_clients_in_and_ask_all_anew(secured: 
     await old.answer()
     put(secured.folder, server(secured.authority, 1), secured.authority, other)
     secured.rotation.look()
-    assert await asyncio.wait_for(old.reader.read(), 5.0) == b"", "closed in order"
+    assert await asyncio.wait_for(old.reader.read(), limits.ANSWER) == b"", "closed in order"
     for context in (theirs, secured.context()):
         client = await secured.connect(context)
         await client.send(post("/echo", b"2"))
@@ -239,7 +240,7 @@ async def test_noise_in_a_handshake_or_a_request_harms_nobody_else(secured: Secu
     reader, writer = await asyncio.open_connection("127.0.0.1", secured.port)
     sent = 0
     try:
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(limits.ANSWER):
             while not _shaken(ours):
                 sent += _send_with_noise(writer, to_send, flipped - sent)
                 data = await reader.read(65536)

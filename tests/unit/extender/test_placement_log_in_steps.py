@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from extender_bench import reply_of
+from harness import limits
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer
@@ -175,7 +176,7 @@ async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> N
     assert extender.log is not None
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(limits.ANSWER):
         while extender.refusal() or not extender.log.settled:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -184,6 +185,6 @@ async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> N
             assert (await client.post(f"{verbs}/filter", json=offered)).json()["NodeNames"] == ["n7"]
             text = (await client.get(f"{probes}/log")).content
     stop.set()
-    await asyncio.wait_for(running, 5.0)
+    await asyncio.wait_for(running, limits.ANSWER)
     assert replayed_pods(text) >= 1
     assert text.count(b'"uid-p7"') >= 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from extender_bench import Bench
+from harness import limits
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
@@ -98,7 +99,7 @@ async def test_patches_that_are_cancelled_before_they_begin_hold_up_nobody(
     await asyncio.wait({patches})
     bench.clock[0] += SEEN_WITHIN + 0.1
     add_gated(bench, 4)
-    assert len(await asyncio.wait_for(release(bench, controller), 5.0)) == 3
+    assert len(await asyncio.wait_for(release(bench, controller), limits.ANSWER)) == 3
 
 
 async def test_while_a_released_pod_finds_no_place_patches_follow_one_another(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness import limits
 from hetserve.api import names
 from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -161,7 +162,7 @@ async def test_the_task_wakes_when_a_pod_has_rested() -> None:
     scene.requeuer.on_requeue = told
     task = asyncio.create_task(scene.requeuer.run())
     scene.end("a")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(limits.ANSWER):
         await written.wait()
     assert scene.outcomes == ["lost", "written"]
     task.cancel()

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import yaml
 
+from harness import limits
 from harness.passage import passage
 from harness.waiting import wait_until
 from hetserve_shell.testing.http_face import HttpFace
@@ -19,7 +20,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 
 def scaled(url: str, replicas: int) -> httpx.Response:
     body = f'{{"spec": {{"replicas": {replicas}}}}}'
-    return httpx.patch(url + PATH, content=body, headers=MERGE, timeout=10.0, trust_env=False)
+    return httpx.patch(url + PATH, content=body, headers=MERGE, timeout=limits.ANSWER, trust_env=False)
 
 
 def test_one_write_is_kept_back_while_others_go_by_and_lands_when_it_is_let_go(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_one_write_is_kept_back_while_others_go_by_and_lands_when_it_is_let_go(t
         assert scaled(way.url, 3).status_code == 200
         late = threading.Thread(target=scaled, args=(way.url, 4))
         late.start()
-        kept = wait_until(lambda: way.kept, 10, "the write to be kept back")
+        kept = wait_until(lambda: way.kept, limits.ANSWER, "the write to be kept back")
         assert httpx.get(way.url + PATH, trust_env=False).json()["spec"] == {"replicas": 3}
         assert scaled(way.url, 5).status_code == 200
         assert kept.status == 0

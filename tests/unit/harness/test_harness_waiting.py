@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from harness import limits
 from harness.components import merged
 from harness.kube import ApiError, ApiResource
 from harness.waiting import Unmet, WaitTimeoutError, wait_until
@@ -12,7 +13,7 @@ from harness.waiting import Unmet, WaitTimeoutError, wait_until
 
 def test_a_wait_returns_what_the_predicate_answers() -> None:
     answers = iter([None, False, Unmet("no"), "yes"])
-    assert wait_until(lambda: next(answers), 5, "an answer") == "yes"
+    assert wait_until(lambda: next(answers), limits.ANSWER, "an answer") == "yes"
 
 
 def test_a_wait_that_times_out_names_what_and_what_was_seen_last() -> None:
@@ -31,7 +32,7 @@ def test_an_apiserver_that_does_not_know_or_answer_counts_as_not_yet(error: Exce
 
 def test_any_other_error_ends_the_wait_at_once() -> None:
     with pytest.raises(ZeroDivisionError):
-        wait_until(lambda: 1 // 0, 2, "nothing")
+        wait_until(lambda: 1 // 0, limits.ANSWER, "nothing")
 
 
 def test_merged_values_keep_what_is_not_overridden() -> None:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from harness import limits
 from hetserve.base.units import Seconds
 from hetserve.demand.queries import InstantQuery, RangeQuery
 from hetserve_operator.demand.prometheus import CONNECTIONS, Prometheus, PrometheusError
@@ -42,7 +43,7 @@ class Answers:
     async def end(self) -> None:
         """Waits until every connection has ended."""
         if self.tasks:
-            await asyncio.wait([task for task in self.tasks if task], timeout=5.0)
+            await asyncio.wait([task for task in self.tasks if task], timeout=limits.ANSWER)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.tasks.add(asyncio.current_task())

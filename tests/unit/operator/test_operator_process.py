@@ -12,6 +12,7 @@ import httpx
 import kopf
 import pytest
 
+from harness import limits
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import NOT_SYNCED, Operator
@@ -53,7 +54,7 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
         review_api=ReviewingApi(users={"t": {"username": "prometheus"}}, rights={("prometheus", "/metrics")}),
     )
     running = asyncio.create_task(operator.run())
-    async with asyncio.timeout(10.0), httpx.AsyncClient(trust_env=False) as client:
+    async with asyncio.timeout(limits.ANSWER), httpx.AsyncClient(trust_env=False) as client:
         await watching.wait()
         (where,) = [r.getMessage().removeprefix("probes on ") for r in caplog.records if "probes on" in r.getMessage()]
         url = f"http://{where}"
@@ -79,7 +80,7 @@ async def ends_with(watch: Callable[..., Awaitable[None]], monkeypatch: pytest.M
         OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
     )
     try:
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(limits.ANSWER):
             await operator.run()
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

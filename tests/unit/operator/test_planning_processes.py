@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import limits
 from hetserve.demand.mix import kairos_mixture
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.work import Work
@@ -251,7 +252,7 @@ def test_a_process_ends_with_an_operator_that_is_killed_while_it_sends_a_problem
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         sent = frame(Work(LARGE))
         try:
-            process.communicate(sent[: len(sent) // 2], timeout=30)
+            process.communicate(sent[: len(sent) // 2], timeout=limits.REACTION)
         finally:
             process.kill()
     assert process.returncode == 1, "it waits for ever for the rest of the problem"

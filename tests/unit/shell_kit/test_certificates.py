@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from authorities import CLIENT, PAST, SERVER, Authority, put
+from harness import limits
 from hetserve.base.certificates import day, read_certificates
 from hetserve.base.units import Seconds
 from hetserve_shell.tls import rotation
@@ -228,7 +229,7 @@ async def test_the_files_are_looked_at_again_and_again(bench: Bench, monkeypatch
     before = made.context
     running = asyncio.create_task(made.run())
     put(bench.folder, bench.authority.server(), bench.authority)
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(limits.ANSWER):
         while made.context is before:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     running.cancel()

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from kubernetes.aio.config import ConfigException
 
+from harness import limits
 from hetserve_extender.main import main as extender
 from hetserve_operator.main import main as operator
 from hetserve_shell.logs import AT_MOST
@@ -107,7 +108,7 @@ async def test_a_signal_asks_for_an_orderly_end(number: signal.Signals) -> None:
     try:
         stop_on_signals(stop)
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(stop.wait(), 5)
+        await asyncio.wait_for(stop.wait(), limits.ANSWER)
     finally:
         for heard in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().remove_signal_handler(heard)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from connect_proxy import ConnectProxy, connect_proxy
+from harness import limits
 from hetserve_shell.http.client import HttpClient
 from hetserve_shell.http.server import HttpServer
 
@@ -27,7 +28,7 @@ async def proxied() -> AsyncIterator[ConnectProxy]:
     await server.stop(1.0)
 
 
-async def ask(client: HttpClient, body: bytes = b"x", timeout: float = 5.0) -> tuple[int, bytes]:  # noqa: ASYNC109
+async def ask(client: HttpClient, body: bytes = b"x", timeout: float = limits.ANSWER) -> tuple[int, bytes]:  # noqa: ASYNC109
     return await client.request("POST", "/echo", headers={}, body=body, timeout=timeout)
 
 

@@ -11,6 +11,7 @@ from http import HTTPStatus
 import pytest
 import pytest_asyncio
 
+from harness import limits
 from hetserve_shell.descriptors import OWN
 from hetserve_shell.http import probes, server
 from hetserve_shell.http.limits import Handler, HttpError, Reply
@@ -113,7 +114,7 @@ async def test_requests_on_one_connection_are_answered_in_order(port: Port) -> N
 
 async def test_head_gets_the_headers_alone(port: Port) -> None:
     client = await port.connect(get("/metrics", "HEAD") + get("/blocks", "HEAD") + get("/healthz"))
-    heads = [await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 5.0) for _ in range(2)]
+    heads = [await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), limits.ANSWER) for _ in range(2)]
     assert [b"200 OK" in head for head in heads] == [True, True]
     assert b"Content-Length: %d\r\n" % sum(map(len, BLOCKS)) in heads[1]
     assert (await client.answer())[:2] == (200, b"ok\n")

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness import limits
 from hetserve.testing import builders
 from hetserve.testing.cluster import gpu_node, serving_pod
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -102,7 +103,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     options = settings(tmp_path)
     twin = Twin(options, read_loads(options), api, clock, clock.sleep)
     running = asyncio.create_task(twin.run(stop))
-    await asyncio.wait_for(twin.playing.wait(), 60.0)
+    await asyncio.wait_for(twin.playing.wait(), limits.ROLLOUT)
     yield Scene(api, clock, twin, stop, running)
     stop.set()
     while not running.done():
@@ -183,7 +184,7 @@ async def test_a_signal_ends_arrivals_and_lets_the_rest_be_served(scene: Scene) 
     await scene.clock.passes(0.5)
     received = scene.twin.engine.services["default", "rm2"].received
     await scene.clock.passes(10.0)
-    await asyncio.wait_for(scene.running, 5.0)
+    await asyncio.wait_for(scene.running, limits.ANSWER)
     assert scene.twin.engine.in_flight == 0
     assert scene.twin.engine.services["default", "rm2"].received == received
 
@@ -207,7 +208,7 @@ async def test_metrics_are_for_whom_the_api_server_lets(tmp_path: Path) -> None:
     options = settings(tmp_path, probeAuthorization="kubernetes")
     twin = Twin(options, read_loads(options), api, clock, clock.sleep, review_api=reviewing)
     running = asyncio.create_task(twin.run(stop))
-    await asyncio.wait_for(twin.playing.wait(), 60.0)
+    await asyncio.wait_for(twin.playing.wait(), limits.ROLLOUT)
     scene = Scene(api, clock, twin, stop, running)
     assert (await scene.get("/metrics")).status_code == 401
     assert (await scene.get("/metrics", "t")).status_code == 200
