@@ -10,6 +10,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import Seconds
 from hetserve.placement import State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
@@ -132,7 +133,7 @@ def play(scene: Scene, step: tuple[Any, ...]) -> None:
         getattr(scene, kind)(*about)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(steps=st.lists(STEPS, max_size=40))
 def test_in_any_order_each_bind_is_answered_once_and_no_gpu_of_one_under_way_is_free(
     steps: list[tuple[Any, ...]],
@@ -147,7 +148,7 @@ def test_in_any_order_each_bind_is_answered_once_and_no_gpu_of_one_under_way_is_
     scene.holds_what_is_under_way()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(answers=st.lists(st.sampled_from(["ok", "conflict", "changed"]), max_size=20))
 def test_a_bind_is_sent_a_few_times_at_most_and_never_twice_with_one_resource_version(answers: list[str]) -> None:
     scene = Scene()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_facts import cluster_facts
+from effort import examples
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
@@ -180,7 +181,7 @@ class Both:
         assert self.capacity.facts(place, model, offers, own, strangers) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(NODES, min_size=1, max_size=3), st.lists(CHANGES, max_size=30), QUESTIONS)
 def test_room_kept_up_is_room_counted(
     nodes: list[NodeFact], changes: list[tuple[str, Any]], last: dict[str, Any]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
@@ -54,19 +55,19 @@ def with_compute(problem: Problem, more: int) -> Problem:
     return replace(problem, pools=tuple(pools))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(pooled(throughput_problems()), st.sampled_from(BY_THROUGHPUT))
 def test_compute_counts_as_every_other_resource_does_for_most_throughput(problem: Problem, planner: str) -> None:
     assert worth(decided(problem, planner)) == worth(decided(turned(problem), planner))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(pooled(cost_problems()), st.sampled_from(BY_COST))
 def test_compute_counts_as_every_other_resource_does_for_least_cost(problem: Problem, planner: str) -> None:
     assert worth(decided(problem, planner)) == worth(decided(turned(problem), planner))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(flow_problems() | flow_cost_problems())
 def test_compute_counts_as_every_other_resource_does_in_the_flow_program(problem: Problem) -> None:
     one, other = decided(problem, "flow"), decided(turned(problem), "flow")
@@ -75,7 +76,7 @@ def test_compute_counts_as_every_other_resource_does_in_the_flow_program(problem
     assert one.floor_cost == pytest.approx(other.floor_cost, abs=1)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(pooled(throughput_problems()), st.integers(1, 400))
 def test_more_compute_never_lowers_the_best_bound(problem: Problem, more: int) -> None:
     one, other = decided(problem, "kairos"), decided(with_compute(problem, more), "kairos")
@@ -86,7 +87,7 @@ def test_more_compute_never_lowers_the_best_bound(problem: Problem, more: int) -
         assert more_best >= best * (1 - 1e-9)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(pooled(cost_problems()), st.integers(1, 400))
 def test_more_compute_never_costs_more(problem: Problem, more: int) -> None:
     problem = replace(problem, launch_weight=0.0)
@@ -96,7 +97,7 @@ def test_more_compute_never_costs_more(problem: Problem, more: int) -> None:
         assert other.cost <= one.cost
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(flow_problems() | flow_cost_problems(), st.integers(1, 400))
 def test_more_compute_never_lowers_the_ceiling_nor_lifts_the_floor(problem: Problem, more: int) -> None:
     one, other = decided(problem, "flow"), decided(with_compute(problem, more), "flow")
@@ -107,7 +108,7 @@ def test_more_compute_never_lowers_the_ceiling_nor_lifts_the_floor(problem: Prob
         assert other.floor_cost <= one.floor_cost * (1 + 1e-6) + 1
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(pooled(throughput_problems()) | pooled(cost_problems()) | flow_problems() | flow_cost_problems(), st.data())
 def test_no_plan_takes_more_compute_than_is_free(problem: Problem, data: st.DataObject) -> None:
     planners = BY_COST if problem.objective == "MinCost" else BY_THROUGHPUT

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
@@ -170,7 +171,7 @@ def test_profiles_of_every_kind_are_read_as_they_were_written(profile: LatencyPr
     assert [found.quantile(b, 99.0) for b in (1, 7, 500)] == [profile.quantile(b, 99.0) for b in (1, 7, 500)]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(odd_facts(), odd_facts())
 def test_questions_have_one_digest_if_they_are_equal_and_others_if_not(one: Facts, other: Facts) -> None:
     works = [Work(case.problem) for case in (one, other)]
@@ -212,7 +213,7 @@ def _unwanted(work: Work) -> Unanswered:
     raise AssertionError(f"asked: {work.kind} of {work.problem.load}")
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(0, 40_000), min_size=1, max_size=12), st.integers(20_000, MOST_BYTES))
 def test_a_ring_keeps_the_newest_within_its_size_and_the_last_one_always(sizes: list[int], most: int) -> None:
     ring: Ring = ()

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.cli.app import app
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.document import document_of, packed
@@ -61,7 +62,7 @@ def in_ring(entry: Any) -> Json:
     return {**RING, "data": {KEY: json.dumps(entry)}}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(altered(LIST) | altered(RING) | altered(ENTRY).map(in_ring) | altered(DOCUMENT))
 def test_any_json_is_replayed_or_refused_in_one_line(content: Any) -> None:
     result = CliRunner().invoke(app, ["decision", "replay", "-", "--as-recorded"], input=json.dumps(content))

@@ -10,13 +10,14 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from effort import examples
 from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.kairos import costs
 from hetserve.testing.dispatching import BATCHES, latency_model, snapshot, snapshots
 
-relaxed = settings(deadline=None, max_examples=200)
+relaxed = settings(deadline=None, max_examples=examples(200))
 
 shapes = st.tuples(st.integers(1, 8), st.integers(0, 8)).map(lambda s: (s[0], s[0] + s[1]))
 smooth = arrays.arrays(np.float64, shapes, elements=st.floats(0, 1e6))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import Arrivals, System, Workload, draw_workload
@@ -15,7 +16,7 @@ from hetserve.testing.dispatching import EVEN_MIX, systems
 from hetserve.testing.plain_simulation import simulate_plainly
 
 policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)
-relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 
 counts = st.tuples(st.integers(1, 3), st.integers(0, 3), st.integers(0, 3))
 kinds = st.sampled_from((Arrivals.EXPONENTIAL, Arrivals.INTEGER_POISSON))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.profiles import LatencyProfile
@@ -16,7 +17,7 @@ from hetserve.simulation.run import run_trace
 from hetserve.simulation.stability import ceiling
 from hetserve.testing.dispatching import BATCHES, EVEN_MIX, table
 
-relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 
 # Few values, so that types tie at a batch, at all of them, or but for the spread.
 lengths = st.sampled_from((1, 3, 4, 4))

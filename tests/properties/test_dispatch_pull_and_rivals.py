@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.demand import BatchMix
 from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
@@ -25,7 +26,7 @@ MINE: tuple[tuple[str, dict[str, int]], ...] = (
     ("clockwork_least_wait", {}),
 )
 mine = pytest.mark.parametrize(("name", "chosen"), MINE, ids=str)
-relaxed = settings(deadline=None, max_examples=150)
+relaxed = settings(deadline=None, max_examples=examples(150))
 
 
 def crowded(seed: int) -> DispatchSnapshot:

@@ -31,6 +31,7 @@ from hyperframe.frame import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from harness import limits
 from hetserve_shell.http.http2 import Http2Connection
 from hetserve_shell.http.limits import HttpError, LastAnswer, Limits, Reply, Routes
@@ -224,7 +225,7 @@ def test_what_waits_for_its_turn_is_answered_though_the_client_sends_no_more(tog
     assert body in uvloop.run(answer())
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(noise=st.binary(max_size=200))
 def test_any_bytes_instead_of_http2_end_the_connection(noise: bytes) -> None:
     uvloop.run(attacked([noise]))

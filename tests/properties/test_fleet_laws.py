@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.planning.plan import Counts
 from hetserve.scaling.replay import Fleet
@@ -36,7 +37,7 @@ def fleet_of(launches: tuple[float, ...], budget: int | None, total: int | None)
 
 
 @given(st.lists(COUNTS, min_size=1, max_size=4), LAUNCHES, st.integers(0, 300_000), st.integers(0, 3), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_plan_is_reached_and_no_limit_broken_on_the_way(
     numbers: list[tuple[int, ...]], launches: tuple[float, ...], spare: int, more: int, limited: bool
 ) -> None:
@@ -57,7 +58,7 @@ def test_every_plan_is_reached_and_no_limit_broken_on_the_way(
 
 
 @given(COUNTS, COUNTS, LAUNCHES)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_where_there_is_room_for_both_none_goes_before_what_serves_carries_the_plan(
     before: tuple[int, ...], after: tuple[int, ...], launches: tuple[float, ...]
 ) -> None:

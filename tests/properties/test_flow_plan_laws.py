@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import QPS
 from hetserve.dispatch import make_policy
 from hetserve.planning import Counts, LatencySlo, Plan, Problem, plan
@@ -30,8 +31,8 @@ OTHER_SEEDS = (770_001, 770_002, 770_003)
 """Of no planner's trial."""
 NEVER = 1 + 1e-6
 
-quick_ones = settings(max_examples=30)
-tried_ones = settings(max_examples=6)
+quick_ones = settings(max_examples=examples(30))
+tried_ones = settings(max_examples=examples(6))
 
 
 @lru_cache

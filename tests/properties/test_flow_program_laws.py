@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import LatencySlo, Problem, TypeOption, plan
@@ -38,8 +39,8 @@ WORSE = 1 + GAP + 1e-6
 """The solver may stop within GAP of the best."""
 NEVER = 1 + 1e-6
 
-some = settings(max_examples=40)
-few = settings(max_examples=20)
+some = settings(max_examples=examples(40))
+few = settings(max_examples=examples(20))
 
 
 def values_of(problem: Problem, mix: Mix) -> tuple[int, ...]:

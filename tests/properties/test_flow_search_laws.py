@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MiB, MicroDollarsPerHour, MilliCPU
 from hetserve.demand import BatchMix
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption, plan
@@ -26,7 +27,7 @@ WORSE = 1 + GAP + 1e-6
 """The solver may stop within GAP of the best."""
 NEVER = 1 + 1e-6
 
-some = settings(max_examples=60)
+some = settings(max_examples=examples(60))
 
 
 @st.composite

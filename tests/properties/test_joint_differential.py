@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.dispatch import Policy, make_policy
 from hetserve.simulation.shared import GpuInstance, JointRun
 from hetserve.testing.plain_sharing import PlainSharing
@@ -18,19 +19,19 @@ PULL, FCFS = make_policy("hetserve"), make_policy("fcfs")
 LINES = make_policy("clockwork_least_wait")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(sharing_scenes(PULL))
 def test_the_default_policy_serves_every_query_as_in_the_reference(scene: SharingScene) -> None:
     _assert_same(scene)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(sharing_scenes(FCFS))
 def test_first_come_first_served_serves_every_query_as_in_the_reference(scene: SharingScene) -> None:
     _assert_same(scene)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(sharing_scenes(LINES))
 def test_lines_at_instances_move_as_in_the_reference(scene: SharingScene) -> None:
     _assert_same(scene)
@@ -71,7 +72,7 @@ _changes = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @pytest.mark.parametrize("policy", [PULL, LINES], ids=lambda policy: policy.name)
 @given(data=st.data())
 def test_instances_and_queries_that_come_and_go_change_both_alike(policy: Policy, data: st.DataObject) -> None:

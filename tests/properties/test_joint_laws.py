@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import run_trace
@@ -21,7 +22,7 @@ PULL, FCFS = make_policy("hetserve"), make_policy("fcfs")
 LARGEST = max(BATCHES)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @pytest.mark.parametrize("name", ["hetserve", "kairos", "threshold", "clockwork_earliest"])
 @given(systems(), st.lists(st.integers(0, 3), min_size=3, max_size=3), st.floats(0.2, 20.0), st.integers(0, 99))
 def test_without_neighbours_a_service_is_served_exactly_as_alone(
@@ -44,7 +45,7 @@ def test_without_neighbours_a_service_is_served_exactly_as_alone(
     assert set(outcome.peak[np.isfinite(outcome.finish)]) <= {1.0}
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sharing_scenes(FCFS, least=2, one_each=True))
 def test_with_a_fixed_assignment_of_queries_neighbours_speed_nobody_up(scene: SharingScene) -> None:
     """One instance per service: each query's instance and its turn are fixed."""
@@ -56,7 +57,7 @@ def test_with_a_fixed_assignment_of_queries_neighbours_speed_nobody_up(scene: Sh
         assert (scene.fates_of(name).finish >= alone.fates_of(name).finish - 1e-9).all()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sharing_scenes(FCFS, least=2, one_each=True), st.lists(st.integers(0, 3), min_size=3, max_size=3))
 def test_nor_does_one_more_neighbour_where_each_service_has_one_batch_size(
     scene: SharingScene, sizes: list[int]
@@ -86,7 +87,7 @@ def booked_scenes(draw: st.DrawFn) -> tuple[SharingScene, float]:
     return SharingScene(tuple(loads), tuple(seats)), sigma
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(booked_scenes())
 def test_within_the_booking_no_load_of_the_neighbours_stretches_a_query_beyond_sigma(
     booked: tuple[SharingScene, float],
@@ -100,7 +101,7 @@ def test_within_the_booking_no_load_of_the_neighbours_stretches_a_query_beyond_s
         assert ((fates.finish - fates.start)[served] <= fates.work[served] * sigma + 1e-9).all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(sharing_scenes(PULL), st.lists(st.floats(0.0, 30.0), max_size=8), st.integers(1, 40))
 def test_a_run_in_pieces_is_the_run_in_one_piece(scene: SharingScene, times: list[float], most: int) -> None:
     whole, pieces = scene.run(), scene.run()
@@ -116,7 +117,7 @@ def test_a_run_in_pieces_is_the_run_in_one_piece(scene: SharingScene, times: lis
         np.testing.assert_array_equal(one, other, err_msg=name)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(sharing_scenes(PULL, least=2), st.randoms(use_true_random=False))
 def test_order_and_names_of_services_make_no_difference(scene: SharingScene, source: object) -> None:
     shuffle = source.shuffle  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.leader.elector import Elector
@@ -203,7 +204,7 @@ def play(world: World, happenings: list[tuple[int, str, float]]) -> None:
         world.pass_time(seconds)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.tuples(RATES, RATES), events(USUAL, 16))
 def test_no_two_lead_at_once_whatever_is_late_or_lost(
     rates: tuple[float, ...], happenings: list[tuple[int, str, float]]
@@ -217,7 +218,7 @@ def test_no_two_lead_at_once_whatever_is_late_or_lost(
         world.close()
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.tuples(RATES, RATES), st.booleans(), events(USUAL + RARE, 24))
 def test_no_two_lead_at_once_whatever_ends_or_deletes(
     rates: tuple[float, ...], used: bool, happenings: list[tuple[int, str, float]]

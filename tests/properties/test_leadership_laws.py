@@ -8,6 +8,7 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement import State
@@ -140,7 +141,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(steps=st.lists(STEPS, max_size=60))
 def test_who_serves_has_listed_and_fenced_since_another_may_have_led(steps: list[tuple[Any, ...]]) -> None:
     scene = Scene()
@@ -154,7 +155,7 @@ def test_who_serves_has_listed_and_fenced_since_another_may_have_led(steps: list
         assert serving is None or scene.leadership.take_over is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(steps=st.lists(STEPS, max_size=60))
 def test_a_fence_is_never_written_with_the_stamp_of_one_from_before_another_led(steps: list[tuple[Any, ...]]) -> None:
     scene = Scene()

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hetserve.cli
+from effort import examples
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.cli.app import app
@@ -51,7 +52,7 @@ def shows(result: Result, *texts: str) -> None:
 
 
 @given(product=hostile, id_=ids, model=hostile, name=hostile, node=hostile, words=hostile)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @example(product="x [/red]", id_="[/red]", model="[b]A", name="[/]", node="[b]n", words="[bold]")
 @example(product="T4\x1b[2J", id_="\x1b[31m", model="m\nfree", name="p\r", node="n\x9b", words="\u202e")
 def test_names_of_others_are_shown_as_written(
@@ -72,7 +73,7 @@ def test_names_of_others_are_shown_as_written(
 
 
 @given(hostile, hostile, hostile)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_block_shows_its_title_and_lines_as_written(title: str, label: str, text: str) -> None:
     shown = text_of([Block(title, ((label, text),))])
     flat = "".join(shown.split())
@@ -104,7 +105,7 @@ def test_half_a_surrogate_pair_is_shown_too() -> None:
 
 
 @given(file=hostile, name=hostile, field=hostile, value=hostile)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @example(file="\x1b[31m.yaml", name="\x1b]0;x\x07", field="\x9b2J", value="\u202e")
 def test_an_error_shows_what_it_quotes_as_written(file: str, name: str, field: str, value: str) -> None:
     """Names of files, objects and fields, and values; an absent file, and a document of standard input."""
@@ -139,7 +140,7 @@ def test_a_condition_and_its_event_show_what_they_quote() -> None:
 
 
 @given(words=hostile)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @example(words="\x1b[31m")
 def test_what_the_extender_tells_the_scheduler_shows_too(words: str) -> None:
     """Its words become events of pods: what a pod asks for, and what is said of an object that cannot be read."""

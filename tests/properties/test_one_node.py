@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MiB, Percent
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
 from hetserve.placement.decision.decide import scores
@@ -73,7 +74,7 @@ def indexes(draw: st.DrawFn) -> GpuIndex:
     return index
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     index=indexes(),
     request=REQUESTS,

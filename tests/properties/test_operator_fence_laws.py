@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api import names
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
@@ -55,7 +56,7 @@ STAGE = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STAGE, min_size=2, max_size=6), st.integers(1, 3))
 def test_no_late_write_breaks_the_budget_or_undoes_the_next_leaders_and_all_ends_as_declared(
     stages: list[tuple[str, Hold, int, bool, int]], terminating: int

@@ -9,6 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MiB, Percent
 from hetserve.placement import FilterOutcome, GpuRequest, Ledger, NodeInventory, decide
 from hetserve.placement.decision.explain import explain
@@ -82,7 +83,7 @@ def ledgers(draw: st.DrawFn) -> Ledger:
 
 
 @given(ledgers(), requests("new"))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_gpu_is_refused_by_the_explanation_exactly_if_the_decision_refuses_it(
     ledger: Ledger, request: GpuRequest
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_gpu_is_refused_by_the_explanation_exactly_if_the_decision_refuses_it(
 
 
 @given(ledgers(), requests("new"))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_the_nodes_said_to_be_able_are_those_the_decision_accepts(ledger: Ledger, request: GpuRequest) -> None:
     fitting = Counter(verdict.node for verdict in explain(ledger, request) if verdict.fits)
     able = [name for name in ("n0", "n1") if fitting[name] >= request.gpus]
@@ -120,7 +121,7 @@ def test_what_the_pod_itself_holds_counts_as_free(ledger: Ledger, request: GpuRe
 
 
 @given(ledgers(), requests("new"))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_decision_read_from_the_placement_log_reads_as_it_was_made(ledger: Ledger, request: GpuRequest) -> None:
     decision = decide(ledger.index, request, ["n0", "n1", "gone"], explain=True)
     outcome = FilterOutcome((), decision.refusals, decision)

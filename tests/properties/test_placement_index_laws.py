@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from effort import examples
 from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
 from hetserve.placement.check import violations
@@ -159,7 +160,7 @@ class LedgerOfSeveral(RuleBasedStateMachine):
         assert self.ledger.bookings() == before
 
 
-LedgerOfSeveral.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+LedgerOfSeveral.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)
 TestLedgerOfSeveral = LedgerOfSeveral.TestCase
 
 

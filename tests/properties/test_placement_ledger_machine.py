@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
+from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.check import holdings, unsaid, violations
@@ -297,7 +298,7 @@ class GpuSharingByScore(GpuSharing):
     mode = Mode.SCORE
 
 
-GpuSharing.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
-GpuSharingByScore.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+GpuSharing.TestCase.settings = settings(max_examples=examples(300), stateful_step_count=40, deadline=None)
+GpuSharingByScore.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestGpuSharing = GpuSharing.TestCase
 TestGpuSharingByScore = GpuSharingByScore.TestCase

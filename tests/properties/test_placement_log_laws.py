@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement import Ledger, LedgerError, NodeEventHandler, Placer, PodEventHandler, State
@@ -185,7 +186,7 @@ def through_a_file(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(st.lists(step, max_size=40), st.sampled_from(Mode))
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @example([("filter", "p3", {"cpu", "n0"})], Mode.DECIDE)
 @example([("filter", "p0", {"odd", "cpu"})], Mode.DECIDE)
 def test_a_log_fed_again_makes_the_same_decisions_and_the_same_ledger(
@@ -200,7 +201,7 @@ def test_a_log_fed_again_makes_the_same_decisions_and_the_same_ledger(
 
 
 @given(st.lists(step, max_size=25), st.lists(step, max_size=25), st.sampled_from(Mode))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_log_that_begins_with_a_checkpoint_goes_on_the_same(
     before: list[tuple[str, str, Any]], after: list[tuple[str, str, Any]], mode: Mode
 ) -> None:

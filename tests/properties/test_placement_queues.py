@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from effort import examples
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import Fairness, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.clustering import MOST_AUTO_QUEUES, Queues, Shape, cluster, silhouette
@@ -160,7 +161,7 @@ class Comings(RuleBasedStateMachine):
 
 
 TestComings = Comings.TestCase
-TestComings.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestComings.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 @given(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import QueueSettings, Waiting
 from hetserve.placement.queues.waiting_line import WaitingLine
@@ -80,7 +81,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     rules=st.builds(
         QueueSettings,

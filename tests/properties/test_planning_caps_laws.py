@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.caps import without_slack_caps
@@ -39,7 +40,7 @@ def observed(draw: st.DrawFn) -> tuple[Problem, Problem]:
 
 
 @pytest.mark.parametrize("planner", _exact("MaxThroughput"))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(pair=observed())
 def test_a_cap_that_cannot_bind_changes_nothing_of_a_plan(planner: str, pair: tuple[Problem, Problem]) -> None:
     declared, problem = (replace(one, planner=planner) for one in pair)
@@ -60,7 +61,7 @@ def test_more_room_than_the_money_buys_is_the_same_problem(pair: tuple[Problem, 
 
 
 @pytest.mark.parametrize("planner", _exact("MinCost"))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problem=cost_problems(), data=st.data())
 def test_a_cap_that_cannot_bind_changes_nothing_of_the_least_cost(
     planner: str, problem: Problem, data: st.DataObject
@@ -76,7 +77,7 @@ def test_a_cap_that_cannot_bind_changes_nothing_of_the_least_cost(
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_a_flow_plan_without_slack_caps_fits_the_cluster_and_is_worth_as_much(
     objective: Objective, data: st.DataObject

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
@@ -52,7 +53,7 @@ def test_a_load_beyond_all_limits_gets_what_the_limits_carry(planner: str, load:
 
 
 @given(extreme_problems())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @example(min_cost(hetsev_types(), 1e-30))
 def test_every_problem_gets_a_plan_or_a_reason(problem: Problem) -> None:
     for planner in PLANNERS:
@@ -67,7 +68,7 @@ def test_trials_of_a_load_next_to_nothing_have_times_that_are_finite() -> None:
 
 
 @given(extreme_problems(), orders)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_smaller_load_never_costs_more(problem: Problem, load: float) -> None:
     less = dataclasses.replace(problem, load=QPS(min(load, problem.load or load)))
     one, other = plan(less), plan(problem)

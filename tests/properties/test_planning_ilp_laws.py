@@ -10,6 +10,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
@@ -60,7 +61,7 @@ def brute_force(problem: Problem) -> tuple[int, int, tuple[int, ...]] | None:
     return best
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(cost_problems() | pooled(cost_problems()))
 def test_the_plan_is_the_brute_force_optimum_ties_included(problem: Problem) -> None:
     made, best = plan(problem, "ilp"), brute_force(problem)
@@ -70,7 +71,7 @@ def test_the_plan_is_the_brute_force_optimum_ties_included(problem: Problem) -> 
         assert (sum(count for _, count in made.counts), by_name) == best[1:]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(cost_problems())
 def test_both_solvers_give_equal_plans(problem: Problem) -> None:
     first, second = plan_ilp(problem, solvers=[HIGHS]), plan_ilp(problem, solvers=[CBC])

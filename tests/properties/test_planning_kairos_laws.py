@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.planning import Plan, Problem, TypeOption
 from hetserve.planning import plan as decide
@@ -97,7 +98,7 @@ def best_bound(problem: Problem) -> Fraction | None:
     return best
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(throughput_problems())
 def test_the_ranking_begins_with_the_best_bound_of_all(problem: Problem) -> None:
     made, best = plan(problem), best_bound(problem)

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.planning.configurations import count_configurations
 from hetserve.planning.kbest import Space, grid_of, list_all, search_best
 from hetserve.testing.kbest_pools import small_pool
@@ -24,7 +25,7 @@ def pool_of(seed: int, largest: int = 20_000) -> Space:
     return pool
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(seeds, tops)
 def test_the_search_equals_the_enumeration_in_bounds_costs_and_counts(seed: int, top: int) -> None:
     pool = pool_of(seed)
@@ -58,7 +59,7 @@ def exact_bounds(pool: Space) -> dict[tuple[int, ...], tuple[Fraction, int]]:
     return found
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(seeds)
 def test_the_ranking_is_that_of_exact_rationals_up_to_the_grid(seed: int) -> None:
     pool = pool_of(seed, 3000)
@@ -75,7 +76,7 @@ def test_the_ranking_is_that_of_exact_rationals_up_to_the_grid(seed: int) -> Non
         assert abs(bound - best[0]) <= 2 * step, f"{row} has bound {float(bound)}, the exact one there {float(best[0])}"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(seeds, st.integers(2, 5000))
 def test_prices_in_another_currency_change_nothing(seed: int, factor: int) -> None:
     pool = pool_of(seed)
@@ -85,7 +86,7 @@ def test_prices_in_another_currency_change_nothing(seed: int, factor: int) -> No
     assert two.costs.tolist() == [cost * factor for cost in one.costs.tolist()]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(seeds, st.sampled_from([0.001, 0.3, 3.0, 1024.0, 1e6]))
 def test_rates_in_another_unit_change_nothing(seed: int, factor: float) -> None:
     pool = pool_of(seed)
@@ -93,7 +94,7 @@ def test_rates_in_another_unit_change_nothing(seed: int, factor: float) -> None:
     assert search_best(other).counts.tolist() == search_best(pool).counts.tolist()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(seeds, st.randoms(use_true_random=False))
 def test_the_order_of_the_auxiliaries_changes_no_bound_and_no_cost(seed: int, random: object) -> None:
     pool = pool_of(seed)

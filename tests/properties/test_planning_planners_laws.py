@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.planning import Counts, Plan, Problem, plan
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
 from hetserve.planning.check import violations
@@ -29,7 +30,7 @@ def objective(problem: Problem, made: Plan) -> int:
     return model.choice([held[option.name] for option in model.types]).objective
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(cost_problems())
 def test_no_planner_carries_the_load_for_less_than_the_integer_program(problem: Problem) -> None:
     best = plan(problem, "ilp")
@@ -43,7 +44,7 @@ def test_no_planner_carries_the_load_for_less_than_the_integer_program(problem: 
             assert made.verdict
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(cost_problems())
 def test_the_integer_program_equals_the_oracle_ties_included(problem: Problem) -> None:
     one, other = plan(problem, "ilp"), plan(problem, "exhaustive")
@@ -51,7 +52,7 @@ def test_the_integer_program_equals_the_oracle_ties_included(problem: Problem) -
     assert one.counts == other.counts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(cost_problems(), st.integers(1, 60))
 def test_without_a_load_nothing_carries_more_for_the_budget_than_the_integer_program(
     problem: Problem, cents: int
@@ -69,7 +70,7 @@ def test_without_a_load_nothing_carries_more_for_the_budget_than_the_integer_pro
                 assert made.counts == best.counts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(throughput_problems())
 def test_no_plan_of_kairos_base_has_a_higher_bound_than_kairos_ranks_first(problem: Problem) -> None:
     best = plan(problem, "kairos")
@@ -93,7 +94,7 @@ def monotone(seed: int, problem: Problem) -> Callable[[Counts], float]:
     return lambda counts: sum(rates[name] * count for name, count in counts)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(throughput_problems(), st.integers(0, 10**6))
 def test_kairos_plus_finds_what_trying_everything_finds(problem: Problem, seed: int) -> None:
     everything = plan_exhaustive(problem)
@@ -117,7 +118,7 @@ def the_order_of_types_changes_nothing(planner: str, problem: Problem, random: o
     assert (one.reason, sorted(one.counts), one.cost) == (other.reason, sorted(other.counts), other.cost)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(cost_problems(), st.randoms(use_true_random=False))
 @pytest.mark.parametrize("planner", COST_PLANNERS)
 def test_the_order_of_the_types_does_not_change_a_least_cost_plan(
@@ -126,7 +127,7 @@ def test_the_order_of_the_types_does_not_change_a_least_cost_plan(
     the_order_of_types_changes_nothing(planner, problem, random)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(throughput_problems(), st.randoms(use_true_random=False))
 @pytest.mark.parametrize("planner", ["robust", "kairos-plus", "homogeneous", "exhaustive"])
 def test_the_order_of_the_types_does_not_change_a_most_throughput_plan(
@@ -135,7 +136,7 @@ def test_the_order_of_the_types_does_not_change_a_most_throughput_plan(
     the_order_of_types_changes_nothing(planner, problem, random)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(throughput_problems())
 def test_the_next_step_is_the_least_budget_that_raises_the_best_bound_by_a_percent(problem: Problem) -> None:
     made = plan(problem, "kairos")
@@ -150,7 +151,7 @@ def test_the_next_step_is_the_least_budget_that_raises_the_best_bound_by_a_perce
     assert plan(almost, "kairos").ranking[0].qps < best * 1.01 * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.one_of(throughput_problems(), cost_problems()))
 def test_no_plan_depends_on_the_name_of_its_service(problem: Problem) -> None:
     assert plan(dataclasses.replace(problem, service="")) == plan(problem), "the operator shares plans between services"
@@ -173,7 +174,7 @@ def names_of(problem: Problem) -> list[str]:
     return sorted(option.name for option in problem.types)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(cost_problems())
 @pytest.mark.parametrize("planner", COST_PLANNERS)
 def test_the_names_of_the_types_do_not_change_what_a_least_cost_plan_is_worth(planner: str, problem: Problem) -> None:
@@ -181,7 +182,7 @@ def test_the_names_of_the_types_do_not_change_what_a_least_cost_plan_is_worth(pl
     assert one == other
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(throughput_problems())
 @pytest.mark.parametrize("planner", ["robust", *THROUGHPUT_PLANNERS])
 def test_the_names_of_the_types_do_not_change_what_a_most_throughput_plan_is_worth(

@@ -15,6 +15,7 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
@@ -141,7 +142,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     beta=st.integers(1, 5),
     fates=st.lists(st.tuples(st.sampled_from(FATES), st.integers(0, JUDGED_WITHIN)), min_size=1, max_size=8),

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
@@ -153,7 +154,7 @@ class Watched(RuleBasedStateMachine):
 
 
 TestWatched = Watched.TestCase
-TestWatched.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestWatched.settings = settings(max_examples=examples(200), stateful_step_count=40, deadline=None)
 
 
 def _pod(number: int, life: int, gates: tuple[str, ...], mib: int, state: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from harness import limits
 from hetserve.api import names
 from hetserve.base.units import Seconds
@@ -136,7 +137,7 @@ QUICK: Final = Pace(0.001, 0.0, 0.0)
 SLOW: Final = Pace(HELD_UP_AT_MOST * 0.9, 0.0, 0.0)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     paces=st.lists(PACES, min_size=1, max_size=12),
     arrivals=ARRIVALS,

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from effort import examples
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import QueueSettings
@@ -234,4 +235,4 @@ class Gate(RuleBasedStateMachine):
 
 
 TestGate = Gate.TestCase
-TestGate.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestGate.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
@@ -165,7 +166,7 @@ LEAST = ScalingRules(least=3)
 CLIMB = [20.0] * 28 + [20.0 + 1.1 * i for i in range(1, 14)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(loads, attained, sizes, policies, counts, missed, st.booleans())
 @example([50.0] * 30 + [80.0] + [50.0] * 5, IN_TIME, ALIKE, ScalingRules(look_ahead=False), T4, None, False)
 @example([48.0] * 30 + [30.0] * 40, IN_TIME, ALIKE, ScalingRules(least=4), (4, 0), (50.0, 3600), False)

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import parse_money
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
@@ -97,7 +98,7 @@ def _good(sim: SimulatedOperator) -> None:
     sim.api.remove(path_of(cpu_profile("rival")))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(sorted(EDITS)), st.integers(0, 3)), max_size=6))
 def test_any_sequence_of_edits_can_be_undone_and_ends_silent(edits: list[tuple[str, int]]) -> None:
     async def story() -> None:
@@ -122,7 +123,7 @@ def test_any_sequence_of_edits_can_be_undone_and_ends_silent(edits: list[tuple[s
     asyncio.run(story())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.sampled_from(["0.6", "1.0", "1.7", "2.5"]), min_size=1, max_size=4),
     st.lists(st.booleans(), min_size=4, max_size=4),

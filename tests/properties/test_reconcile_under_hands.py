@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api import names
 from hetserve.base.units import parse_money
 from hetserve.reconcile.deployments.build import deployment_name
@@ -123,7 +124,7 @@ class Judge:
         return total
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(HANDS)), st.integers(0, 3)), max_size=6), st.booleans(), st.integers(1, 4)
 )
@@ -170,7 +171,7 @@ TAKING = (
 """What takes instances, or lets what was taken be missed."""
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.sampled_from(TAKING), st.integers(0, 2)), min_size=3, max_size=10),
     st.booleans(),

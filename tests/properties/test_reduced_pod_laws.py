@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api import names
 from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
 from hetserve.objects.pod import PodOutline
@@ -157,13 +158,13 @@ def reading(raw: Any) -> Any:
 
 
 @given(raw_pods)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_reduced_pod_reads_as_the_whole_one(raw: dict[str, Any]) -> None:
     assert reading(reduced_pod(raw)) == reading(raw)
 
 
 @given(any_pods)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_outline_of_a_pod_raises_nothing_and_says_what_the_view_says(raw: dict[str, Any]) -> None:
     outline, read = PodOutline(raw), reading(raw)
     known = (outline.node or None, outline.finished, outline.gated, outline.may_have_gpus, outline.revision)
@@ -175,7 +176,7 @@ def test_the_outline_of_a_pod_raises_nothing_and_says_what_the_view_says(raw: di
 
 
 @given(any_pods)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_placement_and_the_operator_see_one_pod(raw: dict[str, Any]) -> None:
     fact, read = pod_fact(raw), reading(raw)
     if isinstance(read, str) or read.finished:
@@ -196,7 +197,7 @@ def unread(raw: Any) -> PodView:
 
 
 @given(raw_pods)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_what_cannot_be_read_or_holds_gpus_concerns_us(raw: dict[str, Any]) -> None:
     """What does not is in no record of the placement log."""
     read = reading(raw)
@@ -207,7 +208,7 @@ def test_what_cannot_be_read_or_holds_gpus_concerns_us(raw: dict[str, Any]) -> N
 
 
 @given(raw_pods)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_bound_pod_whose_containers_name_no_gpu_never_holds_any(raw: dict[str, Any]) -> None:
     raw = {"metadata": {}, "status": {}} | raw | {"spec": {"nodeName": "n0", "containers": MANY}}
     there = unread_pod(raw)
@@ -223,7 +224,7 @@ def test_a_bound_pod_whose_containers_name_no_gpu_never_holds_any(raw: dict[str,
 @example(True, [(("spec", "containers"), [*MANY, {"resources": 7}]), (("spec", "initContainers"), ASKING)])
 @example(True, [(("spec", "schedulingGates"), MANY)])
 @example(True, [(("status", "conditions"), MANY)])
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_good_pod_with_a_few_odd_fields_reads_the_same_reduced(bound: bool, changes: list[Any]) -> None:
     raw = edited(bound, changes)
     assert reading(reduced_pod(raw)) == reading(raw)

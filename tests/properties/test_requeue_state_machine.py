@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from effort import examples
 from hetserve.base.units import Seconds
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
@@ -118,4 +119,4 @@ class Refusals(RuleBasedStateMachine):
 
 
 TestRefusals = Refusals.TestCase
-TestRefusals.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestRefusals.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
@@ -66,7 +67,7 @@ PODS = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(PODS, max_size=8, unique_by=lambda raw: raw["metadata"]["name"]), st.sampled_from(OFFERS))
 def test_room_is_counted_where_the_ledger_takes_an_instance(pods: list[Json], wanted: Offer) -> None:
     raw = node("g", GPU_TYPE, gpus=GPUS)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.demand.observed import Freshness
 from hetserve.testing.builders import REMOVED
 from scaling_judge import Judge
@@ -238,7 +239,7 @@ async def told(chapters: list[Chapter]) -> tuple[Story, Judge]:
     return story, judge
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STORIES)
 def test_every_step_keeps_the_laws_and_all_comes_to_rest(chapters: list[Chapter]) -> None:
     async def tale() -> None:

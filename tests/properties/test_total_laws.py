@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import QPS
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
@@ -32,8 +33,8 @@ from hetserve.testing.planning_strategies import (
 WORSE = 1 + GAP + 1e-6
 NEVER = 1 + 1e-6
 
-some = settings(max_examples=60, deadline=None)
-few = settings(max_examples=25, deadline=None)
+some = settings(max_examples=examples(60), deadline=None)
+few = settings(max_examples=examples(25), deadline=None)
 TOTALS = ("flow", "ilp", "greedy")
 
 

@@ -11,6 +11,7 @@ from random import Random
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.rate_estimate import RateEstimate
 from hetserve.transition.budget_cut import within_limits
@@ -117,7 +118,7 @@ def cost(counts: Mapping[str, int], prices: Mapping[str, int]) -> int:
     return sum(n * prices[name] for name, n in counts.items())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(COUNTS, COUNTS, PRICES, RATES, st.integers(0, 400), st.integers(0, 2**32), st.integers(1, 4))
 def test_a_change_of_plan_stays_within_its_budget_keeps_what_it_can_and_ends(
     old: dict[str, int],
@@ -150,7 +151,7 @@ def _is_there(cluster: Cluster, plan: Mapping[str, int]) -> bool:
     return cluster.ready() == wanted and len(cluster.pods) == sum(wanted.values())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(COUNTS, COUNTS, PRICES, RATES, st.integers(0, 400), st.integers(0, 2**32))
 def test_instances_that_never_serve_replace_none_beyond_the_room_they_were_made(
     old: dict[str, int], plan: dict[str, int], prices: dict[str, int], rate: RateEstimate, spare: int, seed: int
@@ -171,7 +172,7 @@ def test_instances_that_never_serve_replace_none_beyond_the_room_they_were_made(
     assert serves >= kept - most, "more went than one successor needs"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(COUNTS, COUNTS, PRICES, st.integers(0, 6), st.integers(0, 2**32))
 def test_a_limit_of_instances_is_kept_like_a_budget(
     old: dict[str, int], plan: dict[str, int], prices: dict[str, int], spare: int, seed: int
@@ -187,7 +188,7 @@ def test_a_limit_of_instances_is_kept_like_a_budget(
     assert _is_there(cluster, plan)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(COUNTS, PRICES, RATES, st.integers(0, 600), st.integers(0, 2**32), st.integers(1, 4))
 def test_a_budget_cut_ends_at_what_fits_and_at_nothing_only_if_nothing_fits(
     old: dict[str, int], prices: dict[str, int], rate: RateEstimate, budget: int, seed: int, most: int
@@ -209,7 +210,7 @@ def test_a_budget_cut_ends_at_what_fits_and_at_nothing_only_if_nothing_fits(
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(COUNTS, COUNTS, PRICES, st.integers(0, 400), st.permutations(TYPES), st.integers(0, 2**32), st.integers(0, 12))
 def test_names_decide_nothing(
     old: dict[str, int],

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from effort import examples
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve_twin.devices import union_by_group
@@ -38,7 +39,7 @@ def declared(names: set[str], batch: int, slo: float) -> list[object]:
     return [facts(name, mix=mix, slo=Seconds(slo), profile=PROFILE) for name in sorted(names)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(changes, min_size=1, max_size=8), st.floats(0.0, 300.0), st.floats(0.1, 4.0), st.integers(0, 9))
 def test_every_query_that_arrived_is_served_dropped_or_under_way(
     course: list[tuple[float, set[int], set[str], int, float]], rate: float, timeout: float, seed: int
@@ -73,7 +74,7 @@ def exported(twin: LoadTwin) -> dict[tuple[str, ...], float]:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(changes, min_size=1, max_size=6), st.floats(1.0, 200.0))
 def test_an_instance_is_busy_for_no_longer_than_it_is_there(
     course: list[tuple[float, set[int], set[str], int, float]], rate: float

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from changing_cluster import PROFILES, SERVICES, THINGS, Json, Watches
+from effort import examples
 from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.testing.builders import service
 from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
@@ -69,7 +70,7 @@ class Watched:
             assert self.sim.api.writes[written:] == [], f"{key} was not woken"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(CHANGES, min_size=1, max_size=12))
 def test_whoever_is_not_woken_has_nothing_to_do(changes: list[tuple[str, Json]]) -> None:
     async def story() -> None:

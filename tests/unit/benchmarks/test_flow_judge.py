@@ -15,6 +15,7 @@ from benchmarks.flow.program import best_counts, ceiling, classes_of, fluid_limi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.api.manifests import read_manifests
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
@@ -139,7 +140,7 @@ def test_no_simulated_rate_exceeds_the_fluid_limit(pool: Problem) -> None:
 
 
 @given(st.integers(0, 40), st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_neighbours_keep_the_budget_and_leave_no_room(number: int, pick: int) -> None:
     pool = drawn(number)
     every = search.maximal(pool)

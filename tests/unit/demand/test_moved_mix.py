@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.demand.measured_mix import mix_of_buckets, sizes_counted
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.moved_mix import MOVED, distance, least_move, moved_mix
@@ -66,7 +67,7 @@ def test_what_is_not_fresh_or_not_known_is_no_other_mix(freshness: Freshness) ->
     assert moved_mix(SMALL, seen(None)) is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([100, 300, 1_000, 10_000]),
@@ -79,7 +80,7 @@ def test_a_day_of_samples_of_the_planned_mix_moves_nothing(seed: int, queries: i
         assert moved_mix(mix, seen(found, float(queries), SIZES)) is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([1_000, 10_000]))
 def test_a_mix_that_is_another_by_twice_what_is_allowed_for_has_moved(seed: int, queries: int) -> None:
     least = least_move(seen(SMALL, float(queries)))

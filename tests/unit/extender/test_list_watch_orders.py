@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve_shell.kube import informer
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
@@ -183,7 +184,7 @@ async def _run(steps: Sequence[str]) -> None:
     await bench.rest()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(st.sampled_from([*STEPS, *["page", "event", "relist"] * 3]), max_size=40))
 @example(["write a", "write b", "write c", "page", "page", "relist", "page", "write d", "event", "page"])
 @example(["write a", "write b", "write c", "page", "write d", "relist", "page", "page", "page"])

@@ -11,6 +11,7 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from harness.components import ROOT
 from harness.nodes import DEMO
 from hetserve.api.manifests import read_manifests
@@ -25,7 +26,7 @@ BOOKED: Final = {"resnet50": 50, "inception-v3": 50, "ssd-resnet50": 45, "transf
 MOST: Final = 8
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(order=st.permutations(sorted(BOOKED) * MOST), policy=st.sampled_from(PLACEMENT_POLICIES.names))
 def test_four_models_find_places_on_the_demos_t4s_in_whatever_order_their_pods_come(
     order: list[str], policy: str

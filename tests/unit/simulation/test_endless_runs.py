@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.simulation import System
 from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
@@ -29,7 +30,7 @@ def arrive(run: JointRun, name: str, times: list[float], size: int = 0) -> range
     return run.arrive(name, np.array(times), np.full(n, size), np.full(n, 0.5))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @pytest.mark.parametrize("policy", [PULL, EARLIEST], ids=lambda policy: policy.name)
 @given(st.data(), st.lists(st.floats(0.01, 40.0), min_size=1, max_size=8))
 def test_a_run_that_forgets_ends_every_query_when_one_that_remembers_does(
@@ -49,7 +50,7 @@ def test_a_run_that_forgets_ends_every_query_when_one_that_remembers_does(
     assert len(names) == np.isnan(expected.finish).sum() - (expected.instance == -2).sum()
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(sharing_scenes(PULL), st.lists(st.floats(0.01, 40.0), min_size=1, max_size=5))
 def test_a_revision_that_changes_nothing_changes_nothing(scene: SharingScene, stops: list[float]) -> None:
     whole, pieces = scene.run(), scene.run()
