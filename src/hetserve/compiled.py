@@ -1,13 +1,15 @@
 """The one module that knows the compiler of the hot paths; imported late, since numba costs half a second.
 
-Compiled code is cached on disk, or read from where it was compiled ahead. numba checks only the file of the cached
-function; the name of the cache has a digest of all the rest.
+Compiled code is cached in the user's cache folder, or read from where it was compiled ahead. numba checks only the file
+of the cached function; the name of the cache has a digest of all the rest, so a new checkout finds what an earlier one
+compiled.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,7 +21,7 @@ from typing import Any, Final, TypeVar, cast
 import numba
 import numba.np.linalg
 import numpy as np
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator, UserWideCacheLocator
 from numba.core.event import Listener, install_listener
 from numba.core.registry import CPUDispatcher
 
@@ -101,10 +103,25 @@ class _CompiledAhead(UserProvidedCacheLocator):
             raise FileNotFoundError(self._cache_path)
 
 
+class _UsersCache(UserWideCacheLocator):
+    """A folder of the user's, of the same name wherever the code lies."""
+
+    def __init__(self, py_func: FunctionType, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path = str(users_kernels() / py_func.__module__)
+
+
+def users_kernels() -> Path:
+    """The folder of compiled kernels in the user's cache, which may be missing."""
+    root = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(root) / "hetserve" / "kernels"
+
+
 class _CacheFolders(CompileResultCacheImpl):
     _locator_classes = [  # noqa: RUF012  numba's form
         UserProvidedCacheLocator,
         _CompiledAhead,
+        _UsersCache,
         *(each for each in CompileResultCacheImpl._locator_classes if each is not UserProvidedCacheLocator),
     ]
 

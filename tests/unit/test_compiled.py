@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,16 @@ def test_compiled_code_is_found_on_disk_by_the_next_process(tmp_path: Path) -> N
         files.append({path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")})
     assert files[0], "nothing was cached"
     assert files[0] == files[1], "the second process compiled again"
+
+
+def test_another_checkout_finds_what_this_one_compiled(tmp_path: Path) -> None:
+    copy, cache = tmp_path / "copy", {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    shutil.copytree(Path(compiled.__file__).parent, copy / "hetserve", ignore=shutil.ignore_patterns("__pycache__"))
+    assert _run(cache) == "1\n"
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert _run({**cache, "PYTHONPATH": str(copy)}) == "1\n"
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert all((tmp_path / "cache" / "hetserve" / "kernels") in path.parents for path in before)
 
 
 def test_compiled_products_of_matrices_still_find_blas() -> None:
