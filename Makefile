@@ -13,8 +13,11 @@ PYTHONS ?= 3.12 3.13
 # reaches no index, pip does it all.
 UV_LINES := awk '/^[a-zA-Z0-9]/ { ours = /^uv==/ } ours && /==|--hash/'
 
-# A test run on a machine with few cores should not start more clusters than it can feed.
-WORKERS ?= auto
+# As many workers as there are cores compute; four more run scenarios, which wait, each with a control plane of its own.
+WORKERS ?= $(shell echo $$(($$(nproc) + 4)))
+# Seconds of `make test` on two cores; a run of over one and a half times as many fails.
+BUDGET ?= 720
+TESTS ?=
 
 .PHONY: help
 help: ## Show this list
@@ -60,22 +63,33 @@ demo-down: setup ## Stop the demo and remove its state
 	@PYTHONPATH=e2e $(BIN)/python -m harness.demo down
 
 .PHONY: test
-test: setup tools ## Run every test, those on a real control plane too
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+test: setup tools kernels ## Run every test but the deep ones, those on a real control plane too (12 minutes on two cores)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not deep" --budget $(BUDGET) $(FLAGS)
+
+.PHONY: test-deep
+test-deep: deep-tests modelcheck-deep mutants test-pythons ## Run what make test leaves out: at length, in depth, with many examples (hours)
+
+.PHONY: deep-tests
+deep-tests: setup tools kernels ## Run the deep tests, and each law with many examples (TESTS=tests/properties/test_wake_laws.py)
+	HETSERVE_TEST_TIER=deep $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "deep or law" $(TESTS)
+
+.PHONY: flakes
+flakes: setup tools kernels ## Run the scenarios N times beside BURNERS busy processes; say what failed, and what was nearly too slow
+	@PYTHONPATH=e2e $(BIN)/python -m harness.flakes --runs $(or $(N),5) --burners $(or $(BURNERS),2) --workers $(WORKERS) $(TESTS)
 
 .PHONY: coverage
 coverage: setup tools ## The same, and print which lines no test reaches (twice the processor time)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not deep" --cov --cov-report=term
 
 .PHONY: test-unit
-test-unit: setup ## Run the tests that need no control plane (seconds)
-	$(BIN)/pytest -n $(WORKERS) -m "not cluster"
+test-unit: setup kernels ## Run the tests of make test that need no control plane (3 minutes on two cores)
+	$(BIN)/pytest -n auto -m "not cluster and not deep" $(FLAGS)
 
 # The three that are left out cost much of the time and look at luck, order and size, which are the same on every Python.
 .PHONY: test-planning
 test-planning: setup ## Plan the samples and run the tests of planning
 	for sample in manifests/samples/*.yaml; do $(BIN)/hetserve plan "$$sample" > $(VENV)/plan.txt; done
-	$(BIN)/pytest -n $(WORKERS) tests/unit/planning tests/properties/test_planning_*.py tests/adversarial/test_planning_*.py \
+	$(BIN)/pytest -n $(WORKERS) -m "not deep" tests/unit/planning tests/properties/test_planning_*.py tests/adversarial/test_planning_*.py \
 		--deselect tests/properties/test_planning_planners_laws.py::test_the_order_of_the_types_does_not_change_a_most_throughput_plan \
 		--deselect tests/unit/planning/test_search_methods.py::test_the_bayesian_search_finds_a_peak_sooner_than_chance \
 		--deselect tests/properties/test_planning_extremes.py::test_a_smaller_load_never_costs_more
@@ -85,8 +99,8 @@ test-pythons: ## Run test-planning on each of PYTHONS (3.12 3.13) that is here, 
 	@MAKE="$(MAKE)" .ci/pythons $(PYTHONS)
 
 .PHONY: e2e
-e2e: setup tools ## Run only the scenarios on a real control plane
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m cluster
+e2e: setup tools kernels ## Run only the scenarios on a real control plane
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not deep" $(TESTS)
 
 .PHONY: lint
 lint: setup ## Check style, formatting, import contracts and the workflows of CI
@@ -161,6 +175,10 @@ bench-flow: setup ## Measure planner flow on random pools and write docs/results
 .PHONY: modelcheck
 modelcheck: setup ## Visit every state of placement in small clusters with few faults (FLAGS=--deep: more of both)
 	PYTHONPATH=proofs $(BIN)/python -m modelcheck $(FLAGS)
+
+.PHONY: modelcheck-deep
+modelcheck-deep: setup
+	PYTHONPATH=proofs $(BIN)/python -m modelcheck --deep
 
 .PHONY: mutants
 mutants: setup ## Plant known bugs into copies of the source and show the test that catches each

@@ -17,4 +17,4 @@ settings.load_profile("hetserve")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["harness.fixtures", "harness.distribution"]
+pytest_plugins = ["harness.costs", "harness.tiers", "harness.fixtures", "harness.distribution"]

@@ -1,4 +1,7 @@
-"""Distributes tests over workers: tests on a control plane share one.
+"""Distributes tests over workers: scenarios, which wait, to some; tests that compute, to others, which stand back.
+
+`-n` says how many workers there are. Those beyond the number of cores run scenarios, each on a control plane that its
+scenarios share; as many as there are cores run the other tests at a low priority, so that no component waits for them.
 
 Replaces `--dist loadgroup`, which does not work with pytest 9.2
 (https://github.com/pytest-dev/pytest-xdist/issues/1386).
@@ -7,48 +10,16 @@ Replaces `--dist loadgroup`, which does not work with pytest 9.2
 from __future__ import annotations
 
 import os
-import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 
+from harness.costs import known
+
 SCENARIOS: Final = "e2e/"
 INTEGRATION: Final = "tests/integration/"
-OWN_CLUSTER: Final = frozenset(
-    f"e2e/test_{name}.py"
-    for name in (
-        "a_kept_connection_follows_the_leader",
-        "a_storm_over_commits_nothing",
-        "demo",
-        "documented_commands_run_on_a_cluster",
-        "failover",
-        "gates_are_lifted_on_uninstall",
-        "least_privilege",
-        "operator_failover",
-        "probe_ports_ask_the_apiserver",
-        "scheduler_failover",
-        "the_first_hour_works",
-        "the_service_follows_the_leader",
-        "the_verbs_ask_for_certificates",
-    )
-)
-"""Scenarios with clusters of their own alone: they need not wait for those that share one, the longest scope."""
-LOADS: Final = frozenset(
-    f"e2e/test_{name}.py"
-    for name in (
-        "a_budget_cut_waits_for_no_metrics",
-        "a_leader_that_hangs_writes_nothing_late",
-        "a_scarce_type_gives_way",
-        "a_service_follows_its_batch_sizes",
-        "a_service_follows_its_load",
-        "a_service_follows_its_own_queries",
-        "a_wrong_profile_shows_in_late_queries",
-        "dashboards_ask_what_prometheus_answers",
-        "prometheus_measures_the_control_plane",
-        "the_load_twin_plays_against_what_is_ready",
-    )
-)
-"""Scenarios that play and measure loads: the longest, as they wait for windows to pass. A third worker runs them."""
 ON_KIND: Final = "e2e/kind/"
 LOOKING_FIRST: Final = frozenset(
     f"e2e/kind/test_{name}.py"
@@ -69,26 +40,66 @@ LOOKING: Final = frozenset(
     )
 )
 """The other files of scenarios on kind that run beside others. What is named nowhere is on one worker."""
-MANY_CORES: Final = 8
+STANDS_BACK: Final = 10
+"""Niceness of a worker that only computes."""
 
 
-def scope_of(nodeid: str, cores: int) -> str:
-    """The tests of a scope run on one worker.
+def scope_of(nodeid: str) -> str:
+    """The tests of a scope run on one worker, one after the other.
 
-    tests/integration shares a bare control plane, scenarios that play loads one with hetserve, the others one more, or
-    two from 8 cores on; those on kind have scopes of their own; any other test is a scope. xdist begins with the scopes
-    of most tests, so these begin first.
+    tests/integration shares a bare control plane; a file of scenarios may stop components of the control plane that its
+    worker shares; those on kind have scopes of their own; any other test is a scope.
     """
     path = nodeid.partition("::")[0]
     if path.startswith(ON_KIND):
         return path if path in LOOKING else "looking" if path in LOOKING_FIRST else "alone"
-    if path.startswith(INTEGRATION) or path in OWN_CLUSTER:
-        return "control-plane"
-    if path in LOADS:
-        return "loads"
-    if path.startswith(SCENARIOS):
-        return f"scenarios-{zlib.crc32(path.encode()) % (2 if cores >= MANY_CORES else 1)}"
-    return nodeid
+    if path.startswith(INTEGRATION):
+        return INTEGRATION
+    return path if path.startswith(SCENARIOS) else nodeid
+
+
+def waits(scope: str) -> bool:
+    """Whether its tests wait for a control plane, rather than compute."""
+    return not scope.startswith("tests/") or scope == INTEGRATION
+
+
+def hosts(workers: int, cores: int) -> int:
+    """How many of the workers run scenarios: those beyond the cores; all where there are no more than cores."""
+    return workers - cores if workers > cores else workers
+
+
+def next_scope(queued: Iterable[str], *, host: bool) -> str | None:
+    """The next scope for a worker, None: there is nothing for it. queued: in the order of `in_order`."""
+    return next((scope for scope in queued if host or not waits(scope)), None)
+
+
+def in_order(nodeids: Sequence[str], seconds: Mapping[str, float]) -> dict[str, int]:
+    """Rank of each scope: first what waits, then what is known to take long, then what has many tests."""
+    spent, tests = dict.fromkeys(map(scope_of, nodeids), 0.0), Counter(map(scope_of, nodeids))
+    for nodeid in nodeids:
+        spent[scope_of(nodeid)] += seconds.get(nodeid, 0.0)
+    ordered = sorted(spent, key=lambda scope: (not waits(scope), -spent[scope], -tests[scope]))
+    return {scope: rank for rank, scope in enumerate(ordered)}
+
+
+def is_host(worker: str, workers: int) -> bool:
+    """worker: its name, as xdist gives it, such as gw0."""
+    return int(worker.removeprefix("gw")) < hosts(workers, os.cpu_count() or 1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker that only computes stands back."""
+    given = getattr(config, "workerinput", None)
+    if given is not None and not is_host(given["workerid"], given["workercount"]):
+        os.nice(STANDS_BACK)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The order in which scopes are given to workers; a run in one process keeps its own."""
+    if hasattr(config, "workerinput"):
+        ranks = in_order([item.nodeid for item in items], known())
+        items.sort(key=lambda item: ranks[scope_of(item.nodeid)])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -98,8 +109,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-    class ClusterScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return scope_of(nodeid, os.cpu_count() or 1)
+            return scope_of(nodeid)
 
-    return ClusterScheduling(config, log)
+        def _assign_work_unit(self, node: Any) -> None:
+            scope = next_scope(self.workqueue, host=is_host(node.gateway.id, self.numnodes))
+            if scope is None:
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)

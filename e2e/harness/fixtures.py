@@ -34,14 +34,10 @@ _numbers = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests that use a cluster and gives them more time."""
+    """Marks tests that use a cluster."""
     for item in items:
-        names = getattr(item, "fixturenames", ())
-        if "toolset" not in names and item.get_closest_marker("cluster") is None:
-            continue
-        item.add_marker(pytest.mark.cluster)
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(limits.TEST))
+        if "toolset" in getattr(item, "fixturenames", ()) and item.get_closest_marker("cluster") is None:
+            item.add_marker(pytest.mark.cluster)
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import httpx
@@ -16,6 +19,9 @@ T = TypeVar("T")
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.25
 LONGEST_STATE: Final = 2_000
+WAITS_VARIABLE: Final = "HETSERVE_TEST_WAITS"
+"""A folder for notes of the waits that used over `NEAR` of their limit; unset: none are taken."""
+NEAR: Final = 0.6
 
 
 class WaitTimeoutError(AssertionError):
@@ -38,7 +44,8 @@ def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float,
     An ApiError or a refused connection is false. Raises WaitTimeoutError. timeout: seconds. what: completes "waited for
     ...".
     """
-    deadline = time.monotonic() + timeout
+    begun = time.monotonic()
+    deadline = begun + timeout
     pause = FIRST_PAUSE
     while True:
         try:
@@ -46,11 +53,24 @@ def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float,
         except (ApiError, httpx.TransportError) as error:
             answer = Unmet(f"{type(error).__name__}: {error}")
         if answer:
+            _note(time.monotonic() - begun, timeout, what)
             return answer  # type: ignore[no-any-return]
         if time.monotonic() >= deadline:
             raise WaitTimeoutError(f"waited {timeout:g} s for {what}; last seen: {_shown(answer)}")
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(LONGEST_PAUSE, pause * 1.5)
+
+
+def _note(used: float, limit: float, what: str) -> None:
+    """Says which wait was nearly too long, where somebody asks for it (`make flakes`)."""
+    folder = os.environ.get(WAITS_VARIABLE)
+    if not folder or used <= NEAR * limit:
+        return
+    caller = next((f for f in traceback.extract_stack()[::-1] if Path(f.filename).name.startswith("test_")), None)
+    line = f"{caller.filename}:{caller.lineno}" if caller else "a fixture"
+    note = {"share": used / limit, "limit": limit, "line": line, "what": what}
+    with (Path(folder) / f"{os.getpid()}.jsonl").open("a") as sink:
+        sink.write(json.dumps(note) + "\n")
 
 
 def always(predicate: Callable[[], Any], seconds: float, what: str) -> None:

@@ -1,61 +1,56 @@
-"""Tests on a control plane stay together, so that a small machine runs few clusters."""
+"""Scenarios go to workers that host control planes, the longest first; what computes goes to the others."""
 
 from __future__ import annotations
-
-import ast
-from pathlib import Path
 
 import pytest
 
 from harness.components import ROOT
-from harness.distribution import LOADS, LOOKING, LOOKING_FIRST, ON_KIND, OWN_CLUSTER, SCENARIOS, scope_of
+from harness.distribution import LOOKING, LOOKING_FIRST, ON_KIND, hosts, in_order, next_scope, scope_of, waits
+
+SCENARIO, OTHER = "e2e/test_a.py::test_1", "e2e/test_b.py::test_1"
+INTEGRATION = "tests/integration/test_a.py::test_1"
+UNIT, LAW = "tests/unit/test_a.py::test_1", "tests/properties/test_a.py::test_2"
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "cores", "together"),
+    ("one", "other", "together"),
     [
-        ("e2e/test_a.py::test_1", "e2e/test_b.py::test_2[x]", 4, True),
-        ("tests/integration/test_a.py::test_1", "tests/integration/test_b.py::test_2", 64, True),
-        ("tests/integration/test_a.py::test_1", "e2e/test_demo.py::test_2", 4, True),
-        ("tests/integration/test_a.py::test_1", "e2e/test_b.py::test_2", 4, False),
-        ("e2e/test_a_scarce_type_gives_way.py::test_1", "e2e/test_a_service_follows_its_load.py::test_2", 64, True),
-        ("e2e/test_a_scarce_type_gives_way.py::test_1", "e2e/test_a.py::test_2", 4, False),
-        ("tests/unit/test_a.py::test_1", "tests/unit/test_a.py::test_2", 4, False),
-        ("e2e/kind/test_a_node_is_drained.py::test_1", "e2e/kind/test_new.py::test_2", 64, True),
-        ("e2e/kind/test_helm_test_places_a_pod.py::test_1", "e2e/kind/test_a_node_is_drained.py::test_2", 4, False),
-        ("e2e/kind/test_helm_test_places_a_pod.py::test_1", "e2e/kind/test_the_doctor_reads_real_pods.py::t", 4, False),
-        ("e2e/kind/test_a_node_is_drained.py::test_1", "e2e/kind/test_the_doctor_reads_real_pods.py::test_2", 4, False),
+        (SCENARIO, "e2e/test_a.py::test_2[x]", True),
+        (SCENARIO, OTHER, False),
+        (INTEGRATION, "tests/integration/test_b.py::test_2", True),
+        (INTEGRATION, SCENARIO, False),
+        (UNIT, "tests/unit/test_a.py::test_2", False),
+        ("e2e/kind/test_a_node_is_drained.py::test_1", "e2e/kind/test_new.py::test_2", True),
+        ("e2e/kind/test_helm_test_places_a_pod.py::test_1", "e2e/kind/test_a_node_is_drained.py::test_2", False),
+        ("e2e/kind/test_helm_test_places_a_pod.py::test_1", "e2e/kind/test_the_doctor_reads_real_pods.py::t", False),
+        ("e2e/kind/test_a_node_is_drained.py::test_1", "e2e/kind/test_the_doctor_reads_real_pods.py::test_2", False),
     ],
 )
-def test_tests_that_share_a_cluster_share_a_worker(one: str, other: str, cores: int, together: bool) -> None:
-    assert (scope_of(one, cores) == scope_of(other, cores)) is together
+def test_tests_that_may_disturb_each_other_share_a_worker(one: str, other: str, together: bool) -> None:
+    assert (scope_of(one) == scope_of(other)) is together
 
 
-def test_many_cores_run_the_scenarios_on_two_clusters_and_never_split_a_file() -> None:
-    scopes = {scope_of(f"e2e/test_{number}.py::test_{case}", 16) for number in range(20) for case in "ab"}
-    assert len(scopes) == 2
-    assert scope_of("e2e/test_1.py::test_a", 16) == scope_of("e2e/test_1.py::test_b", 16)
+@pytest.mark.parametrize(("workers", "cores", "count"), [(1, 2, 1), (2, 2, 2), (6, 2, 4), (12, 8, 4), (8, 8, 8)])
+def test_workers_beyond_the_cores_host_scenarios(workers: int, cores: int, count: int) -> None:
+    assert hosts(workers, cores) == count
 
 
-def fixtures_of(path: Path) -> set[str]:
-    tests = [one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)]
-    return {argument.arg for one in tests if one.name.startswith("test_") for argument in one.args.args}
+def test_scopes_are_ordered_by_waiting_then_by_what_is_known_to_take_long() -> None:
+    ranks = in_order([UNIT, LAW, SCENARIO, OTHER, INTEGRATION], {OTHER: 30.0, INTEGRATION: 90.0, LAW: 4.0})
+    ordered = sorted(ranks, key=lambda scope: ranks[scope])
+    assert ordered == [*map(scope_of, (INTEGRATION, OTHER, SCENARIO, LAW, UNIT))]
 
 
-def clusters_of(path: Path) -> set[str]:
-    """Fixtures of clusters that the tests of a file take; of test_demo, which starts its own, none."""
-    return fixtures_of(path) & {"cluster", "bare_cluster", "own_cluster"}
+def test_a_worker_that_computes_never_starts_a_control_plane_and_a_host_does_what_is_left() -> None:
+    queued = [*map(scope_of, (SCENARIO, OTHER, UNIT))]
+    assert next_scope(queued, host=True) == scope_of(SCENARIO)
+    assert next_scope(queued, host=False) == UNIT
+    assert next_scope(queued[:2], host=False) is None
+    assert next_scope([UNIT], host=True) == UNIT
 
 
-def test_scenarios_that_play_loads_on_the_shared_cluster_have_one_of_their_own() -> None:
-    playing = {f"{SCENARIOS}{path.name}": fixtures_of(path) for path in (ROOT / SCENARIOS).glob("test_*.py")}
-    found = {name for name, fixtures in playing.items() if fixtures & {"prometheus", "twin"} and "cluster" in fixtures}
-    assert found == LOADS
-
-
-def test_scenarios_wait_for_the_shared_cluster_only_where_they_use_it() -> None:
-    files = {f"{SCENARIOS}{path.name}": clusters_of(path) for path in (ROOT / SCENARIOS).glob("test_*.py")}
-    assert {name for name, clusters in files.items() if clusters <= {"own_cluster"}} == OWN_CLUSTER
+def test_scenarios_wait_and_unit_tests_compute() -> None:
+    assert [waits(scope_of(one)) for one in (SCENARIO, INTEGRATION, UNIT, LAW)] == [True, True, False, False]
 
 
 def test_files_of_scenarios_on_kind_are_apart_from_the_rest_where_all_in_them_run_beside_others() -> None:

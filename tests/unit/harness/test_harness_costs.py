@@ -1,0 +1,91 @@
+"""A run says where its time went, and fails where its budget is exceeded by half on the measured machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import limits
+from harness.components import ROOT
+from harness.costs import known, over, updated
+from harness.flakes import failed, near
+from harness.waiting import WAITS_VARIABLE, wait_until
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "slowness", "fails"), [(100, 1.0, False), (149, 1.0, False), (151, 1.0, True), (151, 1.1, False)]
+)
+def test_a_run_may_exceed_its_budget_by_half_of_what_this_machine_needs(
+    elapsed: float, slowness: float, fails: bool
+) -> None:
+    assert bool(over(elapsed, 100, slowness)) is fails
+
+
+def test_costs_keep_what_was_not_run_and_forget_what_became_quick() -> None:
+    assert updated({"a": 9.0, "b": 8.0, "gone": 3.0}, {"a": 7.04, "b": 1.0, "c": 2.5}) == {
+        "a": 7.0,
+        "c": 2.5,
+        "gone": 3.0,
+    }
+
+
+def test_what_is_known_to_be_slow_is_still_there() -> None:
+    files = {nodeid.partition("::")[0] for nodeid in known()}
+    assert [path for path in sorted(files) if not (ROOT / path).exists()] == []
+
+
+def run(folder: Path, text: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """pytest with the project's plugins over one file of tests."""
+    test = folder / "test_some.py"
+    test.write_text(text)
+    plugins = ["-p", "harness.costs", "-p", "harness.tiers"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins, *arguments, str(test)]
+    own = os.environ | {"PYTHONPATH": str(ROOT / "e2e"), **variables}
+    return subprocess.run(
+        command, cwd=folder, env=own, capture_output=True, text=True, timeout=limits.COMMAND, check=False
+    )
+
+
+BURNS = """
+import time
+def test_burns():
+    end = time.process_time() + 2.2
+    while time.process_time() < end:
+        pass
+"""
+
+
+def test_a_run_over_its_budget_fails_and_names_the_dear_file_and_the_new_slow_test(tmp_path: Path) -> None:
+    done = run(tmp_path, BURNS, "--budget", "0.1", **{limits.SLOWNESS_VARIABLE: "1.00"})
+    assert done.returncode == 1
+    assert "1.5 times their budget of 0 s" in done.stdout
+    assert "test_some.py\n" in done.stdout
+    assert "new, over 2 s: 2." in done.stdout
+    assert run(tmp_path, BURNS, "--budget", "90").returncode == 0
+
+
+def test_a_slow_machine_is_measured_and_a_fast_one_gets_no_less_than_the_reference() -> None:
+    assert limits.measured(iter([0.0, 3 * limits.ROUNDS * limits.REFERENCE]).__next__) == pytest.approx(3.0)
+    assert limits.measured(iter([0.0, 0.0]).__next__) == limits.LEAST
+    assert limits.measured(iter([0.0, 1e9]).__next__) == limits.MOST
+
+
+def test_a_wait_near_its_limit_is_noted_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WAITS_VARIABLE, str(tmp_path))
+    instant = 1e-9
+    wait_until(lambda: True, instant, "nothing at all")
+    wait_until(lambda: True, limits.ANSWER, "what comes at once")
+    (note,) = near(tmp_path)
+    assert note["what"] == "nothing at all"
+    assert note["line"].startswith(__file__)
+
+
+def test_failures_of_a_run_are_read_from_its_report(tmp_path: Path) -> None:
+    text = "import pytest\ndef test_well(): pass\ndef test_ill(): assert 0\n"
+    text += "@pytest.fixture\ndef x(): assert 0\ndef test_e(x): pass\n"
+    run(tmp_path, text, f"--junitxml={tmp_path / 'report.xml'}")
+    assert failed(tmp_path / "report.xml") == ["test_some::test_ill", "test_some::test_e"]
