@@ -87,9 +87,10 @@ def test_only_jobs_that_publish_may_write_and_these_wait_for_the_checks_and_for_
     release = jobs("release.yml")
     writing = {name for name, job in release.items() if "write" in job["permissions"].values()}
     assert writing == {"images", "publish"}
-    assert [name for name in writing if not {"checks", "kind"} <= needs(release, name)] == []
+    assert [name for name in writing if not {"checks", "deep", "kind"} <= needs(release, name)] == []
     assert "make e2e-kind" in [step.get("run") for step in release["kind"]["steps"]]
-    assert release["checks"]["uses"] == "./.github/workflows/ci.yml"
+    assert release["checks"]["uses"] == release["deep"]["uses"] == "./.github/workflows/ci.yml"
+    assert release["deep"]["with"] == jobs("deep.yml")["deep"]["with"] == {"command": "make test-deep"}
     assert {name for name, job in release.items() if "write" in str(job["permissions"].get("contents"))} == {"publish"}
     assert all(set(job["permissions"]) == {"contents"} for job in jobs("ci.yml").values())
 
@@ -130,11 +131,12 @@ def test_what_the_workflows_call_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
     run = [script for path in FILES for script in scripts(jobs(path.name))]
+    run += [str(job.get("with", {}).get("command", "")) for path in FILES for job in jobs(path.name).values()]
     lines = [line for script in run for line in re.findall(r"^\s*make (.*)$", script, re.MULTILINE)]
     called = {word for line in lines for word in line.split()}
     assert called
     assert called <= targets
-    assert any("bash .ci/run" in script for script in run)
+    assert "|| 'bash .ci/run' }}" in (FOLDER / "ci.yml").read_text(encoding="utf-8")
     assert (ROOT / ".ci" / "run").is_file()
     for path in FILES:
         for file in re.findall(r"go-version-file: (\S+)", path.read_text(encoding="utf-8")):
