@@ -13,6 +13,7 @@ from enum import Enum
 from itertools import groupby
 from typing import Final, get_args
 
+from harness import promises
 from hetserve.api.docs.reasons import DOCS
 from hetserve.api.kinds import KINDS
 from hetserve.placement import Mode
@@ -78,6 +79,7 @@ TABLES: Final[Mapping[str, Callable[[], Iterator[Sequence[str]]]]] = {
     "search-methods": _search_methods,
     "kinds": _kinds,
     "reasons": _reasons,
+    "promises": promises.rows,
 }
 """Rows of each table by the name in its markers, the heading first."""
 
