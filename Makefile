@@ -182,7 +182,7 @@ modelcheck-deep: setup
 
 .PHONY: mutants
 mutants: setup ## Plant known bugs into copies of the source and show the test that catches each
-	PYTHONPATH=proofs $(BIN)/python -m mutants $(FLAGS)
+	PYTHONPATH=proofs:tests/support $(BIN)/python -m mutants $(FLAGS)
 
 .PHONY: house
 house: setup ## Measure sizes, import circles, prose and repeated code, beside the tree before (FLAGS="--before REV --files")

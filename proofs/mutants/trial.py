@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from effort import TIER_VARIABLE
 from mutants.mutant import Mutant
 from mutants.planting import plant
 from mutants.source import ROOTS
 
 ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = (*ROOTS, "proofs", "tests")
+COPIED: Final = (*ROOTS, "proofs", "tests", "e2e/harness")
 FAILED: Final = 1
 """pytest's status of failed tests."""
 CRASHES: Final = ("NameError", "UnboundLocalError", "AttributeError", "ImportError")
@@ -61,13 +62,12 @@ def copied() -> Iterator[Path]:
         tree = Path(folder)
         for name in COPIED:
             shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-        (tree / "e2e").mkdir()
         shutil.copy(ROOT / "pyproject.toml", tree)
         yield tree
 
 
 def _pytest(tree: Path, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """The copy goes before the installed project on the path."""
+    """The copy goes before the installed project on the path; laws try as many examples as they do at the most."""
     path = os.pathsep.join(str(tree / name) for name in ROOTS)
     return subprocess.run(
         [
@@ -83,7 +83,7 @@ def _pytest(tree: Path, nodes: Sequence[str]) -> subprocess.CompletedProcess[str
             *nodes,
         ],
         cwd=tree,
-        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", TIER_VARIABLE: "deep"},
         capture_output=True,
         text=True,
         check=False,
