@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
+from harness import limits
 from harness.kube import ApiError
 
 T = TypeVar("T")
@@ -41,8 +42,8 @@ class Unmet:
 def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float, what: str) -> T:
     """Polls until `predicate` returns something true.
 
-    An ApiError or a refused connection is false. Raises WaitTimeoutError. timeout: seconds. what: completes "waited for
-    ...".
+    An ApiError or a refused connection is false. Raises WaitTimeoutError. timeout: seconds, more where the machine has
+    become slower since the run began. what: completes "waited for ...".
     """
     begun = time.monotonic()
     deadline = begun + timeout
@@ -56,7 +57,9 @@ def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float,
             _note(time.monotonic() - begun, timeout, what)
             return answer  # type: ignore[no-any-return]
         if time.monotonic() >= deadline:
-            raise WaitTimeoutError(f"waited {timeout:g} s for {what}; last seen: {_shown(answer)}")
+            deadline = begun + timeout * limits.slower_by_now()
+        if (passed := time.monotonic()) >= deadline:
+            raise WaitTimeoutError(f"waited {passed - begun:.3g} s for {what}; last seen: {_shown(answer)}")
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(LONGEST_PAUSE, pause * 1.5)
 
