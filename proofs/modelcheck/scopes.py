@@ -55,30 +55,41 @@ LAPSE: Final = {**CHANGE, "lapse": 1}
 ENDS: Final = {"end": 2, "promote": 2, "start": 1}
 """A rolling update: each hands over to a new process."""
 
+QUICK: Final[tuple[Scope, ...]] = (
+    Scope("1 pod, any two faults or edits", Shape((ALONE,), ONE_NODE), EDITED, 2),
+    Scope("2 pods, 1 GPU, two of lost, deleted and refused", ONE_GPU, UNSURE, 2),
+    Scope("a whole GPU and a pair, any fault or edit", Shape((WHOLE, PAIR), ONE_NODE), EDITED, 1),
+    Scope("2 pods that share a GPU, any fault or edit", Shape((SMALL, OTHER), {"n0": 1}), EDITED, 1),
+    Scope("2 pods, 1 GPU and compute for one, any fault or edit", Shape((HALF, RIVAL), {"n0": 1}), EDITED, 1),
+    Scope("1 GPU, compute beside none declared, any fault or edit", Shape((REST, OTHER), {"n0": 1}), EDITED, 1),
+    Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
+    Scope("2 processes, 1 GPU, any fault beside the change", ONE_GPU, {**ALL, **CHANGE}, 1, 2, retires=True),
+    Scope("2 processes, 1 GPU, a fault beside an end", ONE_GPU, {**END, **UNSURE}, 1, processes=2, retires=True),
+    Scope("2 processes, 1 GPU, a lapse and an end", ONE_GPU, {**LAPSE, **END}, 0, processes=2, retires=True),
+    Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
+    Scope("2 processes, 1 pod, two changes and a restart", ONE_POD, BACK, 1, processes=2, retires=True),
+)
+"""Of every test run: fifteen seconds of processor time."""
+
 SCOPES: Final[tuple[Scope, ...]] = (
+    *QUICK,
     Scope("3 pods, 2 nodes x 1 GPU, any fault", APART, ALL, 1),
     Scope("3 pods, 1 node x 2 GPUs, any fault", THREE, ALL, 1),
     Scope("2 pods that share, any fault or edit", Shape((SMALL, OTHER), ONE_NODE), EDITED, 1),
     Scope("2 pods that share, edits and restart", Shape((SMALL, OTHER), ONE_NODE), {**HAND, "restart": 1}, 2),
     Scope("2 pods, two of lost, deleted and refused", TWO_GPUS, UNSURE, 2),
-    Scope("1 pod, any two faults or edits", Shape((ALONE,), ONE_NODE), EDITED, 2),
-    Scope("a whole GPU and a pair, any fault or edit", Shape((WHOLE, PAIR), ONE_NODE), EDITED, 1),
     Scope("2 pods that share memory and not compute, any fault or edit", Shape((HALF, RIVAL), ONE_NODE), EDITED, 1),
     Scope("compute beside none declared, any fault or edit", Shape((REST, OTHER), ONE_NODE), EDITED, 1),
     Scope("two that share compute and one more, a fault", Shape((HALF, REST, RIVAL), {"n0": 1}), UNSURE, 1),
-    Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
     Scope("2 processes, 1 GPU, a fault beside the change", ONE_GPU, FAILOVER, 1, processes=2),
     Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("2 processes, 3 pods, a fault beside the change", THREE, FAILOVER, 1, processes=2, retires=True),
     Scope("2 processes, 1 GPU, two changes and a restart", ONE_GPU, BACK, 1, processes=2, retires=True),
-    Scope("2 processes, 1 GPU, a fault beside an end", ONE_GPU, {**END, **UNSURE}, 1, processes=2, retires=True),
-    Scope("2 processes, 1 GPU, a lapse and an end", ONE_GPU, {**LAPSE, **END}, 0, processes=2, retires=True),
     Scope("2 processes, 2 GPUs, an end", TWO_GPUS, END, 0, processes=2, retires=True),
     Scope("2 processes, 1 pod, any fault, lapse and end", ONE_POD, {**ALL, **LAPSE, **END}, 1, 2, retires=True),
-    Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
     Scope("2 processes, 1 pod, three changes", ONE_POD, {"promote": 3}, 0, processes=2, retires=True),
 )
-"""Of every test run: two minutes of processor time."""
+"""Of `make modelcheck` and `make test-deep`: two minutes of processor time."""
 
 DEEP: Final[tuple[Scope, ...]] = (
     Scope("3 pods, two share, any fault or edit", Shape((SMALL, SMALL, OTHER), ONE_NODE), EDITED, 1),

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning import plan
 from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import SimulatedOperator
+from hetserve_operator.testing import SimulatedOperator, decided
 
 STANDING, NEW = {GPU_TYPE: 3, CPU_TYPE: 6}, {GPU_TYPE: 4, CPU_TYPE: 2}
 BOUND = 100.0
@@ -46,7 +45,7 @@ async def test_a_standing_plan_is_left_for_what_holds_more(name: str) -> None:
     later = False
 
     def planner(problem: Problem) -> Plan:
-        base = replace(plan(problem), evaluated=())
+        base = replace(decided(problem), evaluated=())
         return _new(problem, base, case) if later else _of(problem, base, STANDING, BOUND)
 
     sim = SimulatedOperator(planner)

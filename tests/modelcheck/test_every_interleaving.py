@@ -6,13 +6,15 @@ import pytest
 
 from harness import limits
 from modelcheck.explore import explore
-from modelcheck.scopes import SCOPES, UNFENCED
+from modelcheck.scopes import QUICK, SCOPES, UNFENCED
 from modelcheck.trace import story
 from modelcheck.truth import Scope
 
+TIERED = [scope if scope in QUICK else pytest.param(scope, marks=pytest.mark.deep) for scope in SCOPES]
+
 
 @pytest.mark.timeout(limits.LONGEST_TEST)  # a minute of processor time, which other tests beside it may share
-@pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
+@pytest.mark.parametrize("scope", TIERED, ids=lambda scope: scope.name)
 def test_no_interleaving_breaks_a_law(scope: Scope) -> None:
     finding = explore(scope)
 

@@ -27,6 +27,9 @@ SCOPES = (
     Scope("1 pod, 1 GPU, two changes", ONE, {"promote": 2}, 0, processes=2),
 )
 
+LARGEST = SCOPES[2]
+TIERED = [pytest.param(scope, marks=pytest.mark.deep) if scope is LARGEST else scope for scope in SCOPES]
+
 Spent = Mapping[str, int]
 
 
@@ -51,7 +54,7 @@ def within(few: Spent, many: Spent) -> bool:
 
 
 @pytest.mark.timeout(limits.LONG_TEST)
-@pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
+@pytest.mark.parametrize("scope", TIERED, ids=lambda scope: scope.name)
 def test_forgetting_who_never_leads_again_loses_no_state_of_the_cluster_and_its_leader(scope: Scope) -> None:
     followed, forgotten = reached(scope), reached(replace(scope, retires=True))
 
@@ -75,4 +78,4 @@ def test_a_fingerprint_equals_the_one_computed_anew() -> None:
         anew.told = []
         assert key(parts(anew)) == key(parts(world))
 
-    assert explore(SCOPES[2], visit=visit).complete
+    assert explore(SCOPES[3], visit=visit).complete

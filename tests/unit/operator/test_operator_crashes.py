@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -122,8 +122,30 @@ def _masked(value: Any) -> Any:
     return value
 
 
-async def reference(scene: str) -> tuple[dict[str, Json], int]:
-    """End state of a run without faults, and how many writes it took after the scene was set."""
+SOME, EVERY = "some writes", "every write"
+THIRDS = {"lost request": (0, 2), "lost answer": (1, 3)}
+STATUSES = (409, 500, 429, 0)
+AT_WRITES = [SOME, pytest.param(EVERY, marks=pytest.mark.deep)]
+at_writes = pytest.mark.parametrize("struck", AT_WRITES)
+
+
+def tried(struck: str, writes: int, *thirds: int) -> Iterable[int]:
+    """The writes at which a fault strikes: each, or those at these thirds of all, 0 the first and 3 the last."""
+    return range(writes) if struck == EVERY else sorted({third * (writes - 1) // 3 for third in thirds})
+
+
+Reference = tuple[dict[str, Json], int]
+KNOWN: dict[str, Reference] = {}
+
+
+async def reference(scene: str) -> Reference:
+    """End state of a run without faults, and how many writes it took after the scene was set; found once."""
+    if scene not in KNOWN:
+        KNOWN[scene] = await run_without_faults(scene)
+    return KNOWN[scene]
+
+
+async def run_without_faults(scene: str) -> Reference:
     sim = SimulatedOperator()
     await SCENES[scene](sim)
     sim.api.writes.clear()
@@ -158,35 +180,38 @@ async def run_with(scene: str, fault: Fault, where: str) -> SimulatedOperator:
     return sim
 
 
-@pytest.mark.parametrize("where", ["lost request", "lost answer"])
+@at_writes
+@pytest.mark.parametrize("where", THIRDS)
 @pytest.mark.parametrize("scene", SCENES)
-async def test_a_crash_at_any_write_ends_where_a_run_without_crash_ends(scene: str, where: str) -> None:
+async def test_a_crash_at_any_write_ends_where_a_run_without_crash_ends(scene: str, where: str, struck: str) -> None:
     expected, writes = await reference(scene)
     assert writes >= 2
-    for at in range(writes):
+    for at in tried(struck, writes, *THIRDS[where]):
         fault = Fault(at, CrashError)
         sim = await run_with(scene, fault, where)
         assert fault.struck
         assert end_state(sim) == expected, f"crash at write {at} ({where}) leaves another end state"
 
 
-@pytest.mark.parametrize("status", [409, 500, 429, 0])
+@at_writes
+@pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("scene", SCENES)
-async def test_a_failure_at_any_write_is_healed_by_the_next_look(scene: str, status: int) -> None:
+async def test_a_failure_at_any_write_is_healed_by_the_next_look(scene: str, status: int, struck: str) -> None:
     expected, writes = await reference(scene)
 
     def error() -> BaseException:
         return ApiStatusError(status, "Because", "of a test") if status else ApiUnreachableError("no answer")
 
-    for at in range(writes):
+    for at in tried(struck, writes, STATUSES.index(status)):
         sim = await run_with(scene, Fault(at, error), "lost request")
         assert end_state(sim) == expected, f"{status} at write {at} leaves another end state"
 
 
+@at_writes
 @pytest.mark.parametrize("scene", SCENES)
-async def test_a_service_deleted_at_any_write_leaves_nothing(scene: str) -> None:
+async def test_a_service_deleted_at_any_write_leaves_nothing(scene: str, struck: str) -> None:
     _, writes = await reference(scene)
-    for at in range(writes):
+    for at in tried(struck, writes, 0, 1, 3):
         sim = SimulatedOperator()
         await SCENES[scene](sim)
         seen = 0
