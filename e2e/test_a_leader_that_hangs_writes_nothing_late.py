@@ -9,7 +9,7 @@ import pytest
 
 from harness import limits
 from harness.cluster import Cluster
-from harness.follower import BUSY, CALM, PER_INSTANCE, Follower, least
+from harness.follower import BUSY, PER_INSTANCE, Follower
 from harness.invariant_monitor import watching
 from harness.passage import Passage, Request, passage
 from harness.prometheus import Prometheus
@@ -75,7 +75,7 @@ def test_no_late_write_lands_and_the_next_leader_follows_the_load(
         with watching(cluster.folder.kubeconfig, namespace, cluster.kube.list("nodes")) as monitor:
             few = follower.instances()
             way.keep(lambda request: more_than(few, request))
-            follower.play([(0, CALM), (3, BUSY)])
+            follower.play([(0, BUSY)])
             late = wait_until(lambda: way.kept, limits.ROLLOUT, "more instances to be asked for")
             cluster.freeze_component(OPERATOR)
             asked = len(way.requests)
@@ -91,13 +91,12 @@ def test_no_late_write_lands_and_the_next_leader_follows_the_load(
             assert late.status == 409
             cluster.thaw_component(OPERATOR)
 
-            enough = least(BUSY, TWICE)
-            follower.reaches(enough, enough + 3, limits.ROLLOUT, "what the load needs of the other type")
             wait_until(
                 lambda: follower.counts().keys() == {dear} or Unmet(follower.counts()),
-                limits.REACTION,
+                limits.ROLLOUT,
                 "the move to end",
             )
+            follower.serves(lambda count: count * TWICE >= BUSY, "what the load needs of the other type")
             wait_until(lambda: len(way.requests) > asked, limits.REACTION, "the operator that hung to go on")
         print(f"{before}, then {follower.since(mark)}; {monitor.judged} revisions of pods judged")
         assert monitor.wrong == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,36 +21,19 @@ from hetserve.scaling.record.ring import ring_name
 
 CALM, BUSY, LITTLE = 24.0, 48.0, 10.0
 """Queries/s of the loads."""
-SATURATION: Final = 0.6
 PER_INSTANCE: Final = 10
 """Queries/s that an instance of 100 ms a query carries."""
 PRICE: Final = 0.5
 """$/h of an instance of the one type."""
-WINDOW = STALE_AFTER = 5
+WINDOW = 5
 """Seconds."""
-DOWN_WINDOW: Final = 10
 LAUNCH: Final = 2
 SCALING: Final = {
-    "saturation": f"{SATURATION}",
-    "scaleUp": {"stabilizationWindow": "2s"},
-    "scaleDown": {"stabilizationWindow": f"{DOWN_WINDOW}s"},
+    "saturation": "0.6",
+    "scaleUp": {"stabilizationWindow": "2s", "lookAhead": "None"},
+    "scaleDown": {"stabilizationWindow": f"{WINDOW}s"},
 }
 SERVICE: Final = "svc"
-
-
-def patient(window: int) -> Manifest:
-    """Fields of a service that gives instances back when its load fits on less for so long [s]."""
-    return SCALING | {"scaleDown": {"stabilizationWindow": f"{window}s"}}
-
-
-def least(load: float, each: float = PER_INSTANCE) -> int:
-    """Instances that use at most the saturation. each: queries/s that one carries."""
-    return -int(-load // (each * SATURATION))
-
-
-def rise(begin: float, seconds: int, low: float, high: float) -> Trace:
-    """From one rate to the other, a little more each second."""
-    return [(begin + second, low + (high - low) * second / seconds) for second in range(1, seconds + 1)]
 
 
 @dataclass(frozen=True)
@@ -89,7 +73,7 @@ class Follower:
     def begin(self, *kinds: str, **spec: Any) -> None:
         """Applies it. kinds: types that it may use; none: all. spec: fields beside those of measuring and scaling."""
         self.sandbox.play_launch_times()
-        metrics = {"source": "Hetserve", "window": f"{WINDOW}s", "staleAfter": f"{STALE_AFTER}s"}
+        metrics = {"source": "Hetserve", "window": f"{WINDOW}s", "staleAfter": f"{WINDOW}s"}
         given = {"load": {"expectedQPS": CALM}, "metrics": metrics, "scaling": SCALING} | spec
         fields = {f"spec.{name}": value for name, value in given.items()}
         self.sandbox.service(SERVICE, "m", list(kinds) or self.kinds, fields)
@@ -137,6 +121,10 @@ class Follower:
         there = {one["metadata"]["uid"]: (_kind(one), one["spec"]["replicas"]) for one in found["items"]}
         return Mark(found["metadata"]["resourceVersion"], there)
 
+    def at(self, mark: Mark) -> int:
+        """Instances at the mark."""
+        return sum(count for _, count in mark.instances.values())
+
     def since(self, mark: Mark) -> list[dict[str, int]]:
         """Instances by type at the mark and after each write since that changed them; nothing is missed."""
         there = dict(mark.instances)
@@ -158,14 +146,14 @@ class Follower:
 
     # Waiting
 
-    def reaches(self, low: int, high: int, timeout: float, what: str) -> None:
+    def serves(self, enough: Callable[[int], bool], what: str) -> None:
         """Waits until there are so many instances and the service is Ready."""
 
         def there() -> bool | Unmet:
             seen = self.instances(), self.condition("Ready")
-            return (low <= seen[0] <= high and seen[1] == "True") or Unmet((seen, self.told()))
+            return (enough(seen[0]) and seen[1] == "True") or Unmet((seen, self.told()))
 
-        wait_until(there, timeout, what)
+        wait_until(there, limits.ROLLOUT, what)
 
     def becomes(self, kind: str, status: str, timeout: float) -> None:
         def there() -> bool | Unmet:
@@ -181,17 +169,6 @@ class Follower:
             return next((entry for entry in entries if entry["reason"] == reason), None) or Unmet(self.told())
 
         return wait_until(there, timeout, f"a decision of reason {reason}")
-
-    def sees(self, load: float, timeout: float) -> None:
-        """Waits until Prometheus has this rate over its window, up to the noise of what arrives."""
-        mine = 'namespace="{}",service="{}"'.format(*self.key)
-        rate = f'sum(rate(hetserve_requests_total{{{mine},outcome="received"}}[{WINDOW}s]))'
-
-        def measured() -> bool | Unmet:
-            value = self.prometheus.value(rate)
-            return (value is not None and abs(value - load) <= 0.35 * load) or Unmet(value)
-
-        wait_until(measured, timeout, f"{load:g} queries/s to be measured")
 
     # Deciding again
 

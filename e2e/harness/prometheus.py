@@ -79,6 +79,11 @@ class Prometheus:
 
         wait_until(scraped, limits.REACTION, f"Prometheus to scrape {', '.join(jobs)}")
 
+    def scrape_intervals(self) -> set[str]:
+        """How often it scrapes its targets, as it says."""
+        answer = httpx.get(f"{self.url}/api/v1/targets", timeout=limits.ANSWER, trust_env=False).json()
+        return {target["scrapeInterval"] for target in answer["data"]["activeTargets"]}
+
     def query(self, promql: str) -> list[Sample]:
         """An instant query whose answer is a vector. Raises QueryError, httpx.TransportError."""
         answer = httpx.get(

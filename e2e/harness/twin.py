@@ -68,20 +68,6 @@ class Twin:
         found.pop("served")  # by nobody: always 0
         return found
 
-    def ended(self, namespace: str, service: str, bound: float) -> tuple[int, int]:
-        """Queries of a service that ended, dropped ones too, and those that were served within a bound [s].
-
-        bound: of a bucket of the durations, such as the service's SLO. Pods that are gone count for a minute.
-        """
-        ended = within = 0.0
-        for sample in self._samples(namespace, service):
-            labels = sample.labels
-            if sample.name == "hetserve_requests_total" and labels["outcome"] in ("served", "dropped"):
-                ended += sample.value
-            elif sample.name == "hetserve_request_duration_seconds_bucket" and float(labels["le"]) == bound:
-                within += sample.value
-        return round(ended), round(within)
-
     def _samples(self, namespace: str, service: str) -> Iterator[Sample]:
         """Everything that it exports of a service."""
         text = httpx.get(f"{self.url}/metrics", timeout=limits.ANSWER, trust_env=False).text

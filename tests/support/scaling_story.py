@@ -13,7 +13,6 @@ from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
-from hetserve.api.inference_service import InferenceService
 from hetserve.api.names import LABEL_INSTANCE_TYPE, LABEL_SERVICE
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
@@ -212,11 +211,11 @@ class Story(SimulatedOperator):
         self.woken: set[Key] = set()
         self.wakes: dict[Key, float] = {}
         self._seen: dict[str, str] = {}
-        self._wants: tuple[int, Wanted | None] = (0, None)
+        self._wants: dict[Key, tuple[int, Wanted | None]] = {}
         self.waits: dict[Key, float] = {}
         super().__init__(plans=self._minds())
         self.cluster.clock = self.moment
-        self.demand = lambda key, _moment: self.measured.demand(key, self._wanted(key))
+        self.demand = lambda key, _moment: self.measured.demand(key, self.wanted(key))
         self.add(*scene())
 
     def moment(self) -> datetime:
@@ -244,15 +243,14 @@ class Story(SimulatedOperator):
         self.wakes.clear()
         self._seen.clear()
 
-    def _wanted(self, key: Key) -> Wanted | None:
-        raw = self.api.objects[SERVICE]
-        if key != RM2:
-            return None
-        if self._wants[0] != raw["metadata"]["generation"]:
+    def wanted(self, key: Key) -> Wanted | None:
+        """What a service wants measured, as its spec says now."""
+        raw = self.service(key.name, key.namespace)
+        generation = raw["metadata"]["generation"]
+        if self._wants.get(key, (None,))[0] != generation:
             found = read_service(raw)
-            assert isinstance(found, InferenceService), found
-            self._wants = raw["metadata"]["generation"], wanted_of(found, key.namespace)
-        return self._wants[1]
+            self._wants[key] = generation, None if isinstance(found, str) else wanted_of(found, key.namespace)
+        return self._wants[key][1]
 
     async def round(self) -> bool:
         """As above; False if a look failed and is due again."""
@@ -288,7 +286,7 @@ class Story(SimulatedOperator):
 
     def _poll(self) -> None:
         self._count_late()
-        wanted, demand = self._wanted(RM2), self.load.answer(self.clock)
+        wanted, demand = self.wanted(RM2), self.load.answer(self.clock)
         self.measured.follow({} if wanted is None else {RM2: wanted})
         if demand is None or wanted is None:
             self.measured.fail(RM2, "no answer")

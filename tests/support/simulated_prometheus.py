@@ -19,13 +19,16 @@ ANSWERS_WITHIN: Final = 0.02
 
 
 class SimulatedPrometheus:
-    """loads: queries/s at a Unix time, by namespace and name. Of those that end nine of ten are in time.
+    """loads: queries/s at a Unix time, by namespace and name.
 
-    down: why it does not answer; slow: seconds for which queries with this text wait, and fail then.
+    in_time: share of the queries that end at a Unix time. buckets: queries of ten minutes by batch bound. down: why it
+    does not answer; slow: seconds for which queries with this text wait, and fail then.
     """
 
     def __init__(self) -> None:
         self.loads: dict[tuple[str, str], Callable[[float], float]] = {}
+        self.in_time: Callable[[float], float] = lambda _: 0.9
+        self.buckets = {"1.0": 300.0, "8.0": 1000.0, "+Inf": 1000.0}
         self.own: dict[str, Callable[[float], float | None]] = {}
         self.down = ""
         self.slow: dict[str, float] = {}
@@ -73,10 +76,10 @@ class SimulatedPrometheus:
         scrapes = [(begun + SCRAPE * k, 0.0) for k in range(1, ticks + 1)]
         if "timestamp" in promql:
             return over(*moments, lambda at: stamp(scrapes, at, 300.0))
-        share = 0.9 if "_bucket" in promql else 1.0
+        in_time = "_bucket" in promql
         total, grown = 0.0, []
         for at, _ in scrapes:
-            total += SCRAPE * load(at) * share
+            total += SCRAPE * load(at) * (self.in_time(at) if in_time else 1.0)
             grown.append((at, 1e6 + total))
         return over(*moments, lambda at: rate(grown, at, window))
 
@@ -84,7 +87,7 @@ class SimulatedPrometheus:
         return [
             Series({"namespace": namespace, "service": name, "le": bound}, [(self.now, count)])
             for namespace, name in self.loads
-            for bound, count in (("1.0", 300.0), ("8.0", 1000.0), ("+Inf", 1000.0))
+            for bound, count in self.buckets.items()
         ]
 
     async def _answer(self, promql: str) -> None:

@@ -38,6 +38,25 @@ def virtually(work: Coroutine[Any, Any, None]) -> None:
         runner.run(work)
 
 
+def story(play: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """A test in virtual time; nothing it started lives on."""
+
+    def test() -> None:
+        async def whole() -> None:
+            try:
+                await play()
+            finally:
+                tasks = asyncio.all_tasks() - {asyncio.current_task()}
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+        virtually(whole())
+
+    test.__name__, test.__doc__ = play.__name__, play.__doc__
+    return test
+
+
 class InPlace(ThreadPoolExecutor):
     """Runs at once what is given to it: virtual time does not wait for threads."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
 from measured_demand import WANTED
 from simulated_prometheus import EPOCH, SimulatedPrometheus
-from virtual_time import virtually
+from virtual_time import story
 
 INTERVAL = 15.0
 ADS = Key("shop", "ads")
@@ -68,25 +67,6 @@ class Scene:
             await asyncio.sleep(every)
             found.append(self.demand(key))
         return found
-
-
-def story(play: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """A test in virtual time; nothing it started lives on."""
-
-    def test() -> None:
-        async def whole() -> None:
-            try:
-                await play()
-            finally:
-                tasks = asyncio.all_tasks() - {asyncio.current_task()}
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-
-        virtually(whole())
-
-    test.__name__, test.__doc__ = play.__name__, play.__doc__
-    return test
 
 
 @story
