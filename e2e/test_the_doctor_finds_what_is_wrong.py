@@ -32,26 +32,40 @@ def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) ->
     return found
 
 
-def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Cluster) -> None:
+def test_nothing_is_missed_where_nothing_is_all_is_well_once_it_leads_and_each_fault_is_named(
+    own_cluster: Cluster,
+) -> None:
+    it_says_that_nothing_is_installed(own_cluster)
     own_cluster.install_hetserve({"scheduler": {"leaderElection": {"enabled": True}}})
     own_cluster.add_nodes(*BOTH)
     wait_until(lambda: all(_leads(own_cluster, one) for one in COMPONENTS), limits.REACTION, f"{COMPONENTS} to lead")
     assert findings(own_cluster, code=0) == {}, "the rights of the chart, its settings and CRDs are what is looked for"
+    it_names_each_fault(own_cluster)
 
+
+def it_says_that_nothing_is_installed(cluster: Cluster) -> None:
+    found = findings(cluster)
+    assert "holds no ConfigMap hetserve-operator: not installed" in found["hetserve-operator"][0]
+    assert found["scheduler"] == ["the scheduler's configuration is not there or not readable"]
+    nobody = write_account(cluster.kube, cluster.folder, "default", "default")
+    assert all("not checked" in what for what in findings(cluster, account=nobody)["gpus"])
+
+
+def it_names_each_fault(cluster: Cluster) -> None:
     for name in SILENT:
-        own_cluster.kill_component(name)
+        cluster.kill_component(name)
         long_ago = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
-        own_cluster.kube.patch("leases", f"hetserve-{name}", long_ago, "hetserve-system")
+        cluster.kube.patch("leases", f"hetserve-{name}", long_ago, "hetserve-system")
     crd = yaml.safe_load((ROOT / "crds" / "modelprofiles.yaml").read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["computeShare"]
     schema["properties"]["spec"].pop("x-kubernetes-validations")
-    own_cluster.kube.patch("customresourcedefinitions", crd["metadata"]["name"], {"spec": crd["spec"]})
-    own_cluster.kube.patch("clusterroles", "hetserve-extender", {"rules": []})
-    node = own_cluster.kube.list("nodes")[0]["metadata"]["name"]
-    own_cluster.kube.patch("nodes", node, {"metadata": {"annotations": {"hetserve.io/gpus": "[{]"}}})
+    cluster.kube.patch("customresourcedefinitions", crd["metadata"]["name"], {"spec": crd["spec"]})
+    cluster.kube.patch("clusterroles", "hetserve-extender", {"rules": []})
+    node = cluster.kube.list("nodes")[0]["metadata"]["name"]
+    cluster.kube.patch("nodes", node, {"metadata": {"annotations": {"hetserve.io/gpus": "[{]"}}})
 
-    found = findings(own_cluster)
+    found = findings(cluster)
     assert found["hetserve-extender"][0].startswith("nobody leads: ")
     assert found["hetserve-scheduler"][0].startswith("nobody leads: ")
     assert found["crds"] == [
@@ -60,14 +74,6 @@ def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Clust
     ]
     assert "account hetserve-system/hetserve-extender may not create pods/binding" in found["rights"]
     assert f"node {node}: annotation hetserve.io/gpus is not JSON" in found["gpus"][0]
-
-
-def test_a_cluster_without_hetserve_and_without_gpus_says_so(bare_cluster: Cluster, namespace: str) -> None:
-    found = findings(bare_cluster)
-    assert "holds no ConfigMap hetserve-operator: not installed" in found["hetserve-operator"][0]
-    assert found["scheduler"] == ["the scheduler's configuration is not there or not readable"]
-    nobody = write_account(bare_cluster.kube, bare_cluster.folder, "default", namespace)
-    assert all("not checked" in what for what in findings(bare_cluster, account=nobody)["gpus"])
 
 
 def _leads(cluster: Cluster, name: str) -> Any:
