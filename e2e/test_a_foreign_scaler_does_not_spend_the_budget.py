@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import pytest
 
 from harness import limits
 from harness.cluster import Cluster
@@ -10,11 +10,13 @@ from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.testing.scenes import autoscaler
 
-EDITS = 8
-"""More often than repairs are free of delay: the next one is held back for 8 s, and its successors ever longer."""
+FEW, MANY = 2, 8
+"""Many: more often than repairs are free of delay; the next one is held back for 8 s, its successors ever longer."""
 
 
-def test_replicas_beyond_the_budget_are_taken_back_soon_however_often(cluster: Cluster, namespace: str) -> None:
+@pytest.mark.parametrize("edits", [FEW, pytest.param(MANY, marks=pytest.mark.deep)])
+def test_replicas_beyond_the_budget_are_taken_back_however_often(cluster: Cluster, namespace: str, edits: int) -> None:
+    """How soon: tests/unit/operator/test_operator_foreign_scaler.py, in virtual time."""
     with Sandbox.cleared(cluster, namespace) as sandbox:
         sandbox.nodes("gpu", count=2, gpus=2)
         kind = sandbox.instance_type("gpu", overrides={"spec.price.hourly": "0.5"})
@@ -28,19 +30,13 @@ def test_replicas_beyond_the_budget_are_taken_back_soon_however_often(cluster: C
             now = cluster.kube.get("deployments", name, namespace)["spec"]
             return now == spec or Unmet({key: now[key] for key in now if now[key] != spec.get(key)})
 
-        for _ in range(EDITS):
+        for _ in range(edits):
             cluster.kube.patch("deployments", name, {"spec": {"minReadySeconds": 1}}, namespace)
             wait_until(put_back, limits.REACTION, "an edit that costs nothing to be undone")
 
-        over = []
         for _ in range(2):
             cluster.kubectl("scale", "deployment", name, "--replicas=4", "--namespace", namespace)
-            begun = time.monotonic()
             wait_until(put_back, limits.REACTION, "the replicas to be taken back")
-            over.append(time.monotonic() - begun)
-
-        assert over[0] < 4, f"the first hand that costs money had its way for {over[0]:.1f} s"
-        assert over[1] < 8, f"the second one for {over[1]:.1f} s"
         sandbox.ready("svc")
 
 

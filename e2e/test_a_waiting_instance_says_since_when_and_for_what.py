@@ -15,8 +15,8 @@ from hetserve.api.names import LABEL_MODEL, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
 
 GATE = "example.com/admission"
-GATED = 4.0
-"""Seconds: times in the API are of whole seconds."""
+GATED = 2.0
+"""Seconds: times in the API are of whole seconds, so one that is given too early is seen."""
 
 
 def waiting_pod(cluster: Cluster, namespace: str, name: str | None = None) -> tuple[PodFact, Any]:

@@ -99,7 +99,7 @@ def test_what_happened_while_the_operator_was_down_is_made_up_for(
         kind = full_gpus(sandbox)
         name = deployment(sandbox)["metadata"]["name"]
 
-        cluster.kill_component("operator")
+        cluster.stop_component("operator")
         cluster.kubectl("scale", "deployment", name, "--replicas=0", "--namespace", namespace)
         sandbox.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
         cluster.start_component("operator")

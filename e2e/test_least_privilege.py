@@ -262,7 +262,7 @@ def test_no_request_is_forbidden_and_no_permission_is_unused(own_cluster: Cluste
         "extender": {"queue": {"beta": 1, "failOpenAfter": "2s", "unschedulableAfter": "5m"}},
         "probes": {"authorization": "kubernetes"},
     }
-    own_cluster.install_hetserve(values)
+    own_cluster.install_hetserve(values, first=True)
     with Sandbox.cleared(own_cluster, namespace) as sandbox:
         live(own_cluster, sandbox)
     for name in (*OURS, STOCK):

@@ -67,8 +67,7 @@ def test_a_storm_is_replayed_to_the_same_decisions_and_a_restart_begins_a_new_lo
     dump.write_text(json.dumps(told))
     assert "is decided otherwise" in hetserve("placement", "replay", str(dump), code=1)
 
-    own_cluster.kill_component("extender")
-    own_cluster.start_component("extender")
+    own_cluster.restart_component("extender")
     for pod in sandbox.bound()[::4]:
         sandbox.kube.delete("pods", pod["metadata"]["name"], namespace, grace=0)
     again = wait_for_decisions(url, 4)

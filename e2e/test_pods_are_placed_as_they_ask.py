@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pytest
 import yaml
 
 from harness import limits
@@ -24,6 +25,8 @@ from hetserve.placement.check import violations
 
 T4 = "Tesla-T4"
 V100 = "Tesla-V100-PCIE-32GB"
+SOMETIMES = [3, pytest.param(12, marks=pytest.mark.deep)]
+"""Tries of what depends on who is first."""
 
 
 def examples() -> list[Manifest]:
@@ -143,11 +146,14 @@ def test_a_gpu_that_turns_unhealthy_gets_no_new_pod_and_keeps_those_it_has(clust
         assert held(cluster.get("pods", "third", namespace))[0] == ["GPU-a"]
 
 
-def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(cluster: Cluster, namespace: str) -> None:
+@pytest.mark.parametrize("times", SOMETIMES)
+def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(
+    cluster: Cluster, namespace: str, times: int
+) -> None:
     """The scheduler tries a pod on the event that frees its GPU, often before our watch has shown it."""
     sandbox = Sandbox(cluster, namespace)
     with one_node(cluster, sandbox, "reviving") as node:
-        for number in range(12):
+        for number in range(times):
             annotate(cluster, node, gpu("GPU-a", V100, 32768, healthy=False))
             name = f"p{number}"
             cluster.apply(pod_of(name, node, 1024), namespace)
@@ -157,12 +163,15 @@ def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(cluster: C
             sandbox.wait_for_bound(number + 1, timeout=limits.ANSWER)
 
 
-def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(cluster: Cluster, namespace: str) -> None:
+@pytest.mark.parametrize("times", SOMETIMES)
+def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(
+    cluster: Cluster, namespace: str, times: int
+) -> None:
     """The scheduler tries some of them while others are requeued."""
     sandbox = Sandbox(cluster, namespace)
     with one_node(cluster, sandbox, "contended") as node:
         annotate(cluster, node, gpu("GPU-a", V100, 32768))
-        for number in range(12):
+        for number in range(times):
             holder, small = f"holder-{number}", [f"small-{number}-{size}" for size in range(12)]
             cluster.apply(pod_of(holder, node, 32768), namespace)
             sandbox.wait_for_bound(1)

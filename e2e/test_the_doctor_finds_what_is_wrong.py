@@ -13,9 +13,10 @@ from harness.cluster import Cluster
 from harness.commands import hetserve
 from harness.components import ROOT, write_account
 from harness.nodes import BOTH
-from harness.waiting import Unmet, wait_until
+from harness.waiting import wait_until
 
 COMPONENTS: Final = ("operator", "extender", "scheduler")
+SILENT: Final = ("extender", "scheduler")
 
 
 def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) -> dict[str, list[str]]:
@@ -31,29 +32,40 @@ def findings(cluster: Cluster, *, code: int = 3, account: Path | None = None) ->
     return found
 
 
-def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Cluster) -> None:
+def test_nothing_is_missed_where_nothing_is_all_is_well_once_it_leads_and_each_fault_is_named(
+    own_cluster: Cluster,
+) -> None:
+    it_says_that_nothing_is_installed(own_cluster)
     own_cluster.install_hetserve({"scheduler": {"leaderElection": {"enabled": True}}})
     own_cluster.add_nodes(*BOTH)
     wait_until(lambda: all(_leads(own_cluster, one) for one in COMPONENTS), limits.REACTION, f"{COMPONENTS} to lead")
     assert findings(own_cluster, code=0) == {}, "the rights of the chart, its settings and CRDs are what is looked for"
+    it_names_each_fault(own_cluster)
 
-    own_cluster.kill_component("extender")
-    own_cluster.kill_component("scheduler")
+
+def it_says_that_nothing_is_installed(cluster: Cluster) -> None:
+    found = findings(cluster)
+    assert "holds no ConfigMap hetserve-operator: not installed" in found["hetserve-operator"][0]
+    assert found["scheduler"] == ["the scheduler's configuration is not there or not readable"]
+    nobody = write_account(cluster.kube, cluster.folder, "default", "default")
+    assert all("not checked" in what for what in findings(cluster, account=nobody)["gpus"])
+
+
+def it_names_each_fault(cluster: Cluster) -> None:
+    for name in SILENT:
+        cluster.kill_component(name)
+        long_ago = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
+        cluster.kube.patch("leases", f"hetserve-{name}", long_ago, "hetserve-system")
     crd = yaml.safe_load((ROOT / "crds" / "modelprofiles.yaml").read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["computeShare"]
     schema["properties"]["spec"].pop("x-kubernetes-validations")
-    own_cluster.kube.patch("customresourcedefinitions", crd["metadata"]["name"], {"spec": crd["spec"]})
-    own_cluster.kube.patch("clusterroles", "hetserve-extender", {"rules": []})
-    node = own_cluster.kube.list("nodes")[0]["metadata"]["name"]
-    own_cluster.kube.patch("nodes", node, {"metadata": {"annotations": {"hetserve.io/gpus": "[{]"}}})
+    cluster.kube.patch("customresourcedefinitions", crd["metadata"]["name"], {"spec": crd["spec"]})
+    cluster.kube.patch("clusterroles", "hetserve-extender", {"rules": []})
+    node = cluster.kube.list("nodes")[0]["metadata"]["name"]
+    cluster.kube.patch("nodes", node, {"metadata": {"annotations": {"hetserve.io/gpus": "[{]"}}})
 
-    def silent() -> bool | Unmet:
-        found = findings(own_cluster)
-        return {"hetserve-extender", "hetserve-scheduler"} <= found.keys() or Unmet(found)
-
-    wait_until(silent, limits.REACTION, "the Leases to lapse")
-    found = findings(own_cluster)
+    found = findings(cluster)
     assert found["hetserve-extender"][0].startswith("nobody leads: ")
     assert found["hetserve-scheduler"][0].startswith("nobody leads: ")
     assert found["crds"] == [
@@ -62,14 +74,6 @@ def test_a_whole_installation_is_well_and_each_fault_is_named(own_cluster: Clust
     ]
     assert "account hetserve-system/hetserve-extender may not create pods/binding" in found["rights"]
     assert f"node {node}: annotation hetserve.io/gpus is not JSON" in found["gpus"][0]
-
-
-def test_a_cluster_without_hetserve_and_without_gpus_says_so(bare_cluster: Cluster, namespace: str) -> None:
-    found = findings(bare_cluster)
-    assert "holds no ConfigMap hetserve-operator: not installed" in found["hetserve-operator"][0]
-    assert found["scheduler"] == ["the scheduler's configuration is not there or not readable"]
-    nobody = write_account(bare_cluster.kube, bare_cluster.folder, "default", namespace)
-    assert all("not checked" in what for what in findings(bare_cluster, account=nobody)["gpus"])
 
 
 def _leads(cluster: Cluster, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from typing import Any
 
@@ -13,8 +14,9 @@ from harness.tools import provide
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 
+@functools.cache
 def render_chart(*arguments: str) -> str:
-    """Output of `helm template`. Raises RuntimeError with helm's message."""
+    """Output of `helm template`, asked once for the same arguments. Raises RuntimeError with helm's message."""
     command = [
         provide((HELM,))["helm"],
         "template",

@@ -12,6 +12,7 @@ import socket
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +27,10 @@ from harness.processes import ProcessRecord, end, spawn, tail
 from harness.state import COMPONENT_GRACE, ClusterState, StateFolder
 from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
+from hetserve.api.names import SYSTEM_NAMESPACE
 
 CONTROL_PLANE_PARTS: Final = 5
+LEASES: Final = ("hetserve-extender", "hetserve-operator")
 UNREADY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -183,9 +186,16 @@ class Cluster(ClusterViews):
         self.apply("crds")
         self._wait_for_crds()
 
-    def install_hetserve(self, values: Mapping[str, Any] | None = None, *, fresh: bool = True) -> None:
-        """Installs the chart, starts all components, waits until ready; `values`: laid over the harness's."""
+    def install_hetserve(
+        self, values: Mapping[str, Any] | None = None, *, fresh: bool = True, first: bool = False
+    ) -> None:
+        """Installs the chart, starts all components, waits until ready; `values`: laid over the harness's.
+
+        first: nobody has led before, so each leader waits for a whole Lease; else somebody has, and ended in order.
+        """
         self.install_chart(values, fresh=fresh)
+        if not first:
+            self._give_leases_up()
         for component in self.components():
             self.start_component(component.name, wait=False)
         for component in self.components():
@@ -200,6 +210,15 @@ class Cluster(ClusterViews):
         for component in self.components():
             components.write_account(self.kube, self.folder, component.name)
         mutual_tls.mount(self.kube, self.folder)
+
+    def _give_leases_up(self) -> None:
+        """Leaves Leases as leaders that ended in order do, where there are none."""
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 3, "leaseTransitions": 1, "renewTime": stamp}
+        kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        for name in LEASES:
+            if self.kube.find("leases", name, SYSTEM_NAMESPACE) is None:
+                self.kube.create({**kind, "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE}, "spec": spec})
 
     def components(self) -> tuple[Component, ...]:
         return components.components(self.ports)
