@@ -56,10 +56,10 @@ def wait_until(predicate: Callable[[], T | Unmet | bool | None], timeout: float,
         if answer:
             _note(time.monotonic() - begun, timeout, what)
             return answer  # type: ignore[no-any-return]
-        if time.monotonic() >= deadline:
+        if timeout and time.monotonic() >= deadline:
             deadline = begun + timeout * limits.slower_by_now()
-        if (passed := time.monotonic()) >= deadline:
-            raise WaitTimeoutError(f"waited {passed - begun:.3g} s for {what}; last seen: {_shown(answer)}")
+        if time.monotonic() >= deadline:
+            raise WaitTimeoutError(f"waited {deadline - begun:.3g} s for {what}; last seen: {_shown(answer)}")
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(LONGEST_PAUSE, pause * 1.5)
 
