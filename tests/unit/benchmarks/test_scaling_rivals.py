@@ -81,6 +81,7 @@ def test_a_shorter_window_is_taken_where_a_load_falls_for_good() -> None:
     assert Autoscalers(PROBLEM, arrivals_of(trace_of(rates), 1), 2).cheapest(0.3)["window"] < WINDOW
 
 
+@pytest.mark.deep
 def test_a_type_that_only_another_window_helps_is_found() -> None:
     """In two dips of seven minutes the default window lets instances go that are missed afterwards."""
     ramp, high, dip = np.linspace(3.0, 60.0, 30), np.full(12, 60.0), np.full(7, 2.0)

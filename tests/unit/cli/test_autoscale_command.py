@@ -21,6 +21,25 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["autoscale", *arguments], catch_exceptions=False)
 
 
+def planned_by_papers(**spec: Any) -> str:
+    """The sample with more in its services' specs and a planner that tries nothing, ten times as quick as the default.
+
+    The default's plans are followed in tests/packaging/test_documented_commands_run.py.
+    """
+    documents = [one for one in yaml.safe_load_all(Path(HETSEV).read_text()) if one]
+    for one in documents:
+        if one["kind"] == "InferenceService":
+            one["spec"].update({"planner": "ilp", **spec})
+    return yaml.safe_dump_all(documents)
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("services") / "services.yaml"
+    path.write_text(planned_by_papers())
+    return str(path)
+
+
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Forty minutes that rise and fall, with five minutes without samples."""
@@ -32,8 +51,8 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def answer(day: str) -> Any:
-    result = run(HETSEV, *SERVICE, "--load", day, "-o", "json")
+def answer(services: str, day: str) -> Any:
+    result = run(services, *SERVICE, "--load", day, "-o", "json")
     assert result.exit_code in (0, 3), result.stderr
     return json.loads(result.stdout)
 
@@ -52,13 +71,13 @@ def test_holding_on_missing_samples_is_among_the_decisions(answer: Any) -> None:
     assert "MetricsNotFresh" in {one["reason"] for one in answer["decisions"] if one["time"] > 1200}
 
 
-def test_the_same_seed_gives_the_same_answer(day: str, answer: Any) -> None:
-    assert json.loads(run(HETSEV, *SERVICE, "--load", day, "-o", "json").stdout) == answer
+def test_the_same_seed_gives_the_same_answer(services: str, day: str, answer: Any) -> None:
+    assert json.loads(run(services, *SERVICE, "--load", day, "-o", "json").stdout) == answer
 
 
-def test_the_table_and_the_plot_say_the_same(day: str, answer: Any, tmp_path: Path) -> None:
+def test_the_table_and_the_plot_say_the_same(services: str, day: str, answer: Any, tmp_path: Path) -> None:
     figure = tmp_path / "day.svg"
-    result = run(HETSEV, *SERVICE, "--load", day, "--plot", str(figure))
+    result = run(services, *SERVICE, "--load", day, "--plot", str(figure))
 
     assert f"changed {answer['changes']} times" in " ".join(result.stdout.split())
     assert "FirstPlan" in result.stdout
@@ -67,11 +86,7 @@ def test_the_table_and_the_plot_say_the_same(day: str, answer: Any, tmp_path: Pa
 
 def followed(tmp_path: Path, rates: list[float], **spec: Any) -> Any:
     """What became of resnet50 with more in its spec, of rates that last ten minutes each."""
-    documents = [one for one in yaml.safe_load_all(Path(HETSEV).read_text()) if one]
-    for one in documents:
-        if one["kind"] == "InferenceService":
-            one["spec"].update(spec)
-    (tmp_path / "services.yaml").write_text(yaml.safe_dump_all(documents))
+    (tmp_path / "services.yaml").write_text(planned_by_papers(**spec))
     (tmp_path / "load.csv").write_text("time_s,qps\n" + "".join(f"{600 * i},{q}\n" for i, q in enumerate(rates)))
     result = run(str(tmp_path / "services.yaml"), *SERVICE, "--load", str(tmp_path / "load.csv"), "-o", "json")
     assert result.exit_code in (0, 3), result.stderr
@@ -161,8 +176,8 @@ def test_most_throughput_follows_no_load(day: str) -> None:
     assert "MinCost" in result.stderr
 
 
-def test_smaller_queries_on_the_way_cost_less(day: str, answer: Any) -> None:
-    result = run(HETSEV, *SERVICE, "--load", day, "-o", "json", "--mix-change", "600=normal:4,1")
+def test_smaller_queries_on_the_way_cost_less(services: str, day: str, answer: Any) -> None:
+    result = run(services, *SERVICE, "--load", day, "-o", "json", "--mix-change", "600=normal:4,1")
     changed = json.loads(result.stdout)
     assert changed["dollars"] < answer["dollars"], "all have 8 items as declared"
     words = "under the mix of batch sizes as measured"
@@ -178,27 +193,29 @@ def test_smaller_queries_on_the_way_cost_less(day: str, answer: Any) -> None:
         ("600=normal:x", "normal"),
     ],
 )
-def test_a_change_of_sizes_that_is_none_is_refused(day: str, value: str, words: str) -> None:
-    result = run(HETSEV, *SERVICE, "--load", day, "--mix-change", value)
+def test_a_change_of_sizes_that_is_none_is_refused(services: str, day: str, value: str, words: str) -> None:
+    result = run(services, *SERVICE, "--load", day, "--mix-change", value)
     assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
 
 
-def test_two_changes_of_sizes_at_once_are_refused(day: str) -> None:
+def test_two_changes_of_sizes_at_once_are_refused(services: str, day: str) -> None:
     twice = ("--mix-change", "600=normal:4,1", "--mix-change", "600.0=normal:8,1")
-    result = run(HETSEV, *SERVICE, "--load", day, *twice)
+    result = run(services, *SERVICE, "--load", day, *twice)
     assert (result.exit_code, "second 600 is there twice" in result.stderr) == (2, True), result.stderr
 
 
-def test_queries_that_take_longer_than_declared_bring_instances(day: str, answer: Any) -> None:
-    result = run(HETSEV, *SERVICE, "--load", day, "-o", "json", "--latency-factor", "1.4")
+def test_queries_that_take_longer_than_declared_bring_instances(services: str, day: str, answer: Any) -> None:
+    result = run(services, *SERVICE, "--load", day, "-o", "json", "--latency-factor", "1.4")
     slow = json.loads(result.stdout)
     reasons = [{one["reason"] for one in made["decisions"]} for made in (slow, answer)]
     assert ["SLOMissed" in one for one in reasons] == [True, False]
     assert slow["dollars"] > answer["dollars"]
 
 
-def test_a_factor_of_a_type_on_which_the_service_cannot_run_is_named_and_changes_nothing(day: str, answer: Any) -> None:
-    result = run(HETSEV, RM2, *SERVICE, "--load", day, "-o", "json", "--latency-factor", "g4dn.xlarge=2")
+def test_a_factor_of_a_type_on_which_the_service_cannot_run_is_named_and_changes_nothing(
+    services: str, day: str, answer: Any
+) -> None:
+    result = run(services, RM2, *SERVICE, "--load", day, "-o", "json", "--latency-factor", "g4dn.xlarge=2")
     assert "resnet50: --latency-factor of g4dn.xlarge has no effect" in result.stderr
     assert json.loads(result.stdout) == answer
 
@@ -212,6 +229,8 @@ def test_a_factor_of_a_type_on_which_the_service_cannot_run_is_named_and_changes
         (("g9.huge=1.2",), "no instance type g9.huge; there are: "),
     ],
 )
-def test_a_factor_that_is_none_or_of_nothing_is_refused(day: str, values: tuple[str, ...], words: str) -> None:
-    result = run(HETSEV, *SERVICE, "--load", day, *(f"--latency-factor={value}" for value in values))
+def test_a_factor_that_is_none_or_of_nothing_is_refused(
+    services: str, day: str, values: tuple[str, ...], words: str
+) -> None:
+    result = run(services, *SERVICE, "--load", day, *(f"--latency-factor={value}" for value in values))
     assert (result.exit_code, words in result.stderr) == (2, True), result.stderr

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,16 @@ READ = {
 }
 
 
+@cache
+def large_cluster() -> tuple[Json, ...]:
+    return tuple(real_pod(f"p{n}", node="n0", gpu="0", phase="Running") for n in range(4000))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 @pytest.mark.parametrize("work", READ.values(), ids=READ)
 def test_no_command_holds_every_pod_of_a_large_cluster_whole(tmp_path: Path, work: str) -> None:
     assert 5000 < len(json.dumps(real_pod())) < 6000
-    with HttpFace.serving(
-        gpu_node(), *(real_pod(f"p{n}", node="n0", gpu="0", phase="Running") for n in range(4000))
-    ) as api:
+    with HttpFace.serving(gpu_node(), *large_cluster()) as api:
         api.hold = threading.Event()
         command = [sys.executable, "-c", RUN.format(work=work), str(api.kubeconfig(tmp_path))]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)

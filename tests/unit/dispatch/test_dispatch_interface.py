@@ -61,6 +61,7 @@ assert not twice, twice
 """
 
 
+@pytest.mark.deep
 def test_no_kernel_of_the_pull_dispatcher_is_compiled_twice(tmp_path: Path) -> None:
     """A constant written where a kernel is called has all below compiled once more for its value.
 
