@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from harness import limits
 from harness.tools import Toolset
 from hetserve.base.units import Seconds
 from hetserve.demand import contract
@@ -37,21 +38,22 @@ from hetserve_operator.workqueue import Key
 from measured_demand import WANTED
 
 QPS: Final = 100.0
-WITHIN: Final = 40.0
+WINDOW: Final = Seconds(4.0)
+SCRAPED: Final = "250ms"
 PLACE: Final = ("shop", "ads", "rm2")
 ADS, OWN, BAD, SEVERAL = (Key("shop", name) for name in ("ads", "own", "bad", "several"))
 QUICK: Final = replace(
     WANTED,
-    window=Seconds(6.0),
-    stale_after=Seconds(8.0),
-    up_window=Seconds(4.0),
-    down_window=Seconds(12.0),
+    window=WINDOW,
+    stale_after=WINDOW,
+    up_window=Seconds(1.0),
+    down_window=Seconds(4.0),
     scales=False,
 )
 QUERIES: Final = {
-    OWN: OwnQueries('sum(rate(hetserve_requests_total{outcome="served"}[6s]))'),
-    BAD: OwnQueries("sum(rate(hetserve_requests_total[6s])"),
-    SEVERAL: OwnQueries("rate(hetserve_requests_total[6s])"),
+    OWN: OwnQueries('sum(rate(hetserve_requests_total{outcome="served"}[4s]))'),
+    BAD: OwnQueries("sum(rate(hetserve_requests_total[4s])"),
+    SEVERAL: OwnQueries("rate(hetserve_requests_total[4s])"),
 }
 
 
@@ -91,7 +93,7 @@ def running_prometheus(program: str, folder: Path, port: int, exporter_port: int
     """Prometheus without data of earlier runs."""
     jobs = [{"job_name": "twin", "honor_labels": True, "static_configs": [{"targets": [f"127.0.0.1:{exporter_port}"]}]}]
     (folder / "prometheus.yml").write_text(
-        yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": jobs})
+        yaml.safe_dump({"global": {"scrape_interval": SCRAPED, "scrape_timeout": SCRAPED}, "scrape_configs": jobs})
     )
     data = mkdtemp(dir=folder)
     with (folder / "log").open("a") as log:
@@ -124,7 +126,7 @@ class Measuring:
             for key, own in QUERIES.items()
         }
         self.book = DemandBook(clock, lambda _key: None, configured=True, allow_queries=True, show=self._see)
-        options = PrometheusOptions(url=url, timeout="2s", interval="1s")
+        options = PrometheusOptions(url=url, timeout="1s", interval="500ms")
         self.ways = Prometheus(options), Prometheus(options)
         poller = DemandPoller(
             self.book, *self.ways, lambda: self.wanted, OperatorMetrics(), interval=options.interval, clock=clock
@@ -146,12 +148,12 @@ class Measuring:
     async def until(self, holds: Callable[[Demand], bool], key: Key = ADS) -> Demand:
         """Demand of the first tick at which this holds."""
         try:
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(limits.REACTION):
                 while not holds(self.demand(key)):
                     self._ticked.clear()
                     await self._ticked.wait()
         except TimeoutError:
-            raise AssertionError(f"not within {WITHIN:g} s: {self.demand(key)}") from None
+            raise AssertionError(f"not within {limits.REACTION:g} s: {self.demand(key)}") from None
         return self.demand(key)
 
 
@@ -182,12 +184,13 @@ def is_refused(demand: Demand) -> bool:
 
 
 def known(demand: Demand) -> bool:
-    return highest(demand, Seconds(12.0)) is not None and bool(demand.attained)
+    return highest(demand, QUICK.down_window) is not None and bool(demand.attained)
 
 
 async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and_prometheus_end(
-    toolset: Toolset, tmp_path: Path
+    toolset: Toolset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("hetserve_operator.demand.contract.MIX_INTERVAL", 1.0)
     port, exporter_port = free_port(), free_port()
     prometheus = partial(running_prometheus, toolset["prometheus"], tmp_path, port, exporter_port)
     async with measuring(f"http://127.0.0.1:{port}") as at_work:
@@ -196,8 +199,8 @@ async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and
         with prometheus() as process:
             with exporter(exporter_port):
                 demand = await at_work.until(known)
-                assert lowest(demand, Seconds(4.0)) == pytest.approx(QPS, rel=0.1)
-                assert attained_below(demand, 0.99, Seconds(4.0))
+                assert lowest(demand, QUICK.up_window) == pytest.approx(QPS, rel=0.5)
+                assert attained_below(demand, 0.99, QUICK.up_window)
                 assert demand.attained[-1].share == pytest.approx(0.9, abs=0.05)
                 mix = (await at_work.until(lambda found: found.mix is not None)).mix
                 assert mix is not None
@@ -208,7 +211,7 @@ async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and
                 process.send_signal(signal.SIGSTOP)
                 hung = await at_work.until(lambda demand: demand.freshness is Freshness.STALE)
                 assert hung.trouble is Trouble.UNREACHABLE
-                assert hung.why.endswith("Prometheus: no answer within 2 s")
+                assert hung.why.endswith("Prometheus: no answer within 1 s")
                 assert hung.samples
                 process.send_signal(signal.SIGCONT)
                 await at_work.until(is_fresh)
@@ -218,4 +221,4 @@ async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and
             await at_work.until(lambda demand: demand.freshness is Freshness.MISSING)
             await at_work.until(known)
         rates = [sample.qps for demand in at_work.seen for sample in demand.samples]
-        assert min(rates) > 0.8 * QPS, "neither an end nor an empty beginning looks like less load"
+        assert min(rates) > 0.5 * QPS, "neither an end nor an empty beginning looks like less load"
