@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -20,9 +21,15 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
 
 
 def answer(*arguments: str) -> Any:
+    """The plan as JSON; whoever asks again in the same run of tests gets the same text."""
+    return json.loads(_answered(arguments))
+
+
+@cache
+def _answered(arguments: tuple[str, ...]) -> str:
     result = run(*arguments, "-o", "json")
     assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
+    return result.stdout
 
 
 def edited(old: str, new: str) -> str:

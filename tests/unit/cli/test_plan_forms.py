@@ -71,7 +71,7 @@ PICTURES = {
         (HETSEV, RM2, "--planner", "homogeneous"),
         ("transformer: ", "rm2: ", "chosen, cheapest single type: ", "dashed: the budget"),
     ),
-    "only what is feasible": ((HETSEV, "--slo", "120ms"), ("resnet50: ",)),
+    "only what is feasible": ((HETSEV, "--planner", "ilp", "--slo", "120ms"), ("resnet50: ",)),
 }
 
 
@@ -110,9 +110,10 @@ def test_a_picture_that_cannot_be_made_is_bad_input_and_nothing_else_is_printed(
 
 
 def test_one_service_is_an_object_several_are_items() -> None:
-    assert answer(HETSEV, "--service", "resnet50")["service"] == "resnet50"
-    assert answer(HETSEV, "--service", "default/resnet50")["service"] == "resnet50"
-    assert len(answer(HETSEV, RM2)["items"]) == 5
+    one_type = ("--planner", "homogeneous")
+    assert answer(HETSEV, "--service", "resnet50", *one_type)["service"] == "resnet50"
+    assert answer(HETSEV, "--service", "default/resnet50", *one_type)["service"] == "resnet50"
+    assert len(answer(HETSEV, RM2, *one_type)["items"]) == 5
 
 
 def test_yaml_says_the_same_as_json() -> None:
