@@ -39,7 +39,7 @@ async def test_a_load_that_doubles_is_carried_and_one_that_falls_gives_instances
     sim = await serving()
     few = sim.asked()
     sim.load.steps += [(100.0, BUSY), (300.0, LITTLE)]
-    before = await sim.until(100 + UP + POLL)
+    before = await sim.until(100 + UP + 2 * POLL)
     after = await sim.until(300 + DOWN)
     assert all(counts == few for counts in before), "a load that has not lasted adds nothing"
     assert holds(after[round((NOTICED + POLL) / POLL)]) >= BUSY / 0.8
