@@ -35,11 +35,21 @@ QUICKER: Final = {
     "simulate": ("--queries", "1000", "--seeds", "1"),
 }
 """Later options win: the same commands with less effort, as the pages' own figures are held by other tests."""
+SLOW: Final = (
+    "hetserve autoscale services.yaml --load day.csv --latency-factor 1.3",
+    "hetserve plan manifests/samples/rm2.yaml --frontier --plot frontier.png",
+)
+"""The same options are held by tests/unit/cli/test_autoscale_command.py and test_frontier_command.py."""
 
 
 def offline() -> list[str]:
     """What hetserve is asked, each once, whatever shell or program is around it."""
     return list(dict.fromkeys(command for row in OFFLINE for command in shown(f"```sh\n{row}\n```\n")))
+
+
+def tiered() -> list[Any]:
+    """Those that take seconds are of the deep tier."""
+    return [pytest.param(text, marks=pytest.mark.deep) if text in SLOW else text for text in offline()]
 
 
 def placement_dump() -> Json:
@@ -74,7 +84,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", offline(), ids=lambda text: text.removeprefix("hetserve "))
+@pytest.mark.parametrize("command", tiered(), ids=lambda text: text.removeprefix("hetserve "))
 def test_a_command_of_a_page_does_what_it_is_shown_for(
     command: str, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
@@ -20,6 +22,7 @@ def built(source: Path, into: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.deep
 def test_the_site_builds_without_a_warning_and_has_every_page(tmp_path: Path) -> None:
     done = built(DOCS, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

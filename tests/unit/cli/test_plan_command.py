@@ -10,6 +10,7 @@ from importlib.metadata import packages_distributions
 import pytest
 from click.testing import CliRunner
 
+from effort import spread
 from hetserve.cli.app import app
 from plan_command import HETSEV, RM2, SAMPLES, answer, edited, run
 
@@ -237,7 +238,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("case", STARTS)
+@pytest.mark.parametrize("case", spread(tuple(STARTS), 3))
 def test_a_plan_imports_only_what_it_needs(case: str) -> None:
     """Start is the most of what a user waits for: numba alone takes half a second, pandas and matplotlib as long."""
     (sample, *options), light = STARTS[case]

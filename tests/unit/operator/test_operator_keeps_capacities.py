@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from effort import spread
 from hetserve.planning.work import Work, done
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
@@ -147,19 +148,22 @@ def _less_known(held: Json) -> None:
 
 @pytest.mark.parametrize(
     "forge",
-    [
-        _doubled,
-        _doubled_of_fewer,
-        _less_known,
-        lambda held: held.update(qps="nan"),
-        lambda held: held.update(qps="-1"),
-        lambda held: held.update(tried="yes"),
-        lambda held: held.update(oneFewer=7),
-        lambda held: held.update(oneFewer=[7]),
-        lambda held: held.update(oneFewer=[{"instanceType": "gone", "qps": "1", "tried": True}]),
-        lambda held: held.update(inputs=None),
-        dict.clear,
-    ],
+    spread(
+        [
+            _doubled,
+            _doubled_of_fewer,
+            _less_known,
+            lambda held: held.update(qps="nan"),
+            lambda held: held.update(qps="-1"),
+            lambda held: held.update(tried="yes"),
+            lambda held: held.update(oneFewer=7),
+            lambda held: held.update(oneFewer=[7]),
+            lambda held: held.update(oneFewer=[{"instanceType": "gone", "qps": "1", "tried": True}]),
+            lambda held: held.update(inputs=None),
+            dict.clear,
+        ],
+        4,
+    ),
 )
 async def test_a_figure_that_somebody_edited_is_asked_again_and_mended(forge: Callable[[Json], object]) -> None:
     sim = await at_rest(("ads",))

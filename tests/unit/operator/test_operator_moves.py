@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from effort import spread
 from hetserve.base.units import parse_money
 from hetserve.reconcile import Planner, PlanQuestion
 from hetserve.reconcile.deployments.build import deployment_name
@@ -191,7 +192,7 @@ async def test_a_user_may_let_availability_win() -> None:
     assert sim.condition("WithinBudget")["status"] == "False"
 
 
-@pytest.mark.parametrize("at", range(12))
+@pytest.mark.parametrize("at", spread(range(12), 3))
 @pytest.mark.parametrize("where", ["before", "after"])
 async def test_a_crash_at_any_write_opens_no_gap(where: str, at: int) -> None:
     sim, writes = await running("8.3"), 0

@@ -80,12 +80,11 @@ async def writes_of(sim: SimulatedOperator, looks: int = 40) -> list[Any]:
 @pytest.mark.parametrize(
     ("scaling", "spec", "qps"),
     [
-        ({}, {}, 900),
-        ({}, {}, 110),
-        ({"maxInstances": 4}, {}, 60),
-        ({}, {"budget": {"hourly": "2.2"}}, 60),
+        pytest.param({}, {}, 900, id="far beyond the cluster"),
+        pytest.param({}, {}, 110, id="at the edge of the cluster", marks=pytest.mark.deep),
+        pytest.param({"maxInstances": 4}, {}, 60, id="at maxInstances", marks=pytest.mark.deep),
+        pytest.param({}, {"budget": {"hourly": "2.2"}}, 60, id="beyond the budget"),
     ],
-    ids=["far beyond the cluster", "at the edge of the cluster", "at maxInstances", "beyond the budget"],
 )
 async def test_noise_of_a_load_beyond_reach_writes_nothing(scaling: Json, spec: Json, qps: float) -> None:
     sim = await serving(scaling=scaling, **spec)
