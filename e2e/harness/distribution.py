@@ -40,8 +40,8 @@ LOOKING: Final = frozenset(
     )
 )
 """The other files of scenarios on kind that run beside others. What is named nowhere is on one worker."""
-STANDS_BACK: Final = 10
-"""Niceness of a worker that only computes."""
+STANDS_BACK: Final = 19
+"""Niceness of a worker that only computes: below that of the operator's plans (10)."""
 
 
 def scope_of(nodeid: str) -> str:

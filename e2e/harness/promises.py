@@ -12,6 +12,7 @@ from typing import Final
 from harness.components import ROOT
 
 WORD: Final = "Promise"
+MARK: Final = "pytest.mark.deep"
 FOLDERS: Final = ("e2e", "tests")
 QUICK, SOME, MANY, DEEP = "make test", "some in each", "few examples, then many", "make test-deep"
 
@@ -25,12 +26,13 @@ class Kept:
     tiers: Counter[str]
 
 
-def tier_of(test: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """By the decorators: of a law the tier says how many examples it tries."""
+def tier_of(test: ast.FunctionDef | ast.AsyncFunctionDef, deep: set[str]) -> str:
+    """By the decorators: of a law the tier says how many examples it tries. deep: names of cases that are."""
     marks = [ast.unparse(decorator) for decorator in test.decorator_list]
-    if "pytest.mark.deep" in marks:
+    if MARK in marks:
         return DEEP
-    if any("pytest.mark.deep" in mark for mark in marks):
+    names = {one.id for mark in test.decorator_list for one in ast.walk(mark) if isinstance(one, ast.Name)}
+    if any(MARK in mark for mark in marks) or names & deep:
         return SOME
     return MANY if any(mark.startswith("given(") for mark in marks) else QUICK
 
@@ -41,9 +43,11 @@ def kept_by(path: Path) -> Kept | None:
     about = (ast.get_docstring(tree) or "").partition("\n\n")[0]
     if not about.startswith(WORD):
         return None
-    whole = any("pytest.mark.deep" in ast.unparse(one) for one in tree.body if isinstance(one, ast.Assign))
+    assigned = [one for one in tree.body if isinstance(one, ast.Assign | ast.AnnAssign) and MARK in ast.unparse(one)]
+    deep = {name.id for one in assigned for name in ast.walk(one) if isinstance(name, ast.Name)}
     tests = [one for one in tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
-    tiers = Counter(DEEP if whole else tier_of(test) for test in tests if test.name.startswith("test_"))
+    whole = "pytestmark" in deep
+    tiers = Counter(DEEP if whole else tier_of(test, deep - {"pytest"}) for test in tests if "test_" in test.name[:5])
     return Kept(" ".join(about.partition(": ")[2].split()), path.relative_to(ROOT), tiers)
 
 
