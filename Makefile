@@ -7,6 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 REQUIREMENTS := $(VENV)/.requirements
 PROJECT := $(VENV)/.project
+KERNELS := $(VENV)/.kernels
 # Besides PYTHON; the tests of planning run on each that is here.
 PYTHONS ?= 3.12 3.13
 # uv, itself one of the locked, installs in seconds what takes pip a minute. It reads no configuration of pip: where it
@@ -49,6 +50,12 @@ lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
 .PHONY: tools
 tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.tools
+
+.PHONY: kernels
+kernels: $(KERNELS) ## Compile the kernels of planning and simulation into the user's cache (a minute, once)
+$(KERNELS): $(PROJECT) $(shell grep -rl "hetserve.compiled" src)
+	@PYTHONPATH=. $(BIN)/python images/kernels.py
+	@touch $@
 
 .PHONY: demo
 demo: setup ## Bring a control plane up, install hetserve, apply the samples, show them (FLAGS=--prometheus: beside it)
