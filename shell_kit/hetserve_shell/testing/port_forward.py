@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 
 from websocket._abnf import ABNF, frame_buffer
 
@@ -37,13 +38,20 @@ def serve_forward(client: socket.socket, port: int, target: int | None) -> None:
     with socket.create_connection(("127.0.0.1", target), timeout=5.0) as there:
         back = threading.Thread(target=_back, args=(there, client))
         back.start()
-        frames = frame_buffer(client.recv, True)
+        frames = frame_buffer(partial(_received, client), True)
         with suppress(OSError, IndexError):
             while (frame := frames.recv_frame()).opcode == ABNF.OPCODE_BINARY:
                 there.sendall(_bytes(frame)[1:])
         with suppress(OSError):
             there.shutdown(socket.SHUT_RDWR)
         back.join()
+
+
+def _received(client: socket.socket, size: int) -> bytes:
+    """Raises ConnectionResetError at the end of the stream, for which a frame would be waited for ever, busily."""
+    if not (data := client.recv(size)):
+        raise ConnectionResetError
+    return data
 
 
 def _back(there: socket.socket, client: socket.socket) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
@@ -49,15 +49,19 @@ def follow(cluster: ClusterClient) -> Iterator[Placer]:
         _Kind(PODS, UNFINISHED_PODS, slim_pod, PodEventHandler(placer)),
         _Kind(names.RESOURCE_SLICES, names.OF_DRA_DRIVER, slim_slice, ResourceSliceEventHandler(nodes), _WITHOUT),
     )
+    left = Event()
     for kind in kinds:
-        Thread(target=_keep_up, args=(cluster, kind, changes), daemon=True).start()
-    for _ in kinds:
-        _apply(changes.get())
-    while True:
-        yield placer
-        _apply(changes.get())
-        for change in _burst(changes):
-            _apply(change)
+        Thread(target=_keep_up, args=(cluster, kind, changes, left), daemon=True).start()
+    try:
+        for _ in kinds:
+            _apply(changes.get())
+        while True:
+            yield placer
+            _apply(changes.get())
+            for change in _burst(changes):
+                _apply(change)
+    finally:
+        left.set()
 
 
 def _burst(changes: SimpleQueue[Change]) -> Iterator[Change]:
@@ -75,10 +79,10 @@ def _apply(change: Change) -> None:
     change()
 
 
-def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change]) -> None:
-    """Puts changes into the queue; its reader alone touches the handler."""
+def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change], left: Event) -> None:
+    """Puts changes into the queue until its reader has left; the reader alone touches the handler."""
     listed = False
-    while True:
+    while not left.is_set():
         try:
             listing = cluster.list(kind.path, kind.selector, keep=kind.slim)
             changes.put(lambda items=listing.items: kind.handler.replace(items))  # type: ignore[misc]
@@ -95,4 +99,4 @@ def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change]) 
             if not listed or (error.status and error.status != _GONE):
                 changes.put(error)
                 return
-        time.sleep(_PAUSE)
+        left.wait(_PAUSE)
