@@ -69,9 +69,9 @@ class Secured:
         await made.begin()
         return made
 
-    def be_patient(self, waiting: float = 60.0) -> None:
-        """No connection ends for the time that it takes, but for `waiting`."""
-        self.server.limits = replace(self.server.limits, waiting=waiting, idle=60.0)
+    def wait_only(self, waiting: float) -> None:
+        """Waits for a request so long; no connection ends for another time that it takes."""
+        self.server.limits = replace(self.server.limits, waiting=waiting)
 
     def context(self, name: str = CLIENT) -> ssl.SSLContext:
         return client(self.authority, name)

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from harness import limits
-from http_clients import LIMITS, Client, Served, chunked, post, until
+from http_clients import IDLE, LIMITS, Client, Served, chunked, hurry, post, until
 
 SLOW = [
     pytest.param(b"", b"", id="says nothing"),
@@ -20,6 +20,7 @@ SLOW = [
 
 @pytest.mark.parametrize(("sent", "status"), SLOW)
 async def test_a_client_that_stops_is_not_waited_for(served: Served, sent: bytes, status: bytes) -> None:
+    hurry(served.server)
     client = await served.connect()
     await client.send(sent)
     said = await client.closed()
@@ -27,6 +28,7 @@ async def test_a_client_that_stops_is_not_waited_for(served: Served, sent: bytes
 
 
 async def test_a_slow_loris_is_cut_off_though_it_never_stops(served: Served) -> None:
+    hurry(served.server)
     client = await served.connect()
     start = asyncio.get_running_loop().time()
     sender = asyncio.create_task(_drip(client, b"POST /echo HTTP/1.1\r\nHost: extender\r\nX: " + b"x" * 10_000))
@@ -42,12 +44,13 @@ async def _drip(client: Client, data: bytes) -> None:
 
 
 async def test_an_idle_connection_is_kept_for_a_while_and_no_longer(served: Served) -> None:
+    hurry(served.server)
     client = await served.connect()
     await client.send(post("/echo", b"x"))
     await client.answer()
     start = asyncio.get_running_loop().time()
     assert await client.closed() == b""
-    assert asyncio.get_running_loop().time() - start > LIMITS.idle / 2
+    assert asyncio.get_running_loop().time() - start > IDLE / 2
 
 
 @pytest.mark.parametrize("size", [100, 70_000])
@@ -66,6 +69,7 @@ async def test_a_header_or_a_trailer_without_end_is_refused_before_it_costs_memo
 
 
 async def test_a_client_that_does_not_read_its_answers_is_cut_off_and_holds_little(served: Served) -> None:
+    hurry(served.server)
     client = await served.connect()
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     await client.send(post("/much", b"") * 500)
@@ -100,6 +104,7 @@ async def test_silent_connections_push_out_neither_the_scheduler_nor_a_bind_unde
 
 
 async def test_many_large_requests_at_once_are_refused_and_not_kept(served: Served) -> None:
+    hurry(served.server)
     clients = [await served.connect() for _ in range(4)]
     for client in clients[:3]:
         await client.send(post("/echo", bytes(150_000))[:-1])

@@ -31,7 +31,7 @@ from authorities import CLIENT, SERVER, Authority
 from harness import limits
 from hetserve_shell.http.frames import Frames
 from http2_clients import Http2Client
-from http_clients import LIMITS, until
+from http_clients import LIMITS, hurry, until
 from secured_server import Secured, client, secured_server
 
 STREAMS = 8
@@ -69,6 +69,7 @@ async def granting(client: Http2Client, stream: int, size: int, every: float) ->
 
 
 async def test_an_answer_that_the_client_does_not_take_is_given_up_and_holds_up_no_other(secured: Secured) -> None:
+    hurry(secured.server)
     client = await secured.connect_by_streams()
     client.takes = False
     client.h2.increment_flow_control_window(10_000_000)  # of the connection: each stream has its own
@@ -79,6 +80,7 @@ async def test_an_answer_that_the_client_does_not_take_is_given_up_and_holds_up_
 
 
 async def test_an_answer_that_is_taken_byte_by_byte_is_given_up(secured: Secured) -> None:
+    hurry(secured.server)
     client = await secured.connect_by_streams()
     stream = await client.ask("/much")
     async with granting(client, stream, 1, every=0.02):
@@ -117,6 +119,7 @@ async def test_answers_that_nobody_takes_are_bounded_over_all_connections(secure
 
 async def test_who_takes_an_answer_slowly_outlives_no_end_of_the_connection(secured: Secured) -> None:
     """Such as the end of its certificate."""
+    hurry(secured.server)
     client = await secured.connect_by_streams()
     stream = await client.ask("/much")
     await until(lambda: secured.server.unsent.used > 0)
@@ -145,6 +148,7 @@ async def test_who_reads_slowly_outlives_no_end_of_the_connection(secured: Secur
 
 
 async def test_a_client_that_reads_nothing_is_cut_off_and_holds_little(secured: Secured) -> None:
+    hurry(secured.server)
     client = await secured.connect_by_streams()
     client.widen()
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -156,11 +160,11 @@ async def test_a_client_that_reads_nothing_is_cut_off_and_holds_little(secured: 
 @pytest.mark.parametrize("frame", [RstStreamFrame(1), WindowUpdateFrame(1, 1)], ids=["reset", "window"])
 async def test_a_frame_of_a_request_that_is_over_costs_no_call_under_way(secured: Secured, frame: Frame) -> None:
     """The library says nothing of it, so that it could be taken for the begin of something."""
-    secured.be_patient(waiting=0.1)
     client = await secured.connect_by_streams()
     await client.call("/echo", b"x")
     held = await client.ask("/wait", b"under way")
     await until(lambda: bool(secured.begun))
+    secured.wait_only(waiting=0.1)
     client.writer.write(frame.serialize())
     await asyncio.sleep(0.3)
     secured.gate.set()
@@ -193,7 +197,6 @@ FLOODS: dict[str, list[Frame]] = {
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 async def test_frames_that_no_client_needs_harm_nobody_else(secured: Secured, flood: list[Frame]) -> None:
-    secured.be_patient()
     bad, good = await secured.connect_by_streams(), await secured.connect_by_streams()
     bad.writer.transport.pause_reading()  # type: ignore[attr-defined]
     bad.writer.write(b"".join(frame.serialize() for frame in flood))
@@ -228,7 +231,6 @@ LONG: dict[str, list[Frame]] = {
 
 @pytest.mark.parametrize("frames", LONG.values(), ids=LONG)
 async def test_a_read_of_many_frames_is_heard_in_turns(secured: Secured, frames: list[Frame]) -> None:
-    secured.be_patient()
     long, good = await secured.connect_by_streams(), await secured.connect_by_streams()
     long.writer.transport.pause_reading()  # type: ignore[attr-defined]
     end = HeadersFrame(1001, head("/echo"), flags=("END_HEADERS", "END_STREAM"))
@@ -330,12 +332,12 @@ async def test_who_is_cut_off_while_its_frames_wait_is_listened_to_until_it_is_g
 
 
 async def test_frames_that_come_in_halves_end_nothing(secured: Secured) -> None:
-    secured.be_patient(waiting=0.5)
+    secured.wait_only(waiting=1.5)
     client = await secured.connect_by_streams()
     await client.call("/echo", b"x")
     ping = PingFrame(0, b"12345678").serialize()
     client.writer.write(ping[:9])
-    for _ in range(10):
+    for _ in range(16):
         await asyncio.sleep(0.1)
         client.writer.write(ping[9:] + ping[:9])
     client.writer.write(ping[9:])
@@ -354,9 +356,10 @@ async def test_who_is_gone_while_its_frames_wait_leaves_nothing_behind(secured: 
 
 
 async def test_a_frame_that_is_never_whole_costs_no_call_under_way(secured: Secured) -> None:
-    secured.be_patient(waiting=0.1)
     client = await secured.connect_by_streams()
     held = await client.ask("/wait", b"under way")
+    await until(lambda: bool(secured.begun))
+    secured.wait_only(waiting=0.1)
     client.writer.write(b"\x00\x10\x00\x00\x00\x00\x00\x00\x03")
     assert await client.until_last() == held
     secured.gate.set()
@@ -366,7 +369,6 @@ async def test_a_frame_that_is_never_whole_costs_no_call_under_way(secured: Secu
 
 async def test_a_frame_that_is_too_large_or_never_whole_ends_its_connection(secured: Secured) -> None:
     """The library looks at a length only when all of the frame is there: 16 MiB that nobody counts."""
-    secured.be_patient()
     large, slow = await secured.connect_by_streams(), await secured.connect_by_streams()
     for one in (large, slow):
         await one.call("/echo", b"x")
@@ -374,5 +376,5 @@ async def test_a_frame_that_is_too_large_or_never_whole_ends_its_connection(secu
     await large.until_closed()
     slow.writer.write(b"\x00\x10\x00\x00\x00\x00\x00\x00\x03")
     await asyncio.sleep(0.05)  # until it has come
-    secured.be_patient(waiting=LIMITS.waiting)
+    hurry(secured.server)
     await slow.until_closed()

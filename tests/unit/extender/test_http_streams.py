@@ -15,7 +15,7 @@ import pytest_asyncio
 from authorities import CLIENT, SERVER, Authority, put
 from harness import limits
 from hetserve.base.certificates import read_certificates
-from http_clients import LIMITS, post, until
+from http_clients import IDLE, LIMITS, hurry, post, until
 from secured_server import Secured, client, secured_server, server
 
 STREAMS = 8
@@ -74,7 +74,6 @@ async def test_what_one_read_brings_is_answered_whole_and_in_turns(secured: Secu
 
 @pytest.mark.parametrize("wide", [False, True])
 async def test_a_large_answer_arrives_whole_through_the_windows_of_the_client(secured: Secured, wide: bool) -> None:
-    secured.be_patient()
     client = await secured.connect_by_streams()
     if wide:  # then the socket alone says when there is room
         client.widen()
@@ -163,6 +162,7 @@ async def test_a_request_that_is_too_large_is_refused_before_its_end(secured: Se
 
 
 async def test_many_large_requests_at_once_are_refused_and_not_kept(secured: Secured) -> None:
+    hurry(secured.server)
     clients = [await secured.connect_by_streams() for _ in range(3)]
     streams = []
     for one in clients:
@@ -174,6 +174,7 @@ async def test_many_large_requests_at_once_are_refused_and_not_kept(secured: Sec
 
 
 async def test_a_request_that_stops_is_refused_in_time_and_costs_no_other(secured: Secured) -> None:
+    hurry(secured.server)
     client = await secured.connect_by_streams()
     stream = client.start("/echo", ("content-length", "5"))
     client.h2.send_data(stream, b"half")
@@ -262,7 +263,6 @@ async def test_a_last_answer_costs_no_request_of_the_same_read_its_own(secured: 
 
 async def test_who_is_let_in_while_authorities_change_is_parted_from_as_well(secured: Secured) -> None:
     """The handshake of a client that they do not know any more had begun before."""
-    secured.be_patient()
     received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = client(secured.authority, CLIENT, "h2").wrap_bio(received, to_send, server_hostname=SERVER)
     reader, writer = await asyncio.open_connection("127.0.0.1", secured.port)
@@ -336,23 +336,24 @@ async def test_a_stop_finishes_what_has_begun(secured: Secured) -> None:
     client, idle = await secured.connect_by_streams(), await secured.connect_by_streams()
     stream = await client.ask("/wait", b"x")
     await until(lambda: bool(secured.begun))
-    stopping = asyncio.create_task(secured.server.stop(5.0))
+    stopping = asyncio.create_task(secured.server.stop(10 * limits.ANSWER))
     await idle.until_closed()
     idle.writer.close()
     secured.gate.set()
     assert (await client.answer(stream)).body == b'"x"'
     await client.until_closed()
     client.writer.close()
-    await asyncio.wait_for(stopping, 1.0)
+    await asyncio.wait_for(stopping, limits.ANSWER)
 
 
 async def test_a_client_that_says_nothing_or_nothing_more_is_not_kept(secured: Secured) -> None:
+    hurry(secured.server)
     silent, served = await secured.connect_by_streams(), await secured.connect_by_streams()
     await served.call("/echo", b"x")
     start = asyncio.get_running_loop().time()
     await silent.until_closed()
     await served.until_closed()
-    assert asyncio.get_running_loop().time() - start > LIMITS.idle / 2
+    assert asyncio.get_running_loop().time() - start > IDLE / 2
     assert served.last == [1]
 
 

@@ -153,7 +153,7 @@ async def test_an_older_tls_and_a_resumed_session_are_refused(secured: Secured) 
 
 async def test_strangers_in_the_middle_of_a_handshake_are_bounded_and_end(secured: Secured) -> None:
     """As connections they count, so that they cannot take the descriptors."""
-    secured.be_patient(waiting=1.5)
+    secured.wait_only(waiting=1.5)
     client = await secured.connect()
     await client.send(post("/echo", b"x"))
     await client.answer()
@@ -187,7 +187,6 @@ async def test_a_new_leaf_is_shown_to_the_next_connection_and_cuts_none(secured:
 
 
 async def test_other_authorities_let_their_clients_in_and_ask_all_anew(secured: Secured, other: Authority) -> None:
-    secured.be_patient()  # else the server closes what is idle, whatever changed
     theirs = other.leaf(CLIENT).client(secured.authority.certificate)
     assert "does not hold" in await secured.refused(theirs)
     old = await secured.connect()
@@ -223,12 +222,12 @@ async def test_a_stop_ends_handshakes_and_requests_in_order(secured: Secured) ->
     client = await secured.connect()
     await client.send(post("/wait", b"x"))
     await until(lambda: secured.server.connections == 2)
-    stopping = asyncio.create_task(secured.server.stop(2.0))
+    stopping = asyncio.create_task(secured.server.stop(10 * limits.ANSWER))
     await asyncio.sleep(0.05)
     secured.gate.set()
     assert (await client.answer())[1] == b'"x"'
     assert await client.closed() == b""
-    await asyncio.wait_for(stopping, 1.0)
+    await asyncio.wait_for(stopping, limits.ANSWER)
     silent.close()
 
 

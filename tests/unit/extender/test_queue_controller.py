@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender_bench import Bench
+from harness import limits
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.testing.cluster import gpu_pod
@@ -127,7 +128,7 @@ async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()
-    done, _ = await asyncio.wait({task}, timeout=0.5)
+    done, _ = await asyncio.wait({task}, timeout=limits.ANSWER)
     task.cancel()
     assert done, "the background tasks of a deposed leader never end: it holds the Lease and serves nobody"
 

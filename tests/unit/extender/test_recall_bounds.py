@@ -179,6 +179,6 @@ async def test_a_cancellation_is_not_lost_to_an_event_at_the_same_moment(turns: 
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()
-    done, _ = await asyncio.wait({task}, timeout=0.5)
+    done, _ = await asyncio.wait({task}, timeout=limits.ANSWER)
     task.cancel()
     assert done

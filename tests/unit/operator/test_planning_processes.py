@@ -106,7 +106,7 @@ async def running(deadline: float = 30.0) -> AsyncIterator[Pool]:
 
 async def test_a_process_makes_the_plans_of_both_objectives_and_ends() -> None:
     process = await PlanningProcess.start()
-    for asked in (SMALL, min_cost(hetsev_types(), 100.0)):
+    for asked in (BY_KAIROS, min_cost(hetsev_types(), 100.0)):
         assert await process.ask(Work(asked)) == plan(asked)
     pidfd = os.pidfd_open(process.pid)
     await process.end()
@@ -163,7 +163,7 @@ def test_the_session_gives_way_as_its_thread_does(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(worker, "AUTOGROUP", autogroup)
     threads, told = worker.PlanningThreads(), []
     for quick in (True, False, False, True):
-        threads.plan(Work(SMALL, quick=quick))
+        threads.plan(Work(BY_KAIROS, quick=quick))
         told.append(autogroup.read_text())
     threads.plan(Work(SMALL), gives_way=False)
     assert [*told, autogroup.read_text()] == ["0", str(NICENESS), str(NICENESS), "0", "0"]
@@ -188,19 +188,19 @@ def test_a_session_that_may_not_change_yet_waits_a_moment(monkeypatch: pytest.Mo
     file = OftenRefused(2)
     monkeypatch.setattr(worker, "AUTOGROUP", file)
     threads = worker.PlanningThreads(paused.append)
-    threads.plan(Work(SMALL, quick=True))
+    threads.plan(Work(BY_KAIROS, quick=True))
     assert (file.told, len(paused)) == ("0", 2)
     file.refusals = 99
-    threads.plan(Work(SMALL))
+    threads.plan(Work(BY_KAIROS))
     assert len(paused) < 10, "it plans all the same"
     file.refusals = 0
-    threads.plan(Work(SMALL))
+    threads.plan(Work(BY_KAIROS))
     assert file.told == str(NICENESS), "and is weighed with the next plan"
 
 
 def test_a_process_can_plan_where_no_session_is_weighed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(worker, "AUTOGROUP", tmp_path / "none" / "autogroup")
-    assert worker.PlanningThreads().plan(Work(SMALL)) == plan(SMALL)
+    assert worker.PlanningThreads().plan(Work(BY_KAIROS)) == plan(BY_KAIROS)
 
 
 async def test_a_process_that_is_killed_says_so() -> None:
@@ -247,11 +247,12 @@ async def test_a_plan_that_takes_long_is_stopped_and_the_next_one_made(monkeypat
 
 def test_no_process_outlives_an_operator_that_is_killed() -> None:
     command = [sys.executable, "-c", OPERATOR, str(Path(__file__).parent)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as operator:
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=path) as operator:
         assert operator.stdout is not None
         pids = [os.pidfd_open(int(pid)) for pid in operator.stdout.readline().split()]
         operator.kill()
-    assert [ended(pid, 20.0) for pid in pids] == [True, True]
+    assert [ended(pid, limits.REACTION) for pid in pids] == [True, True]
     for pid in pids:
         os.close(pid)
 

@@ -460,12 +460,12 @@ async def test_a_lower_budget_does_not_wait_for_the_planner(scene: PlanningScene
 
 @in_scene
 async def test_many_new_services_do_not_wait_for_each_others_simulations(scene: PlanningScene) -> None:
-    names = [f"svc-{n:03d}" for n in range(100)]
+    names = [f"svc-{n:03d}" for n in range(30)]
     scripted(scene, Script(mix=TRIED_MIX), seconds=8.0)
     scene.busy = 10.0
     scene.sim.add(*judged_scene(*names))
     for name in names:
         await scene.look(Key("default", name))
-    await scene.planned(PATIENCE + 8.0 + 100 * scene.quick_seconds)
-    assert all(plan_in(scene, name) for name in names), "the last one waits for a hundred simulations"
-    assert sum(not plan_in(scene, name)["tried"] for name in names) > 90
+    await scene.planned(PATIENCE + 8.0 + len(names) * scene.quick_seconds)
+    assert all(plan_in(scene, name) for name in names), "the last one waits for thirty simulations"
+    assert sum(not plan_in(scene, name)["tried"] for name in names) > 0.9 * len(names)

@@ -64,6 +64,7 @@ def test_pruned_configurations_are_never_evaluated(method: str) -> None:
             assert not all(n <= m for (_, n), (_, m) in pairs), f"{evaluation} lies below {earlier}: a wasted try"
 
 
+@pytest.mark.deep
 def test_the_bayesian_search_finds_a_peak_sooner_than_chance() -> None:
     def peak(counts: Counts) -> float:
         a, b = (n for _, n in counts)

@@ -44,16 +44,25 @@ def unstable(counts: dict[str, int], rate: float, queries: int, policy: str = "h
     return grows([run.backlog for run in runs if run.backlog is not None])
 
 
-@pytest.mark.parametrize("queries", [30_000, 120_000])
+@pytest.mark.parametrize("queries", [30_000, pytest.param(120_000, marks=pytest.mark.deep)])
 def test_a_few_queries_that_starve_keep_the_percentile_and_fail_the_rate(queries: int) -> None:
     late = simulate(RM2, STARVED, make_policy("hetserve"), draw_workload(MIX, queries, 11), 625).violation_ratio
     assert late < 0.0125, "the case proves nothing where the percentile alone fails the rate"
     assert unstable(STARVED, 625, queries)
 
 
-@pytest.mark.parametrize("policy", ["hetserve", "kairos", "fcfs"])
+@pytest.mark.parametrize(
+    ("queries", "policy"),
+    [
+        (10_000, "hetserve"),
+        (40_000, "fcfs"),
+        pytest.param(10_000, "kairos", marks=pytest.mark.deep),
+        pytest.param(10_000, "fcfs", marks=pytest.mark.deep),
+        pytest.param(40_000, "hetserve", marks=pytest.mark.deep),
+        pytest.param(40_000, "kairos", marks=pytest.mark.deep),
+    ],
+)
 @pytest.mark.parametrize(("counts", "stable", "too_much"), [(PAPER, 115.0, 160.0), (STARVED, 540.0, 680.0)])
-@pytest.mark.parametrize("queries", [10_000, 40_000])
 def test_a_run_four_times_as_long_keeps_the_verdict(
     counts: dict[str, int], stable: float, too_much: float, queries: int, policy: str
 ) -> None:

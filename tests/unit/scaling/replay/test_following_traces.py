@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from effort import spread
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Freshness
@@ -124,8 +125,8 @@ def test_what_launches_in_vain_leaves_at_once() -> None:
     assert fleet.counts(115.0, ready=True)["t4"] == 2
 
 
-@pytest.mark.parametrize("each", [15.0, 60.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("each", [pytest.param(15.0, marks=pytest.mark.deep), 60.0])
+@pytest.mark.parametrize("seed", spread(range(3), 1))
 def test_noise_of_a_tenth_for_a_day_makes_at_most_one_change(each: float, seed: int) -> None:
     chance = np.random.default_rng(seed)
     noisy = trace(*(40.0 * chance.uniform(0.9, 1.1, int(24 * HOUR / each))).tolist(), each=each)
