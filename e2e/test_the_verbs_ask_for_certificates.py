@@ -8,7 +8,6 @@ import itertools
 import json
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +31,6 @@ from hetserve.placement.check import violations
 VERBS: Final = ("filter", "prioritize", "bind", "healthz", "ledger")
 EVERY: Final = 0.15
 """Seconds between arriving pods."""
-PAUSE: Final = 10.0
-"""Seconds for which no pod may be placed while the scheduler is restarted."""
 
 
 class Scene:
@@ -137,11 +134,10 @@ class Scene:
         metadata = {"name": name, "namespace": self.namespace}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
-    def bound_since(self, count: int, within: float) -> float:
-        """Seconds until more than `count` pods are bound."""
-        begin = time.monotonic()
-        wait_until(lambda: len(self.sandbox.bound()) > count or Unmet("none"), within, "another pod to be bound")
-        return time.monotonic() - begin
+    def goes_on(self, pods: int = 1) -> None:
+        """Waits until more pods are bound than now."""
+        now = len(self.sandbox.bound())
+        wait_until(lambda: len(self.sandbox.bound()) >= now + pods or Unmet("none"), limits.REACTION, "more bound pods")
 
 
 @pytest.fixture
@@ -205,7 +201,7 @@ def test_certificates_and_authorities_change_under_arriving_pods(scene: Scene, t
     scene.sandbox.nodes("big", count=4, gpus=8)
 
     with scene.arriving():
-        scene.bound_since(5, 20)
+        scene.goes_on(5)
         ours = old.leaf(CLIENT).client(old.certificate)
         assert scene.call(ours, "healthz").status_code == 200
         assert scene.refused(ssl.create_default_context(cafile=old.certificate))
@@ -218,7 +214,7 @@ def test_certificates_and_authorities_change_under_arriving_pods(scene: Scene, t
         scene.give("extender", leaf, old)
         scene.wait_until_shown(leaf)
         scene.give("scheduler", old.leaf(CLIENT, days=3), old)
-        assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE
+        scene.goes_on()
 
         # One that cannot serve changes nothing.
         scene.give("extender", old.server(when=PAST), old)
@@ -228,14 +224,14 @@ def test_certificates_and_authorities_change_under_arriving_pods(scene: Scene, t
             "the metric to tell",
         )
         assert scene.shown() == ssl.PEM_cert_to_DER_cert(leaf.pem)
-        assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE
+        scene.goes_on()
         scene.give("extender", leaf, old)
 
         # 1. Both sides trust both. The scheduler reads its authorities once: it is restarted.
         scene.give("extender", leaf, old, new)
         scene.give("scheduler", old.leaf(CLIENT), old, new)
         scene.cluster.restart_component("scheduler")
-        assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE
+        scene.goes_on()
         # 2. Leaves of the new authority. The scheduler shows its new one when a connection is new.
         leaf = new.server()
         scene.give("extender", leaf, old, new)
@@ -249,9 +245,9 @@ def test_certificates_and_authorities_change_under_arriving_pods(scene: Scene, t
             limits.ANSWER,
             "the old authority to count no more",
         )
-        assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE
+        scene.goes_on()
         scene.cluster.restart_component("scheduler")
-        assert scene.bound_since(len(scene.sandbox.bound()), PAUSE) < PAUSE
+        scene.goes_on()
         assert scene.call(new.leaf(CLIENT).client(new.certificate), "healthz").status_code == 200
 
 

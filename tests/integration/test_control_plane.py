@@ -164,7 +164,7 @@ def test_a_cluster_whose_owner_is_killed_is_stopped_all_the_same(state_root: Pat
         assert owner.stdout.readline() == b"up\n"
         assert len(StateFolder(path).control_plane()) == 5
         owner.kill()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + limits.REACTION
     while (left := processes_of(path)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
