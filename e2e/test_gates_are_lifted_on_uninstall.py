@@ -7,11 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import yaml
-
 from harness import controlplane, limits
 from harness.arrivals import pod
-from harness.chart import render_chart
+from harness.chart import chart_objects
 from harness.cluster import Cluster
 from harness.components import RELEASE, write_account
 from harness.nodes import Gpus, NodeGroup
@@ -40,7 +38,7 @@ def hetserve(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[s
 
 def uninstall_hook(cluster: Cluster) -> tuple[list[str], Path]:
     """Command of the Job that the chart runs before anything is deleted, and a kubeconfig of its own account."""
-    rendered = [item for item in yaml.safe_load_all(render_chart("--set", "crds.install=false")) if item]
+    rendered = chart_objects("--set", "crds.install=false")
     hooks = [h for h in rendered if h["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete"]
     (job,) = [item for item in hooks if item["kind"] == "Job"]
     cluster.apply([item for item in hooks if item is not job])

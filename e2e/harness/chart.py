@@ -6,9 +6,8 @@ import functools
 import subprocess
 from typing import Any
 
-import yaml
-
 from harness.components import CHART
+from harness.kube import documents_of
 from harness.pins import HELM
 from harness.tools import provide
 from hetserve.api.names import SYSTEM_NAMESPACE
@@ -34,4 +33,4 @@ def render_chart(*arguments: str) -> str:
 
 def chart_objects(*arguments: str) -> list[dict[str, Any]]:
     """The objects of `helm template`, hooks included. Raises RuntimeError with helm's message."""
-    return [document for document in yaml.safe_load_all(render_chart(*arguments)) if document]
+    return documents_of(render_chart(*arguments))

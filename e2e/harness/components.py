@@ -17,7 +17,7 @@ import yaml
 
 from harness import limits, mutual_tls
 from harness.files import write_whole
-from harness.kube import Kube
+from harness.kube import Kube, read_manifests
 from harness.ports import Ports
 from harness.state import StateFolder
 from harness.tools import Toolset
@@ -151,7 +151,8 @@ def _open() -> dict[str, Any]:
 
 
 def _knows(section: str) -> bool:
-    return section in yaml.safe_load((CHART / "values.yaml").read_text())
+    (values_of_chart,) = read_manifests(CHART / "values.yaml")
+    return section in values_of_chart
 
 
 def install_chart(

@@ -179,9 +179,7 @@ class Kube:
         path = resource.path(_namespace(manifest, namespace), manifest["metadata"]["name"])
         params = {"fieldManager": manager, "force": str(force).lower()}
         headers = {"Content-Type": APPLY}
-        return self._object(
-            self.request("PATCH", path, content=yaml.safe_dump(manifest), params=params, headers=headers)
-        )
+        return self._object(self.request("PATCH", path, content=json.dumps(manifest), params=params, headers=headers))
 
     def apply_all(self, manifests: Iterable[Manifest], namespace: str | None = None) -> Manifests:
         return [self.apply(manifest, namespace) for manifest in manifests]
@@ -250,7 +248,13 @@ def _served(group: Manifest) -> Iterator[tuple[set[str], ApiResource]]:
 
 
 def read_manifests(*paths: Path) -> Manifests:
-    return [document for path in paths for document in yaml.safe_load_all(path.read_text()) if document]
+    return [document for path in paths for document in documents_of(path.read_text())]
+
+
+def documents_of(text: str) -> Manifests:
+    """Those that are not empty; libyaml reads them in a fifth of the time."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [document for document in yaml.load_all(text, Loader=loader) if document]
 
 
 def _in_background(grace: int | None) -> Manifest:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Final
 
 import pytest
-import yaml
 
 from admission_requests import (
     GPU,
@@ -33,7 +32,7 @@ from admission_requests import (
     with_metadata,
 )
 from harness import limits
-from harness.chart import render_chart
+from harness.chart import chart_objects
 from harness.cluster import Cluster
 from harness.kube import APPLY, MERGE, ApiError, Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL
@@ -115,7 +114,7 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
 def locked(inhabited: Cluster) -> Iterator[Cluster]:
     """The same with the chart's cluster roles and policies, which go again."""
     allowed = ",".join(f"admission.serviceAccounts[{i}]={a}" for i, a in enumerate(ACCOUNTS))
-    rendered = yaml.safe_load_all(render_chart("--set", allowed, "--set", "components.enabled=false"))
+    rendered = chart_objects("--set", allowed, "--set", "components.enabled=false")
     kinds = ("ClusterRole", "ClusterRoleBinding", *LOCKS)
     mine = [d for d in rendered if d and d["kind"] in kinds]
     inhabited.apply(mine)

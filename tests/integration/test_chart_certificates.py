@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.chart import render_chart
+from harness.chart import chart_objects, render_chart
 from hetserve.base.certificates import Certificate, read_certificates
 from hetserve_extender.main import main
 from hetserve_extender.settings import Settings
@@ -22,7 +22,7 @@ CHECK = "hetserve-check-certificates"
 
 def certificates(*arguments: str) -> dict[str, dict[str, str]]:
     """Data of the Secrets that the chart makes, by name."""
-    documents = [d for d in yaml.safe_load_all(render_chart(*arguments)) if d]
+    documents = chart_objects(*arguments)
     return {
         d["metadata"]["name"]: {key: base64.b64decode(value).decode() for key, value in d["data"].items()}
         for d in documents
@@ -31,7 +31,7 @@ def certificates(*arguments: str) -> dict[str, dict[str, str]]:
 
 
 def test_the_chart_signs_a_certificate_for_each_side_and_the_scheduler_restarts_with_its_authority() -> None:
-    rendered = [d for d in yaml.safe_load_all(render_chart("--set", "tls.selfSigned.days=90")) if d]
+    rendered = chart_objects("--set", "tls.selfSigned.days=90")
     made = {d["metadata"]["name"]: d for d in rendered if d["kind"] == "Secret"}
     assert set(made) == {"hetserve-ca", "hetserve-extender-tls", "hetserve-scheduler-tls"}
 
@@ -64,7 +64,7 @@ def test_no_other_mode_makes_a_key(mode: str) -> None:
 
 def test_cert_manager_may_be_given_an_issuer() -> None:
     issuer = "tls.certManager.issuer.name=company,tls.certManager.issuer.kind=ClusterIssuer"
-    documents = [d for d in yaml.safe_load_all(render_chart("--set", f"tls.mode=CertManager,{issuer}")) if d]
+    documents = chart_objects("--set", f"tls.mode=CertManager,{issuer}")
     assert not [d for d in documents if d["kind"] == "Issuer"]
     asked = {d["metadata"]["name"]: d["spec"] for d in documents if d["kind"] == "Certificate"}
     assert {spec["secretName"] for spec in asked.values()} == {"hetserve-extender-tls", "hetserve-scheduler-tls"}
@@ -75,7 +75,7 @@ def test_cert_manager_may_be_given_an_issuer() -> None:
 def test_both_sides_read_what_is_mounted_for_them() -> None:
     bundle = "tls.trustBundle.configMap=authorities,tls.trustBundle.key=all.pem"
     for given, trust in (("", "/etc/hetserve-tls/ca.crt"), (bundle, "/etc/hetserve-tls-trust/all.pem")):
-        documents = [d for d in yaml.safe_load_all(render_chart("--set", given)) if d]
+        documents = chart_objects("--set", given)
         maps = {d["metadata"]["name"]: d["data"] for d in documents if d["kind"] == "ConfigMap"}
         tls = Settings.model_validate(yaml.safe_load(maps["hetserve-extender"]["settings.yaml"])).tls
         assert (tls.cert_file, tls.client_ca_file) == ("/etc/hetserve-tls/tls.crt", trust)
@@ -99,7 +99,7 @@ def test_both_sides_read_what_is_mounted_for_them() -> None:
 
 def check_of_certificates(*arguments: str) -> dict[str, Any]:
     """The Job that checks certificates before anything is installed; empty if there is none."""
-    rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false", *arguments))
+    rendered = chart_objects("--set", "crds.install=false", *arguments)
     return next((d for d in rendered if d and (d["kind"], d["metadata"]["name"]) == ("Job", CHECK)), {})
 
 
@@ -129,7 +129,7 @@ def test_certificates_of_secrets_are_checked_as_both_sides_will_use_them(more: s
 def test_names_of_both_sides_are_those_of_the_settings_where_none_are_given() -> None:
     arguments = check_of_certificates("--set", f"{GIVEN},fullnameOverride=gpu")
     assert arguments == {}, "it has the name of the release's objects"
-    rendered = [d for d in yaml.safe_load_all(render_chart("--set", f"{GIVEN},fullnameOverride=gpu")) if d]
+    rendered = chart_objects("--set", f"{GIVEN},fullnameOverride=gpu")
     (job,) = [d for d in rendered if d["kind"] == "Job" and d["metadata"]["name"] == "gpu-check-certificates"]
     words = job["spec"]["template"]["spec"]["containers"][0]["args"]
     maps = {d["metadata"]["name"]: d["data"] for d in rendered if d["kind"] == "ConfigMap"}
@@ -168,7 +168,7 @@ def test_certificates_that_are_made_later_or_elsewhere_are_not_checked(elsewhere
 
 
 def test_why_a_container_ended_stands_in_its_pods_status() -> None:
-    rendered = [d for d in yaml.safe_load_all(render_chart("--set", f"crds.install=false,{GIVEN}")) if d]
+    rendered = chart_objects("--set", f"crds.install=false,{GIVEN}")
     workloads = [d for d in rendered if d["kind"] in ("Deployment", "Job")]
     assert len(workloads) == 5
     for workload in workloads:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.chart import render_chart
+from harness.chart import chart_objects
 from harness.cluster import Cluster
 
 LEVELS = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
@@ -29,7 +29,7 @@ class Restricted:
 @pytest.fixture
 def restricted(bare_cluster: Cluster, namespace: str) -> Restricted:
     bare_cluster.kube.patch("namespaces", namespace, {"metadata": {"labels": LEVELS}})
-    documents = [d for d in yaml.safe_load_all(render_chart("--namespace", namespace)) if d]
+    documents = chart_objects("--namespace", namespace)
     return Restricted(bare_cluster, documents, namespace)
 
 
@@ -55,7 +55,7 @@ def test_the_pods_themselves_are_admitted(restricted: Restricted) -> None:
 
 def test_the_pods_of_hooks_are_admitted_before_an_account_of_the_release_is_there(restricted: Restricted) -> None:
     given = "tls.mode=Secret,tls.secret.extender=verbs,tls.secret.scheduler=caller"
-    rendered = yaml.safe_load_all(render_chart("--namespace", restricted.namespace, "--set", given))
+    rendered = chart_objects("--namespace", restricted.namespace, "--set", given)
     hooks = [d for d in rendered if d and "helm.sh/hook" in d["metadata"].get("annotations", {})]
     restricted.cluster.apply([d for d in hooks if d["kind"] == "ServiceAccount"])
     jobs = [d for d in hooks if d["kind"] == "Job"]

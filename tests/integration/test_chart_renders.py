@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.chart import render_chart
+from harness.chart import chart_objects, render_chart
 from hetserve_operator.settings import OperatorSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
@@ -161,7 +161,7 @@ def test_render_is_as_recorded(name: str, arguments: list[str]) -> None:
 
 def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else() -> None:
     def objects(*arguments: str) -> set[tuple[str, str]]:
-        documents: list[Any] = [d for d in yaml.safe_load_all(render_chart(*arguments)) if d]
+        documents: list[Any] = chart_objects(*arguments)
         return {(d["kind"], d["metadata"]["name"]) for d in documents}
 
     left_out = objects() - objects("--set", "components.enabled=false")
@@ -180,7 +180,7 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
 
 def test_the_lock_names_the_accounts_of_the_release_and_can_be_left_out() -> None:
     def policies(*arguments: str) -> dict[str, Any]:
-        documents = [d for d in yaml.safe_load_all(render_chart(*arguments)) if d]
+        documents = chart_objects(*arguments)
         locks = [d for d in documents if d["kind"].startswith("ValidatingAdmissionPolicy")]
         assert all(d["spec"]["validationActions"] == ["Deny"] for d in locks if d["kind"].endswith("Binding"))
         found = {d["metadata"]["name"]: d["spec"] for d in locks if not d["kind"].endswith("Binding")}
@@ -215,7 +215,7 @@ def test_without_an_election_there_is_one_operator_and_no_lease() -> None:
 
 @pytest.mark.parametrize(("given", "lease"), [("leaseName=x", "x"), ("enabled=false,extender.replicas=1", "")])
 def test_the_operator_asks_for_bookings_where_the_extender_has_a_lease(given: str, lease: str) -> None:
-    documents = [d for d in yaml.safe_load_all(render_chart("--set", f"extender.leaderElection.{given}")) if d]
+    documents = chart_objects("--set", f"extender.leaderElection.{given}")
     (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "operator" in d["metadata"]["name"]]
     sharing = yaml.safe_load(settings["settings.yaml"])["sharing"]
     assert sharing == {"maxSlowdown": "1.25", "extenderNamespace": "hetserve-system", "extenderLease": lease}
@@ -237,7 +237,7 @@ def test_an_old_operator_ends_before_a_new_one_comes_with_and_without_an_electio
 
 @pytest.mark.parametrize("component", ["extender", "operator"])
 def test_a_component_sets_its_lease_as_the_chart_names_it(component: str) -> None:
-    documents = [d for d in yaml.safe_load_all(render_chart("--set", f"{component}.leaderElection.leaseName=x")) if d]
+    documents = chart_objects("--set", f"{component}.leaderElection.leaseName=x")
     (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"] == f"hetserve-{component}"]
     assert [rule["resourceNames"] for rule in role["rules"]] == [["x"]]
     (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and component in d["metadata"]["name"]]
@@ -252,7 +252,7 @@ def test_a_value_that_would_not_work_is_refused_by_name(setting: str, named: str
 
 
 def test_every_workload_is_complete() -> None:
-    for document in yaml.safe_load_all(render_chart()):
+    for document in chart_objects():
         if not document or document["kind"] != "Deployment":
             continue
         (container,) = document["spec"]["template"]["spec"]["containers"]
@@ -265,7 +265,7 @@ def test_every_workload_is_complete() -> None:
 def test_the_operator_reads_prometheus_token_and_ca_from_the_secrets_that_are_mounted() -> None:
     at = "metrics.prometheus"
     given = f"{at}.url=https://x,{at}.tokenSecret.name=reader,{at}.tokenSecret.key=t,{at}.caSecret.name=trust"
-    documents = [d for d in yaml.safe_load_all(render_chart("--set", given)) if d]
+    documents = chart_objects("--set", given)
     settings, deployment = (
         {d["kind"]: d for d in documents if d["metadata"]["name"] == "hetserve-operator"}[kind]
         for kind in ("ConfigMap", "Deployment")
@@ -286,7 +286,7 @@ def test_the_operator_reads_prometheus_token_and_ca_from_the_secrets_that_are_mo
 
 
 def test_without_prometheus_nothing_is_mounted_and_nothing_is_asked() -> None:
-    documents = [d for d in yaml.safe_load_all(render_chart()) if d and d["metadata"]["name"] == "hetserve-operator"]
+    documents = [d for d in chart_objects() if d and d["metadata"]["name"] == "hetserve-operator"]
     by_kind = {d["kind"]: d for d in documents}
     volumes = by_kind["Deployment"]["spec"]["template"]["spec"]["volumes"]
 
@@ -299,7 +299,7 @@ def test_without_prometheus_nothing_is_mounted_and_nothing_is_asked() -> None:
 
 def test_uninstalling_first_lifts_our_gates_where_the_components_run_and_nobody_said_no() -> None:
     def jobs(*arguments: str) -> list[Any]:
-        rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false", *arguments))
+        rendered = chart_objects("--set", "crds.install=false", *arguments)
         return [item for item in rendered if item and item["kind"] == "Job"]
 
     (job,) = jobs()
@@ -312,7 +312,7 @@ def test_uninstalling_first_lifts_our_gates_where_the_components_run_and_nobody_
 
 def test_the_job_that_lifts_gates_has_what_it_needs_though_nothing_of_the_release_was_made() -> None:
     """An installation that a hook refused leaves no account of the extender, and helm uninstall must end."""
-    rendered = [d for d in yaml.safe_load_all(render_chart("--set", "crds.install=false")) if d]
+    rendered = chart_objects("--set", "crds.install=false")
     hooks = {d["kind"]: d for d in rendered if d["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete"}
     assert set(hooks) == {"Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
     pod = hooks["Job"]["spec"]["template"]["spec"]
@@ -329,7 +329,7 @@ def test_the_job_that_lifts_gates_has_what_it_needs_though_nothing_of_the_releas
 
 @pytest.mark.parametrize("arguments", [(), ("--set", "extender.queue.failOpenAfter=10m")])
 def test_the_extender_may_write_events_and_do_nothing_else_with_them(arguments: tuple[str, ...]) -> None:
-    rendered = yaml.safe_load_all(render_chart("--set", "crds.install=false", *arguments))
+    rendered = chart_objects("--set", "crds.install=false", *arguments)
     (role,) = [r for r in rendered if r and r["kind"] == "ClusterRole" and r["metadata"]["name"] == "hetserve-extender"]
     (rule,) = [rule for rule in role["rules"] if "events" in rule["resources"]]
     assert rule == {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}, (
