@@ -44,7 +44,7 @@ class Moving:
         wait_until(
             lambda: self.replicas() == {self.new: 2} or Unmet(self.replicas()), limits.ROLLOUT, "the new type alone"
         )
-        self.sandbox.ready("svc", timeout=limits.ROLLOUT)
+        self.sandbox.ready("svc")
 
     def replicas(self) -> dict[str, int]:
         found = self.sandbox.kube.list("deployments", self.sandbox.namespace)
@@ -125,5 +125,5 @@ def test_a_budget_below_every_plan_is_obeyed_at_once(cluster: Cluster, namespace
 
         wait_until(said, limits.REACTION, "both conditions to give both numbers")
         sandbox.edit("svc", {"spec": {"budget": {"hourly": "2.9"}}})
-        sandbox.ready("svc", timeout=limits.ROLLOUT)
+        sandbox.ready("svc")
         assert moving.replicas() == {moving.old: 4}

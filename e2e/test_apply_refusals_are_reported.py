@@ -48,7 +48,7 @@ def test_a_refused_template_is_reported_and_a_corrected_one_rolled_out(cluster: 
         assert {pod["metadata"]["uid"] for pod in sandbox.bound()} == before, "what runs stays"
 
         sandbox.edit("svc", {"spec": {"template": template(image="good:2")}})
-        sandbox.ready("svc", timeout=limits.REACTION)
+        sandbox.ready("svc")
 
 
 def test_a_service_made_anew_does_not_wait_for_the_failures_of_its_predecessor(
@@ -66,4 +66,4 @@ def test_a_service_made_anew_does_not_wait_for_the_failures_of_its_predecessor(
             lambda: cluster.kube.find("inferenceservices", "svc", namespace) is None, limits.ANSWER, "it to be gone"
         )
         sandbox.service("svc", "m", [kind], {"spec.template": template()})
-        sandbox.ready("svc", timeout=limits.REACTION)
+        sandbox.ready("svc")

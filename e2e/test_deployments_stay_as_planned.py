@@ -40,7 +40,7 @@ def test_a_changed_template_rolls_out_although_every_gpu_holds_an_instance(clust
         template["spec"]["containers"][0]["image"] = "registry.example/model-server:2.0"
         sandbox.edit("svc", {"spec": {"template": template}})
 
-        sandbox.ready("svc", timeout=limits.ROLLOUT)
+        sandbox.ready("svc")
         now = sandbox.wait_for_bound(4)
         assert {pod["spec"]["containers"][0]["image"] for pod in now} == {"registry.example/model-server:2.0"}
         assert not before & {pod["metadata"]["uid"] for pod in now}
@@ -69,7 +69,7 @@ def test_a_foreign_sidecar_and_env_are_removed(cluster: Cluster, namespace: str)
             return seen == ours or Unmet(seen)
 
         wait_until(clean, limits.REACTION, "the sidecar and the env to be removed")
-        sandbox.ready("svc", timeout=limits.ROLLOUT)
+        sandbox.ready("svc")
 
 
 def test_edited_replicas_and_a_deleted_deployment_are_repaired(cluster: Cluster, namespace: str) -> None:

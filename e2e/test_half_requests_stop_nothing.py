@@ -55,7 +55,7 @@ def test_pods_are_placed_and_services_planned_beside_half_requests(
         sandbox.service("svc", "m", [kind])
 
         sandbox.wait_for_bound(1, "app=plain", timeout=limits.REACTION)
-        sandbox.ready("svc", timeout=limits.REACTION)
+        sandbox.ready("svc")
         for port in (ports.extender_probe, ports.operator_probe):
             wait_until(lambda port=port: _is_ready(cluster, port), limits.ANSWER, f"probes on port {port}")  # type: ignore[misc]
         for name, log in logs.items():

@@ -126,7 +126,7 @@ def the_service_moves(sandbox: Sandbox, kind: str) -> None:
     other = sandbox.instance_type("other")
     sandbox.profile("m", other)
     sandbox.edit("svc", {"spec": {"instanceTypes": {"names": [other]}}})
-    sandbox.ready("svc", timeout=limits.ROLLOUT)
+    sandbox.ready("svc")
     assert kind not in sandbox.counts("svc")
 
 
@@ -201,7 +201,7 @@ def somebody_meddles_with_a_deployment(cluster: Cluster, sandbox: Sandbox) -> No
         return "x" not in names or Unmet(names)
 
     wait_until(clean, limits.REACTION, "the sidecar to be removed")
-    sandbox.ready("svc", timeout=limits.ROLLOUT)
+    sandbox.ready("svc")
     label = {"metadata": {"labels": {LABEL_SERVICE: None}}}
     cluster.kube.patch("deployments", found["metadata"]["name"], label, sandbox.namespace)
 

@@ -63,7 +63,7 @@ def test_orphans_of_a_deleted_service_are_adopted_or_removed(cluster: Cluster, n
         wait_until(orphaned, limits.ROLLOUT, "the garbage collector to orphan the Deployments")
         declare(sandbox, kinds[:1], qps=8)
 
-        sandbox.ready("svc", timeout=limits.REACTION)
+        sandbox.ready("svc")
         (kept,) = sandbox.wait_for_bound(1)
         assert kept["metadata"]["uid"] in before, "what is adopted runs on"
         notes = {e["reason"]: e["message"] for e in cluster.events(namespace) if e["reason"].startswith("Orphan")}

@@ -54,7 +54,7 @@ class Pair:
             return summary == f"{INSTANCES}x{self.types[0]}" or Unmet(summary)
 
         wait_until(planned, limits.ROLLOUT, "the new plan")
-        self.sandbox.ready("svc", timeout=limits.ROLLOUT)
+        self.sandbox.ready("svc")
 
     def begin_to_move(self) -> None:
         """Declare the other type, and wait until the change of plan is under way."""
@@ -112,7 +112,7 @@ def stamp_at(pair: Pair, instances: int, load: int) -> str:
     """The fence label once the service has come to rest with so many instances for a load [queries/s]."""
     pair.sandbox.edit("svc", {"spec": {"load": {"expectedQPS": load}}})
     wait_until(lambda: list(pair.replicas().values()) == [instances], limits.ROLLOUT, f"{instances} instances")
-    pair.sandbox.ready("svc", timeout=limits.ROLLOUT)
+    pair.sandbox.ready("svc")
     (found,) = pair.sandbox.kube.list("deployments", pair.sandbox.namespace)
     managers = {(entry["manager"], entry["operation"]) for entry in found["metadata"]["managedFields"]}
     assert {(FIELD_MANAGER, "Apply"), (FENCE_MANAGER, "Update")} <= managers

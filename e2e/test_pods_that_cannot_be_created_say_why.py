@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from harness import limits
 from harness.cluster import Cluster
 from harness.components import ABSENT_ACCOUNT
 from harness.kube import ApiError
@@ -37,7 +36,7 @@ def test_a_service_account_that_is_missing_is_named(cluster: Cluster, namespace:
 
         metadata = {"name": ABSENT_ACCOUNT, "namespace": namespace}
         cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-        sandbox.ready("svc", timeout=limits.ROLLOUT)
+        sandbox.ready("svc")
 
 
 def test_the_pod_security_of_the_namespace_holds_for_templates(cluster: Cluster, namespace: str) -> None:
@@ -60,7 +59,7 @@ def test_the_pod_security_of_the_namespace_holds_for_templates(cluster: Cluster,
 
         restricted = CONTAINER | {"securityContext": AS_RESTRICTED}
         sandbox.edit("svc", {"spec": {"template": {"spec": {"containers": [restricted]}}}})
-        sandbox.ready("svc", timeout=limits.ROLLOUT)
+        sandbox.ready("svc")
 
 
 def test_an_account_that_nobody_allowed_is_refused_at_once(cluster: Cluster, namespace: str) -> None:

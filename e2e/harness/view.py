@@ -81,9 +81,9 @@ class ClusterViews:
         *,
         status: str = "True",
         reason: str = "",
-        timeout: float = limits.REACTION,
+        timeout: float = limits.ROLLOUT,
     ) -> StatusCondition:
-        """Waits until the condition has this status (and reason) for the current generation."""
+        """Waits until the condition has this status (and reason) for the current generation: once that is planned."""
 
         def holds() -> StatusCondition | Unmet:
             found = self.kube.find(kind, name, namespace) or {}
@@ -97,7 +97,7 @@ class ClusterViews:
 
         return wait_until(holds, timeout, f"{condition}={status} {reason} of {kind} {name}".strip())
 
-    def wait_ready(self, service: str, namespace: str, timeout: float = limits.REACTION) -> Manifest:
+    def wait_ready(self, service: str, namespace: str, timeout: float = limits.ROLLOUT) -> Manifest:
         self.wait_for_condition("hisvc", service, namespace, "Ready", timeout=timeout)
         return self.kube.get("hisvc", service, namespace)
 
