@@ -58,7 +58,7 @@ def main() -> None:
     Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
     threads = PlanningThreads()
     for objective in OBJECTIVES:
-        threads.plan(Work(_tiny(objective)))
+        threads.plan(Work(_tiny(objective)), gives_way=False)  # every service waits for it
     _send(answers, READY)
     while True:
         _send(answers, threads.plan(requests.get()))
@@ -73,10 +73,11 @@ class PlanningThreads:
         self._prompt, self._patient = (ThreadPoolExecutor(1, initializer=os.nice, initargs=(n,)) for n in (0, NICENESS))
         self._group: int | None = None
 
-    def plan(self, work: Work) -> Done:
-        """Its answer; a planner's error is raised."""
-        self._weigh(0 if work.quick else NICENESS)
-        return (self._prompt if work.quick else self._patient).submit(done, work).result()
+    def plan(self, work: Work, *, gives_way: bool = True) -> Done:
+        """Its answer; a planner's error is raised. gives_way: to the operator, where it is not quick."""
+        patient = gives_way and not work.quick
+        self._weigh(NICENESS if patient else 0)
+        return (self._patient if patient else self._prompt).submit(done, work).result()
 
     def _weigh(self, niceness: int) -> None:
         """Where the kernel shares processors between sessions, a thread's niceness counts within ours alone."""

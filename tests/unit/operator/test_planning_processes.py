@@ -150,6 +150,14 @@ async def test_what_takes_seconds_lets_the_operator_go_first_and_an_untried_plan
         await process.end()
 
 
+async def test_a_process_gives_way_to_nobody_until_it_is_ready() -> None:
+    process = await PlanningProcess.start()
+    try:
+        assert set(used_by_niceness(process.pid)) == {os.getpriority(os.PRIO_PROCESS, 0)}, "all services wait for it"
+    finally:
+        await process.end()
+
+
 def test_the_session_gives_way_as_its_thread_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     autogroup = tmp_path / "autogroup"
     monkeypatch.setattr(worker, "AUTOGROUP", autogroup)
@@ -157,7 +165,8 @@ def test_the_session_gives_way_as_its_thread_does(monkeypatch: pytest.MonkeyPatc
     for quick in (True, False, False, True):
         threads.plan(Work(SMALL, quick=quick))
         told.append(autogroup.read_text())
-    assert told == ["0", str(NICENESS), str(NICENESS), "0"]
+    threads.plan(Work(SMALL), gives_way=False)
+    assert [*told, autogroup.read_text()] == ["0", str(NICENESS), str(NICENESS), "0", "0"]
 
 
 class OftenRefused:
