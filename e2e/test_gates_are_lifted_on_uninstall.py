@@ -79,6 +79,7 @@ def test_the_uninstall_hook_lifts_our_gate_from_every_pod_while_nothing_of_ours_
 def test_the_watchdog_releases_pods_of_a_stuck_queue_and_says_so_on_the_pod(own_cluster: Cluster) -> None:
     own_cluster.add_nodes(NODE)
     own_cluster.install_chart({"extender": {"queue": {"beta": 1, "failOpenAfter": "4s"}}})
+    own_cluster.give_leases_up()
     own_cluster.start_component("extender")  # and no scheduler: the one released pod is never bound
     for number in range(3):
         own_cluster.kube.create(pod(f"p{number}", "default", 1024, {}, QUEUE_GATE))

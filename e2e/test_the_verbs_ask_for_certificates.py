@@ -51,6 +51,7 @@ class Scene:
 
     def start(self) -> None:
         """The extender and the scheduler: nothing else is asked for here."""
+        self.cluster.give_leases_up()
         for name in ("extender", "scheduler"):
             self.cluster.start_component(name)
 

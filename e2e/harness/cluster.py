@@ -195,7 +195,7 @@ class Cluster(ClusterViews):
         """
         self.install_chart(values, fresh=fresh)
         if not first:
-            self._give_leases_up()
+            self.give_leases_up()
         for component in self.components():
             self.start_component(component.name, wait=False)
         for component in self.components():
@@ -211,7 +211,7 @@ class Cluster(ClusterViews):
             components.write_account(self.kube, self.folder, component.name)
         mutual_tls.mount(self.kube, self.folder)
 
-    def _give_leases_up(self) -> None:
+    def give_leases_up(self) -> None:
         """Leaves Leases as leaders that ended in order do, where there are none."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": "", "leaseDurationSeconds": 3, "leaseTransitions": 1, "renewTime": stamp}
