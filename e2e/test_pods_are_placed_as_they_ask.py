@@ -25,7 +25,7 @@ from hetserve.placement.check import violations
 
 T4 = "Tesla-T4"
 V100 = "Tesla-V100-PCIE-32GB"
-SOMETIMES = [3, pytest.param(12, marks=pytest.mark.deep)]
+FEW, MANY = 3, 12
 """Tries of what depends on who is first."""
 
 
@@ -146,7 +146,7 @@ def test_a_gpu_that_turns_unhealthy_gets_no_new_pod_and_keeps_those_it_has(clust
         assert held(cluster.get("pods", "third", namespace))[0] == ["GPU-a"]
 
 
-@pytest.mark.parametrize("times", SOMETIMES)
+@pytest.mark.parametrize("times", [FEW, pytest.param(MANY, marks=pytest.mark.deep)])
 def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(
     cluster: Cluster, namespace: str, times: int
 ) -> None:
@@ -163,7 +163,7 @@ def test_no_pod_that_was_refused_a_moment_too_early_waits_for_minutes(
             sandbox.wait_for_bound(number + 1, timeout=limits.ANSWER)
 
 
-@pytest.mark.parametrize("times", SOMETIMES)
+@pytest.mark.parametrize("times", [FEW, pytest.param(MANY, marks=pytest.mark.deep)])
 def test_refused_pods_of_many_sizes_get_a_gpu_that_comes_free_again_and_again(
     cluster: Cluster, namespace: str, times: int
 ) -> None:
