@@ -37,9 +37,12 @@ QUICKER: Final = {
 """Later options win: the same commands with less effort, as the pages' own figures are held by other tests."""
 SLOW: Final = (
     "hetserve autoscale services.yaml --load day.csv --latency-factor 1.3",
+    "hetserve compare manifests/samples/rm2.yaml --plot compare.png",
+    "hetserve compare mt-wnd.yaml --planners flow,kairos,homogeneous --plot mt-wnd.png",
     "hetserve plan manifests/samples/rm2.yaml --frontier --plot frontier.png",
+    "hetserve simulate manifests/samples/rm2.yaml --find-allowable --plot held.png",
 )
-"""The same options are held by tests/unit/cli/test_autoscale_command.py and test_frontier_command.py."""
+"""The same options are held by tests/unit/cli."""
 
 
 def offline() -> list[str]:

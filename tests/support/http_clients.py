@@ -13,7 +13,7 @@ from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
 
 LIMITS = Limits(
-    head=4096, body=200_000, bodies=300_000, connections=8, waiting=60.0, idle=60.0, unread=60.0, lingering=0.4
+    head=4096, body=200_000, bodies=300_000, connections=8, waiting=60.0, idle=60.0, unread=60.0, lingering=5.0
 )
 """No connection of a test ends for the time that a busy machine takes."""
 IDLE = 0.6
@@ -98,7 +98,7 @@ def chunked(path: str, *chunks: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
     return head + b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + end
 
 
-async def until(holds: Callable[[], bool], within: float = 5.0) -> None:
+async def until(holds: Callable[[], bool], within: float = limits.ANSWER) -> None:
     async with asyncio.timeout(within):
         while not holds():  # noqa: ASYNC110  (nothing tells when a socket is gone)
             await asyncio.sleep(0.01)

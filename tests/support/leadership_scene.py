@@ -30,7 +30,8 @@ def cluster() -> FakeApiServer:
 
 
 def settings(port: int = 0) -> Settings:
-    quick = LeaderElectionOptions(lease_duration="3s", renew_deadline="2s", retry_period="20ms")
+    lease, deadline = (f"{round(share * limits.ANSWER * 1000)}ms" for share in (0.3, 0.2))
+    quick = LeaderElectionOptions(lease_duration=lease, renew_deadline=deadline, retry_period="20ms")
     return Settings(host="127.0.0.1", port=port, probe_port=0, leader_election=quick)
 
 
@@ -52,7 +53,7 @@ class Running:
             await asyncio.wait_for(self.task, limits.ANSWER)
 
     async def ask(self, verb: str, body: object) -> httpx.Response:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
             return await client.post("http://{}:{}/{}".format(*self.extender.addresses["verbs"], verb), json=body)
 
 

@@ -55,8 +55,8 @@ async def bench() -> AsyncIterator[Bench]:
     probes = probe_server(metrics.text, not_ready, placement_routes(placer))
     verbs_url, probes_url = [await _served_at(one) for one in (server, probes)]
     async with (
-        httpx.AsyncClient(base_url=verbs_url, trust_env=False) as verbs_client,
-        httpx.AsyncClient(base_url=probes_url, trust_env=False) as probes_client,
+        httpx.AsyncClient(base_url=verbs_url, trust_env=False, timeout=limits.ANSWER) as verbs_client,
+        httpx.AsyncClient(base_url=probes_url, trust_env=False, timeout=limits.ANSWER) as probes_client,
     ):
         made = Bench(api, placer, binder, metrics, verbs_client, probes_client, clock, ready)
         made.show()

@@ -62,7 +62,7 @@ async def running(folder: Path) -> AsyncIterator[Extender]:
 
 def client(extender: Extender, context: ssl.SSLContext) -> httpx.AsyncClient:
     host, port = extender.addresses["verbs"]
-    return httpx.AsyncClient(base_url=f"https://{host}:{port}", verify=context, trust_env=False)
+    return httpx.AsyncClient(base_url=f"https://{host}:{port}", verify=context, trust_env=False, timeout=limits.ANSWER)
 
 
 NAMED = {"sni_hostname": SERVER}

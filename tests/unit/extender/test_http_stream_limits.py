@@ -69,7 +69,7 @@ async def granting(client: Http2Client, stream: int, size: int, every: float) ->
 
 
 async def test_an_answer_that_the_client_does_not_take_is_given_up_and_holds_up_no_other(secured: Secured) -> None:
-    hurry(secured.server)
+    secured.server.limits = replace(secured.server.limits, unread=0.4)
     client = await secured.connect_by_streams()
     client.takes = False
     client.h2.increment_flow_control_window(10_000_000)  # of the connection: each stream has its own
@@ -80,7 +80,7 @@ async def test_an_answer_that_the_client_does_not_take_is_given_up_and_holds_up_
 
 
 async def test_an_answer_that_is_taken_byte_by_byte_is_given_up(secured: Secured) -> None:
-    hurry(secured.server)
+    secured.server.limits = replace(secured.server.limits, unread=0.4)
     client = await secured.connect_by_streams()
     stream = await client.ask("/much")
     async with granting(client, stream, 1, every=0.02):
@@ -119,7 +119,7 @@ async def test_answers_that_nobody_takes_are_bounded_over_all_connections(secure
 
 async def test_who_takes_an_answer_slowly_outlives_no_end_of_the_connection(secured: Secured) -> None:
     """Such as the end of its certificate."""
-    hurry(secured.server)
+    secured.server.limits = replace(secured.server.limits, unread=1.0)
     client = await secured.connect_by_streams()
     stream = await client.ask("/much")
     await until(lambda: secured.server.unsent.used > 0)

@@ -131,7 +131,7 @@ async def test_after_a_lapse_in_which_nobody_led_nothing_is_fenced_or_listed_aga
         a.extender.placer.ledger.begin_bind("uid-p0")
         before, asked = candidate.term, len(api.calls)
         # As if no renewal had been answered for a while.
-        elector.clock = a.extender.leader.leadership.clock = lambda: boot_clock() + Terms().renew_deadline  # type: ignore[union-attr]
+        elector.clock = a.extender.leader.leadership.clock = lambda: boot_clock() + candidate.terms.renew_deadline  # type: ignore[union-attr]
         await until(lambda: candidate.term > before and leads(a.extender))
         later = [path for method, path, _ in api.calls[asked:] if "/pods" in path]
         assert later == [], "a moment of a busy machine would cost a whole change of leader"

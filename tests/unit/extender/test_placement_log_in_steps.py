@@ -179,7 +179,7 @@ async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> N
     async with asyncio.timeout(limits.ANSWER):
         while extender.refusal() or not extender.log.settled:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
             offered = {"Pod": gpu_pod("new"), "Nodes": None, "NodeNames": ["n7"]}
             verbs, probes = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
             assert (await client.post(f"{verbs}/filter", json=offered)).json()["NodeNames"] == ["n7"]

@@ -54,7 +54,7 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
         review_api=ReviewingApi(users={"t": {"username": "prometheus"}}, rights={("prometheus", "/metrics")}),
     )
     running = asyncio.create_task(operator.run())
-    async with asyncio.timeout(limits.ANSWER), httpx.AsyncClient(trust_env=False) as client:
+    async with asyncio.timeout(limits.ANSWER), httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
         await watching.wait()
         (where,) = [r.getMessage().removeprefix("probes on ") for r in caplog.records if "probes on" in r.getMessage()]
         url = f"http://{where}"

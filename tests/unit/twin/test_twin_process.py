@@ -67,7 +67,7 @@ class Scene:
     async def get(self, path: str, token: str = "") -> httpx.Response:
         assert self.twin.address is not None
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER, headers=headers) as client:
             return await client.get("http://{}:{}{}".format(*self.twin.address, path))
 
     async def samples(self) -> Callable[..., float | None]:
