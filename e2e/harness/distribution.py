@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -43,19 +45,21 @@ LOOKING: Final = frozenset(
 STANDS_BACK: Final = 19
 """Niceness of a worker that only computes: below that of the operator's plans (10)."""
 
+AUTOGROUP: Final = Path("/proc/self/autogroup")
+
 
 def scope_of(nodeid: str) -> str:
     """The tests of a scope run on one worker, one after the other.
 
-    tests/integration shares a bare control plane; a file of scenarios may stop components of the control plane that its
-    worker shares; those on kind have scopes of their own; any other test is a scope.
+    tests/integration shares a bare control plane; those on kind have scopes of their own; any other file is a scope, as
+    its tests share fixtures, and plans that were made once.
     """
     path = nodeid.partition("::")[0]
     if path.startswith(ON_KIND):
         return path if path in LOOKING else "looking" if path in LOOKING_FIRST else "alone"
     if path.startswith(INTEGRATION):
         return INTEGRATION
-    return path if path.startswith(SCENARIOS) else nodeid
+    return path
 
 
 def waits(scope: str) -> bool:
@@ -88,10 +92,14 @@ def is_host(worker: str, workers: int) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A worker that only computes stands back."""
+    """A worker that only computes stands back, in a session of its own: Linux may weigh sessions against each other."""
     given = getattr(config, "workerinput", None)
-    if given is not None and not is_host(given["workerid"], given["workercount"]):
-        os.nice(STANDS_BACK)
+    if given is None or is_host(given["workerid"], given["workercount"]):
+        return
+    os.nice(STANDS_BACK)
+    with suppress(OSError):
+        os.setsid()
+        AUTOGROUP.write_text(str(STANDS_BACK), encoding="ascii")
 
 
 @pytest.hookimpl(trylast=True)

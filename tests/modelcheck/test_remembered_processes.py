@@ -21,6 +21,8 @@ from modelcheck.scopes import (
 )
 from modelcheck.truth import Scope, Shape
 
+pytestmark = pytest.mark.deep
+
 SCOPES = (
     Scope("1 pod, any fault or edit", Shape((ALONE,), ONE_NODE), EDITED, 1),
     Scope("2 equal pods, 1 GPU, a lost request", ONE_GPU, {"lose": 1}, 1),

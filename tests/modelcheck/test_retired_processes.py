@@ -17,6 +17,8 @@ from modelcheck.trace import story
 from modelcheck.truth import Scope, Shape
 from modelcheck.world import World
 
+pytestmark = pytest.mark.deep
+
 ONE: Shape = Shape((ALONE,), {"n0": 1})
 
 SCOPES = (

@@ -23,6 +23,7 @@ def test_a_planted_bug_still_has_its_place_in_the_source(mutant: Mutant) -> None
     assert f"def {mutant.test}(" in (ROOT / mutant.file).read_text()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mutant", spread(QUICK, 2), ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught_by_the_test_that_it_names(mutant: Mutant) -> None:
     result = try_out(mutant)

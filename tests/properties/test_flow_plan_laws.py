@@ -210,6 +210,7 @@ def slo_of(problem: Problem) -> float:
     return float(problem.slo.latency)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("pools", [2, pytest.param(len(SEEDS), marks=pytest.mark.deep)])
 @pytest.mark.parametrize("cost", [False, True], ids=["most throughput", "least cost"])
 def test_what_a_plan_claims_holds_with_other_seeds(cost: bool, pools: int) -> None:

@@ -84,6 +84,7 @@ print(compiled.count(True))
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a folder read-only")
 @pytest.mark.parametrize(("policy", "compiled_anew"), [("fcfs", 0), ("threshold", 1)])
 def test_what_was_compiled_ahead_is_read_where_nothing_can_be_written(

@@ -25,6 +25,8 @@ from hetserve.profiles import LinearProfile, Spread
 from hetserve.simulation import Backlog, System, draw_workload, grows, simulate
 from hetserve.testing.planning import line, option, problem
 
+pytestmark = pytest.mark.deep
+
 SHORT = Runs("search", 2_000, (1, 2, 3))
 SMALL = small_pools(3)
 

@@ -16,6 +16,7 @@ SEED = 31
 """No figure was chosen by it."""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.deep)])
 def test_quick_plans_cost_little_more_than_tried_ones_and_hold(count: int) -> None:
     over, holds = [], 0

@@ -16,6 +16,8 @@ from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Fleet, arrivals_of
 from hetserve.testing.scaling import LAUNCH, scaled_problem, steady
 
+pytestmark = pytest.mark.deep
+
 PROBLEM = scaled_problem()
 
 

@@ -39,6 +39,7 @@ def test_the_table_gives_the_numbers_of_a_backlog_that_grows() -> None:
     assert "in the long run the instances serve less than 602.5 q/s" in text
 
 
+@pytest.mark.deep
 def test_what_is_found_is_below_the_ceiling_and_holds_on_a_longer_run() -> None:
     found = answer("simulate", *STARVED, "--find-allowable", "--queries", "40000")
     assert 0.9 * found["ceilingQPS"] < found["allowableQPS"] < found["ceilingQPS"]

@@ -62,6 +62,7 @@ async def test_a_list_is_read_without_a_collection_and_walked_over_by_none_later
         gc.unfreeze()
 
 
+@pytest.mark.deep
 async def test_of_a_list_that_comes_while_verbs_are_served_no_collection_walks_over_the_pages_so_far() -> None:
     api, frozen = FakeApiServer(), list[int]()
     for number in range(200):

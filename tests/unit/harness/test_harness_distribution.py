@@ -19,7 +19,8 @@ UNIT, LAW = "tests/unit/test_a.py::test_1", "tests/properties/test_a.py::test_2"
         (SCENARIO, OTHER, False),
         (INTEGRATION, "tests/integration/test_b.py::test_2", True),
         (INTEGRATION, SCENARIO, False),
-        (UNIT, "tests/unit/test_a.py::test_2", False),
+        (UNIT, "tests/unit/test_a.py::test_2", True),
+        (UNIT, LAW, False),
         ("e2e/kind/test_a_node_is_drained.py::test_1", "e2e/kind/test_new.py::test_2", True),
         ("e2e/kind/test_helm_test_places_a_pod.py::test_1", "e2e/kind/test_a_node_is_drained.py::test_2", False),
         ("e2e/kind/test_helm_test_places_a_pod.py::test_1", "e2e/kind/test_the_doctor_reads_real_pods.py::t", False),
@@ -44,9 +45,9 @@ def test_scopes_are_ordered_by_waiting_then_by_what_is_known_to_take_long() -> N
 def test_a_worker_that_computes_never_starts_a_control_plane_and_a_host_does_what_is_left() -> None:
     queued = [*map(scope_of, (SCENARIO, OTHER, UNIT))]
     assert next_scope(queued, host=True) == scope_of(SCENARIO)
-    assert next_scope(queued, host=False) == UNIT
+    assert next_scope(queued, host=False) == scope_of(UNIT)
     assert next_scope(queued[:2], host=False) is None
-    assert next_scope([UNIT], host=True) == UNIT
+    assert next_scope(queued[2:], host=True) == scope_of(UNIT)
 
 
 def test_scenarios_wait_and_unit_tests_compute() -> None:

@@ -77,6 +77,7 @@ def test_relative_imports_start_at_the_package(written: Written) -> None:
     }
 
 
+@pytest.mark.deep
 def test_the_product_imports_what_import_linter_sees() -> None:
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
 

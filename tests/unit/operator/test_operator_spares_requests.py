@@ -62,6 +62,7 @@ async def test_a_dry_run_costs_no_further_read() -> None:
     assert counted.writes == []
 
 
+@pytest.mark.deep
 def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans that have come: these come at once."""
     monkeypatch.setitem(PlanBook.__init__.__kwdefaults__, "settle", 0.0)  # type: ignore[arg-type]

@@ -56,6 +56,7 @@ def test_a_registered_planner_is_offered_documented_and_run() -> None:
         assert "| `one-type` | MaxThroughput, MinCost | takes one type |" in table("planners")
 
 
+@pytest.mark.deep
 def test_a_registered_dispatch_policy_is_offered_documented_and_run() -> None:
     for command in ("plan", "simulate", "search"):
         assert helps("|clockwork_earliest|queue_head]", command)

@@ -72,6 +72,7 @@ def test_a_run_four_times_as_long_keeps_the_verdict(
     assert unstable(counts, too_much, queries, policy), "a backlog that grows without end is not seen"
 
 
+@pytest.mark.deep
 def test_a_rate_with_a_growing_backlog_is_not_allowable_unless_the_criterion_is_the_faithful_one() -> None:
     def found(criterion: PerSeed) -> float:
         return allowable_throughput(

@@ -370,6 +370,7 @@ def test_the_instances_of_a_service_keep_its_maximum_unless_none_may_go(
     assert made == [(setting.problem, total)]
 
 
+@pytest.mark.deep
 def test_a_day_of_noise_in_loads_and_sizes_changes_the_plan_once_at_most() -> None:
     draws = np.random.default_rng(8)
     load = trace(*(30.0 * draws.uniform(0.9, 1.1, 24 * 60)))
