@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,7 +72,9 @@ def _processor_seconds() -> float:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Notes what the phase cost."""
     report = yield
     before, now = item.config.stash.get(_SPENT, 0.0), sum(os.times()[:4])
@@ -91,7 +93,8 @@ class Costs:
         self.begun = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seen[report.nodeid] += dict(report.user_properties).get(PROPERTY, 0.0)
+        found: dict[str, Any] = dict(report.user_properties)
+        self.seen[report.nodeid] += found.get(PROPERTY, 0.0)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

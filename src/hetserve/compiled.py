@@ -107,7 +107,7 @@ class _UsersCache(UserWideCacheLocator):
     """A folder of the user's, of the same name wherever the code lies."""
 
     def __init__(self, py_func: FunctionType, py_file: str) -> None:
-        super().__init__(py_func, py_file)
+        super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
         self._cache_path = str(users_kernels() / py_func.__module__)
 
 
