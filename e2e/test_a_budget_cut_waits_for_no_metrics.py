@@ -17,7 +17,7 @@ from harness.waiting import Unmet, wait_until
 
 AFFORDED = 3
 LOAD = 40.0
-"""Queries/s: the instances for `BUSY` carry it, so that no decision waits for a plan of more."""
+"""Queries/s: fewer than the instances are planned for, so that the cut alone changes them."""
 STAYS = SCALING | {"scaleDown": {"stabilizationWindow": "5m"}}
 
 

@@ -99,15 +99,16 @@ def pairwise() -> list[Choice]:
     sizes = [len(positions) for positions in SWITCHES.values()]
     pool = [tuple(chance.randrange(size) for size in sizes) for _ in range(4000)]
     pool = [choice for choice in pool if not refused(choice)]
-    missing = set[tuple[int, int, int, int]]().union(*map(pairs, pool))
+    of = {choice: pairs(choice) for choice in pool}
+    missing = set[tuple[int, int, int, int]]().union(*of.values())
     found = [tuple(0 for _ in sizes)]
     missing -= pairs(found[0])
     while missing:
-        best = max(pool[:600], key=lambda choice: len(pairs(choice) & missing))
-        if not pairs(best) & missing:
-            best = next(choice for choice in pool if pairs(choice) & missing)
+        best = max(pool[:600], key=lambda choice: len(of[choice] & missing))
+        if not of[best] & missing:
+            best = next(choice for choice in pool if of[choice] & missing)
         found.append(best)
-        missing -= pairs(best)
+        missing -= of[best]
     return found
 
 
