@@ -14,11 +14,14 @@ PYTHONS ?= 3.12 3.13
 # reaches no index, pip does it all.
 UV_LINES := awk '/^[a-zA-Z0-9]/ { ours = /^uv==/ } ours && /==|--hash/'
 
-# As many workers as there are cores compute; four more run scenarios, which wait, each with a control plane of its own.
-WORKERS ?= $(shell echo $$(($$(nproc) + 4)))
-# Seconds of `make test` on two cores; a run of over one and a half times as many fails.
-BUDGET ?= 720
+WORKERS ?= auto
+# Scenarios wait for much of their time, so there are more workers than cores, each with a control plane of its own.
+HOSTS ?= $(shell echo $$(($$(nproc) + 1)))
+# Seconds on two cores; a run of over one and a half times as many fails.
+UNIT_BUDGET ?= 480
+E2E_BUDGET ?= 840
 TESTS ?=
+ON_CONTROL_PLANES := e2e tests/integration tests/packaging/test_workflows.py
 
 .PHONY: help
 help: ## Show this list
@@ -70,8 +73,7 @@ demo-down: setup ## Stop the demo and remove its state
 	@PYTHONPATH=e2e $(BIN)/python -m harness.demo down
 
 .PHONY: test
-test: setup tools kernels ## Run every test but the deep ones, those on a real control plane too (12 minutes on two cores)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not deep" --budget $(BUDGET) $(FLAGS)
+test: test-unit e2e ## Run every test but the deep ones, those on a real control plane too
 
 .PHONY: test-deep
 test-deep: deep-tests modelcheck-deep mutants test-pythons ## Run what make test leaves out: at length, in depth, with many examples (hours)
@@ -82,15 +84,15 @@ deep-tests: setup tools kernels ## Run the deep tests, and each law with many ex
 
 .PHONY: flakes
 flakes: setup tools kernels ## Run the scenarios N times beside BURNERS busy processes; say what failed, and what was nearly too slow
-	@PYTHONPATH=e2e $(BIN)/python -m harness.flakes --runs $(or $(N),5) --burners $(or $(BURNERS),2) --workers $(WORKERS) $(TESTS)
+	@PYTHONPATH=e2e $(BIN)/python -m harness.flakes --runs $(or $(N),5) --burners $(or $(BURNERS),2) --workers $(HOSTS) $(TESTS)
 
 .PHONY: coverage
-coverage: setup tools ## The same, and print which lines no test reaches (twice the processor time)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not deep" --cov --cov-report=term
+coverage: setup tools kernels ## The same, and print which lines no test reaches (twice the processor time)
+	$(BIN)/pytest -n $(HOSTS) --dist loadgroup -m "not deep" --cov --cov-report=term
 
 .PHONY: test-unit
-test-unit: setup kernels ## Run the tests of make test that need no control plane (3 minutes on two cores)
-	$(BIN)/pytest -n auto -m "not cluster and not deep" $(FLAGS)
+test-unit: setup kernels ## Run the tests that need no control plane, but for the deep ones
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not cluster and not deep" --budget $(UNIT_BUDGET) $(FLAGS)
 
 # The three that are left out cost much of the time and look at luck, order and size, which are the same on every Python.
 .PHONY: test-planning
@@ -106,8 +108,8 @@ test-pythons: ## Run test-planning on each of PYTHONS (3.12 3.13) that is here, 
 	@MAKE="$(MAKE)" .ci/pythons $(PYTHONS)
 
 .PHONY: e2e
-e2e: setup tools kernels ## Run only the scenarios on a real control plane
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "cluster and not deep" $(TESTS)
+e2e: setup tools kernels ## Run the tests on a real control plane, but for the deep ones (TESTS="e2e/test_demo.py")
+	$(BIN)/pytest -n $(HOSTS) --dist loadgroup -m "cluster and not deep" --budget $(E2E_BUDGET) $(FLAGS) $(or $(TESTS),$(ON_CONTROL_PLANES))
 
 .PHONY: lint
 lint: setup ## Check style, formatting, import contracts and the workflows of CI

@@ -1,7 +1,4 @@
-"""Distributes tests over workers: scenarios, which wait, to some; tests that compute, to others, which stand back.
-
-`-n` says how many workers there are. Those beyond the number of cores run scenarios, each on a control plane that its
-scenarios share; as many as there are cores run the other tests at a low priority, so that no component waits for them.
+"""Distributes tests over workers: a file is given to one, files that are known to take long first.
 
 Replaces `--dist loadgroup`, which does not work with pytest 9.2
 (https://github.com/pytest-dev/pytest-xdist/issues/1386).
@@ -9,11 +6,8 @@ Replaces `--dist loadgroup`, which does not work with pytest 9.2
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pytest
@@ -42,10 +36,6 @@ LOOKING: Final = frozenset(
     )
 )
 """The other files of scenarios on kind that run beside others. What is named nowhere is on one worker."""
-STANDS_BACK: Final = 19
-"""Niceness of a worker that only computes: below that of the operator's plans (10)."""
-
-AUTOGROUP: Final = Path("/proc/self/autogroup")
 
 
 def scope_of(nodeid: str) -> str:
@@ -62,44 +52,13 @@ def scope_of(nodeid: str) -> str:
     return path
 
 
-def waits(scope: str) -> bool:
-    """Whether its tests wait for a control plane, rather than compute."""
-    return not scope.startswith("tests/") or scope == INTEGRATION
-
-
-def hosts(workers: int, cores: int) -> int:
-    """How many of the workers run scenarios: those beyond the cores; all where there are no more than cores."""
-    return workers - cores if workers > cores else workers
-
-
-def next_scope(queued: Iterable[str], *, host: bool) -> str | None:
-    """The next scope for a worker, None: there is nothing for it. queued: in the order of `in_order`."""
-    return next((scope for scope in queued if host or not waits(scope)), None)
-
-
 def in_order(nodeids: Sequence[str], seconds: Mapping[str, float]) -> dict[str, int]:
-    """Rank of each scope: first what waits, then what is known to take long, then what has many tests."""
+    """Rank of each scope: first what is known to take long, then what has many tests."""
     spent, tests = dict.fromkeys(map(scope_of, nodeids), 0.0), Counter(map(scope_of, nodeids))
     for nodeid in nodeids:
         spent[scope_of(nodeid)] += seconds.get(nodeid, 0.0)
-    ordered = sorted(spent, key=lambda scope: (not waits(scope), -spent[scope], -tests[scope]))
+    ordered = sorted(spent, key=lambda scope: (-spent[scope], -tests[scope]))
     return {scope: rank for rank, scope in enumerate(ordered)}
-
-
-def is_host(worker: str, workers: int) -> bool:
-    """worker: its name, as xdist gives it, such as gw0."""
-    return int(worker.removeprefix("gw")) < hosts(workers, os.cpu_count() or 1)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """A worker that only computes stands back, in a session of its own: Linux may weigh sessions against each other."""
-    given = getattr(config, "workerinput", None)
-    if given is None or is_host(given["workerid"], given["workercount"]):
-        return
-    os.nice(STANDS_BACK)
-    with suppress(OSError):
-        os.setsid()
-        AUTOGROUP.write_text(str(STANDS_BACK), encoding="ascii")
 
 
 @pytest.hookimpl(trylast=True)
@@ -120,14 +79,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return scope_of(nodeid)
-
-        def _assign_work_unit(self, node: Any) -> None:
-            scope = next_scope(self.workqueue, host=is_host(node.gateway.id, self.numnodes))
-            if scope is None:
-                node.shutdown()
-                return
-            self.workqueue.move_to_end(scope, last=False)
-            super()._assign_work_unit(node)
 
     config.option.loadscopereorder = False
     return Scheduling(config, log)

@@ -48,13 +48,13 @@ def slower_by_now() -> float:
 _SLOWNESS: Final = slowness()
 
 # What a scenario waits for.
-ANSWER: Final = 10 * _SLOWNESS
+ANSWER: Final = 20 * _SLOWNESS
 """A process answers a request, or does one thing that it was asked for."""
-REACTION: Final = 30 * _SLOWNESS
+REACTION: Final = 60 * _SLOWNESS
 """A component notices a change and acts."""
-ROLLOUT: Final = 90 * _SLOWNESS
+ROLLOUT: Final = 120 * _SLOWNESS
 """Instances are planned, created, placed and ready; or gone."""
-CROWD: Final = 180 * _SLOWNESS
+CROWD: Final = 240 * _SLOWNESS
 """The same of hundreds of pods, or of a whole installation."""
 
 # Programs that are called.
