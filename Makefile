@@ -19,7 +19,7 @@ WORKERS ?= auto
 HOSTS ?= $(shell echo $$(($$(nproc) + 1)))
 # Seconds on two cores; a run of over one and a half times as many fails.
 UNIT_BUDGET ?= 480
-E2E_BUDGET ?= 840
+E2E_BUDGET ?= 600
 TESTS ?=
 ON_CONTROL_PLANES := e2e tests/integration tests/packaging/test_workflows.py
 
