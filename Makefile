@@ -84,7 +84,7 @@ deep-tests: setup tools kernels ## Run the deep tests, and each law with many ex
 
 .PHONY: flakes
 flakes: setup tools kernels ## Run the scenarios N times beside BURNERS busy processes; say what failed, and what was nearly too slow
-	@PYTHONPATH=e2e $(BIN)/python -m harness.flakes --runs $(or $(N),5) --burners $(or $(BURNERS),2) --workers $(HOSTS) $(TESTS)
+	@PYTHONPATH=e2e $(BIN)/python -m harness.flakes --runs $(or $(N),5) --burners $(or $(BURNERS),2) --workers $(HOSTS) $(or $(TESTS),$(ON_CONTROL_PLANES))
 
 .PHONY: coverage
 coverage: setup tools kernels ## The same, and print which lines no test reaches (twice the processor time)

@@ -19,7 +19,6 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api.names import GFD_COUNT, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 CONFLICT: Final = 409
-"""Seconds for one pod: an API server may be away for a while."""
 LABEL: Final = {"app": "arriving"}
 BEFORE: Final = 2
 """Pods that come and are bound before something is done: placement goes on."""

@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _processor_seconds() -> float:
+    """Of this process and of its children that ended."""
     return sum(os.times()[:4])
 
 
@@ -77,7 +78,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Notes what the phase cost."""
     report = yield
-    before, now = item.config.stash.get(_SPENT, 0.0), sum(os.times()[:4])
+    before, now = item.config.stash.get(_SPENT, 0.0), _processor_seconds()
     item.config.stash[_SPENT] = now
     report.user_properties.append((PROPERTY, call.duration if item.get_closest_marker("cluster") else now - before))
     return report

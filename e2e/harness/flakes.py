@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5, help="N of make flakes")
     parser.add_argument("--burners", type=int, default=2, help="processes that burn a core each")
     parser.add_argument("--workers", default="auto", help="of each run")
-    parser.add_argument("tests", nargs="*", help="files of scenarios; none: all")
+    parser.add_argument("tests", nargs="+", help="files of scenarios")
     asked = parser.parse_args()
     failures: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as top, burning(asked.burners):
