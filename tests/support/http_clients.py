@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
+
+import httpx
 
 from harness import limits
 from hetserve_shell.http.limits import Limits
@@ -17,6 +21,13 @@ LIMITS = Limits(
 )
 """No connection of a test ends for the time that a busy machine takes."""
 IDLE = 0.6
+_NO_AUTHORITIES: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""To read the usual ones takes longer than most tests that ask something."""
+
+
+def plain_client(base_url: str = "") -> httpx.AsyncClient:
+    """A client of http URLs."""
+    return httpx.AsyncClient(base_url=base_url, verify=_NO_AUTHORITIES, trust_env=False, timeout=limits.ANSWER)
 
 
 def hurry(server: HttpServer) -> None:

@@ -17,6 +17,7 @@ from hetserve_extender.settings import LeaderElectionOptions, Settings
 from hetserve_extender.testing import released_lease
 from hetserve_shell.http.listener import listen
 from hetserve_shell.testing.apiserver import FakeApiServer
+from http_clients import plain_client
 
 SYSTEM = names.SYSTEM_NAMESPACE
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/hetserve-extender"
@@ -53,7 +54,7 @@ class Running:
             await asyncio.wait_for(self.task, limits.ANSWER)
 
     async def ask(self, verb: str, body: object) -> httpx.Response:
-        async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
+        async with plain_client() as client:
             return await client.post("http://{}:{}/{}".format(*self.extender.addresses["verbs"], verb), json=body)
 
 

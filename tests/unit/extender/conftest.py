@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
 
-import httpx
 import pytest
 import pytest_asyncio
 import uvloop
@@ -31,7 +30,7 @@ from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import probe_server
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.testing.apiserver import FakeApiServer
-from http_clients import LIMITS, Served, until
+from http_clients import LIMITS, Served, plain_client, until
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -55,8 +54,8 @@ async def bench() -> AsyncIterator[Bench]:
     probes = probe_server(metrics.text, not_ready, placement_routes(placer))
     verbs_url, probes_url = [await _served_at(one) for one in (server, probes)]
     async with (
-        httpx.AsyncClient(base_url=verbs_url, trust_env=False, timeout=limits.ANSWER) as verbs_client,
-        httpx.AsyncClient(base_url=probes_url, trust_env=False, timeout=limits.ANSWER) as probes_client,
+        plain_client(verbs_url) as verbs_client,
+        plain_client(probes_url) as probes_client,
     ):
         made = Bench(api, placer, binder, metrics, verbs_client, probes_client, clock, ready)
         made.show()

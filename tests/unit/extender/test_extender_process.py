@@ -6,8 +6,6 @@ import asyncio
 import socket
 from collections import deque
 
-import httpx
-
 from harness import limits
 from hetserve.api import names
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -17,6 +15,7 @@ from hetserve_extender.testing import released_lease
 from hetserve_shell.http.listener import listen
 from hetserve_shell.testing.apiserver import FakeApiServer
 from hetserve_shell.testing.reviews import ReviewingApi
+from http_clients import plain_client
 
 
 async def _until_ready(extender: Extender) -> None:
@@ -38,7 +37,7 @@ async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -
     api.add(pod)
     await asyncio.wait_for(released.wait(), limits.ANSWER)
     verbs, probes = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
-    async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
+    async with plain_client() as client:
         assert (await client.get(f"{probes}/readyz")).status_code == 200
         body = {"Pod": api.pod("p0"), "Nodes": None, "NodeNames": ["n0"]}
         assert (await client.post(f"{verbs}/filter", json=body)).json()["NodeNames"] == ["n0"]
@@ -58,7 +57,7 @@ async def test_ledger_log_and_metrics_are_for_whom_the_api_server_lets() -> None
     listener = listen("127.0.0.1", 0)
     await extender.probes.start(listener)
     url = "http://{}:{}".format(*listener.getsockname())
-    async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
+    async with plain_client() as client:
         for path, mine in (("/ledger", 200), ("/log", 403), ("/metrics", 403), ("/healthz", 200)):
             assert (await client.get(url + path)).status_code == (200 if path == "/healthz" else 401)
             assert (await client.get(url + path, headers={"Authorization": "Bearer t"})).status_code == mine
@@ -100,7 +99,7 @@ async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_wha
             while extender.refusal() or told()[0] == 0.0:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert told() == [1.0, 0.0]
-        async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
+        async with plain_client() as client:
             health = await client.get("http://{}:{}/healthz".format(*extender.addresses["probes"]))
         assert health.status_code == 200
     async with asyncio.timeout(limits.ANSWER):

@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 
@@ -30,6 +29,7 @@ from hetserve_extender.settings import Settings
 from hetserve_extender.testing import released_lease
 from hetserve_shell.tasks.slices import SLICE, Slices
 from hetserve_shell.testing.apiserver import FakeApiServer
+from http_clients import plain_client
 
 STEP = 50_000
 """Bytes of JSON that a verb may wait for; a list of the pods here has ten times as many."""
@@ -179,7 +179,7 @@ async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> N
     async with asyncio.timeout(limits.ANSWER):
         while extender.refusal() or not extender.log.settled:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
+        async with plain_client() as client:
             offered = {"Pod": gpu_pod("new"), "Nodes": None, "NodeNames": ["n7"]}
             verbs, probes = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
             assert (await client.post(f"{verbs}/filter", json=offered)).json()["NodeNames"] == ["n7"]

@@ -21,6 +21,7 @@ from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.testing.apiserver import FakeApiServer
 from hetserve_shell.testing.reviews import ReviewingApi
+from http_clients import plain_client
 from virtual_time import virtually
 
 ALONE = OperatorElection(enabled=False)
@@ -54,7 +55,7 @@ async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
         review_api=ReviewingApi(users={"t": {"username": "prometheus"}}, rights={("prometheus", "/metrics")}),
     )
     running = asyncio.create_task(operator.run())
-    async with asyncio.timeout(limits.ANSWER), httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER) as client:
+    async with asyncio.timeout(limits.ANSWER), plain_client() as client:
         await watching.wait()
         (where,) = [r.getMessage().removeprefix("probes on ") for r in caplog.records if "probes on" in r.getMessage()]
         url = f"http://{where}"

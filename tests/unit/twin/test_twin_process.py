@@ -21,6 +21,7 @@ from hetserve_shell.testing.reviews import ReviewingApi
 from hetserve_twin.main import read_loads
 from hetserve_twin.settings import TwinSettings
 from hetserve_twin.twin import NOT_SYNCED, Twin
+from http_clients import plain_client
 
 SERVICE = {"namespace": "default", "service": "rm2", "model": "rm2"}
 TYPE = "g4dn.xlarge"
@@ -67,8 +68,8 @@ class Scene:
     async def get(self, path: str, token: str = "") -> httpx.Response:
         assert self.twin.address is not None
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with httpx.AsyncClient(trust_env=False, timeout=limits.ANSWER, headers=headers) as client:
-            return await client.get("http://{}:{}{}".format(*self.twin.address, path))
+        async with plain_client() as client:
+            return await client.get("http://{}:{}{}".format(*self.twin.address, path), headers=headers)
 
     async def samples(self) -> Callable[..., float | None]:
         """Value of the sample with this name and these labels; empty labels count as absent ones."""
