@@ -18,6 +18,7 @@ from hetserve.dispatch import make_policy
 from hetserve.planning import Counts, LatencySlo, Plan, Problem, plan
 from hetserve.planning.check import violations
 from hetserve.planning.flow.programs.program import CEILING
+from hetserve.planning.flow.search.judge import REMEMBERED
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.trial import RateTrial, Trial
@@ -180,6 +181,7 @@ def test_renamed_twins_are_held_in_the_same_numbers() -> None:
 
 def test_plans_made_side_by_side_are_those_made_one_after_the_other() -> None:
     asked = [pair for seed in FEW for pair in both(seed)]
+    REMEMBERED.forget()
     with ThreadPoolExecutor(4) as threads:
         made = list(threads.map(lambda pair: plan(pair[0], "flow"), asked))
     assert made == [alone for _, alone in asked]

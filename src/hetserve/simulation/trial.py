@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
@@ -45,6 +48,18 @@ class Trial:
     criterion: Criterion
     warm_up: int = 0
     ceiling: float = math.inf
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Equal for trials that give equal answers to equal questions: a digest of all that they depend on."""
+        present, policy = self.system.present(self.counts), self.policy
+        found = hashlib.sha256()
+        for array in (present.types, *present.model[:-1], present.means, present.ratios):
+            found.update(repr(np.shape(array)).encode() + np.asarray(array).tobytes())
+        judged = (self.percentile, self.criterion, self.warm_up, self.ceiling)
+        rest = (self.system.slo, self.system.served.probabilities.tolist(), policy.name, policy.parameters, judged)
+        found.update(repr(rest).encode())
+        return found.digest()
 
     def at(self, rate: float, works: Sequence[Workload]) -> RateTrial:
         """One rate over the seeds' workloads; ends once it cannot pass, or where the criterion has seen enough."""

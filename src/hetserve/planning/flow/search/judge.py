@@ -6,8 +6,10 @@ Choosing and proving draw different queries: what won by luck does not pass the 
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -69,6 +71,34 @@ def choosing_cost(seed: int) -> Effort:
     return Effort(6000, 80, (seed, seed + 1, seed + 2), _RESERVE / 2, few=4.0)
 
 
+class Remembered:
+    """Answers of the trials made last, for all threads of a process."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._kept: dict[Hashable, RateTrial] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, asked: Hashable, make: Callable[[], RateTrial]) -> RateTrial:
+        """What is kept for a question, or what `make` answers; two threads may make the same at once."""
+        found = self._kept.get(asked) or make()
+        with self._lock:
+            self._kept.pop(asked, None)
+            self._kept[asked] = found
+            if len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
+        return found
+
+    def forget(self) -> None:
+        """Drops all."""
+        with self._lock:
+            self._kept.clear()
+
+
+REMEMBERED: Final = Remembered()
+"""Of some 5 MB at most."""
+
+
 class Judge:
     """Trials of one problem's counts (in the table's order); equal questions get equal answers.
 
@@ -98,7 +128,7 @@ class Judge:
             return False
         asked = (values, rate)
         if asked not in self._made:
-            self._made[asked] = self._trial(values).at(max(rate, _SLOWEST), self._works(values))
+            self._made[asked] = self._answer(values, max(rate, _SLOWEST))
             self.tried += 1
         return self._made[asked].passed
 
@@ -155,6 +185,12 @@ class Judge:
             high = rate
         return 0.0, high
 
+    def _answer(self, values: Values, rate: float) -> RateTrial:
+        """A trial, or what an equal one of this process answered: a changed budget or load asks much of it again."""
+        trial = self._trial(values)
+        asked = (trial.fingerprint, self._mix, self.queries(values), self.effort.seeds, rate)
+        return REMEMBERED.answer(asked, lambda: trial.at(rate, self._works(values)))
+
     def _trial(self, values: Values) -> Trial:
         from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late
         from hetserve.simulation.trial import Trial  # noqa: PLC0415
@@ -168,6 +204,10 @@ class Judge:
             percentile,
             Confident() if self.effort.reserve is None else Pooled(self.effort.reserve),
         )
+
+    @functools.cached_property
+    def _mix(self) -> bytes:
+        return hashlib.sha256(repr(self.table.problem.mix).encode()).digest()
 
     @functools.cached_property
     def _served(self) -> tuple[System, Policy]:
