@@ -31,6 +31,7 @@ def test_a_bind_without_an_answer_keeps_its_gpu() -> None:
     assert_kept("no answer", 2, ONE_GPU, {"lose": 2})
 
 
+@pytest.mark.deep
 def test_a_bind_lost_again_while_others_are_looked_up_is_not_settled_as_the_old_one() -> None:
     assert_kept("lost again", 2, ONE_NODE, {"lose": 2})
 
@@ -68,6 +69,7 @@ def test_a_leader_that_ends_gives_the_lease_up_only_where_none_of_its_binds_can_
     assert_kept("an end in order", 2, ONE_GPU, {"end": 1, "promote": 1}, processes=2)
 
 
+@pytest.mark.deep
 def test_a_leader_that_ends_in_its_take_over_hands_nobody_the_binds_of_the_last_one() -> None:
     assert_kept("two ends", 1, ONE_GPU, {"end": 1, "promote": 2}, processes=2)
 

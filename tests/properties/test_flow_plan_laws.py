@@ -141,7 +141,7 @@ def test_a_quick_plan_is_worth_the_same_in_any_order_and_under_other_names(probl
     assert sum(flow.qps for flow in one.flow) == pytest.approx(sum(flow.qps for flow in other.flow))
 
 
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("seed", spread(FEW, 1))
 def test_the_order_of_the_types_changes_nothing(seed: int) -> None:
     for problem, made in both(seed):
         types = list(problem.types)
@@ -156,7 +156,7 @@ def named(counts: Counts, names: Mapping[str, str]) -> Counts:
     return tuple((names[name], count) for name, count in counts)
 
 
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("seed", spread(FEW, 1))
 def test_renamed_types_give_the_renamed_plan(seed: int) -> None:
     for problem, made in both(seed):
         sorted_names = sorted(option.name for option in problem.types)
@@ -180,14 +180,14 @@ def test_renamed_twins_are_held_in_the_same_numbers() -> None:
 
 
 def test_plans_made_side_by_side_are_those_made_one_after_the_other() -> None:
-    asked = [pair for seed in FEW for pair in both(seed)]
+    asked = both(FEW[0])
     REMEMBERED.forget()
     with ThreadPoolExecutor(4) as threads:
         made = list(threads.map(lambda pair: plan(pair[0], "flow"), asked))
     assert made == [alone for _, alone in asked]
 
 
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("seed", spread(FEW, 1))
 def test_more_money_holds_more_or_as_much(seed: int) -> None:
     """As far as trials tell: one may pass by luck where the other does not."""
     problem, made = flow_pool(seed), planned(seed)
