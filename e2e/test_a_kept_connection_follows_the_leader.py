@@ -55,6 +55,7 @@ class Scene:
         wait_until(left, limits.REACTION, "the leader of before to end the connections it was kept")
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(limits.LONG_TEST)
 def test_the_next_pod_is_bound_by_the_new_leader_over_a_new_connection(own_cluster: Cluster, namespace: str) -> None:
     both: list[Replica] = []

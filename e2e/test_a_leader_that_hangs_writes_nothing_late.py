@@ -62,6 +62,7 @@ def wrote(requests: list[Request]) -> list[Request]:
     return [one for one in requests if one.writes and one.status < 400 and "/events" not in one.target]
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(limits.LONG_TEST)
 def test_no_late_write_lands_and_the_next_leader_follows_the_load(
     cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str, way: Passage, tmp_path: Path

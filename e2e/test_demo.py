@@ -197,6 +197,7 @@ def rising(tmp_path: Path) -> Path:
     return trace
 
 
+@pytest.mark.deep
 def test_a_load_is_played_and_followed_and_ctrl_c_draws_it_and_ends_it_clean(
     state: Path, rising: Path, tmp_path: Path
 ) -> None:

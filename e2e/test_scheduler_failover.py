@@ -22,6 +22,7 @@ def holder(cluster: Cluster) -> str:
     return str((lease or {"spec": {}})["spec"].get("holderIdentity") or "")
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(limits.TEST)
 def test_the_other_scheduler_places_pods_after_the_leader_is_killed(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.install_hetserve({"scheduler": {"replicas": 2, "leaderElection": {"enabled": True}}})

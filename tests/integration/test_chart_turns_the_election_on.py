@@ -33,6 +33,7 @@ def add_evicted(cluster: Cluster) -> None:
     cluster.kubectl(*pod, "patch", "pod", "evicted", "--subresource=status", "-p", '{"status": {"phase": "Failed"}}')
 
 
+@pytest.mark.deep
 def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster: Cluster) -> None:
     own_cluster.install_chart(values(election=False))
     wait_until(lambda: extenders(own_cluster) or Unmet("no pod"), limits.REACTION, "the extender's pod")
