@@ -97,7 +97,7 @@ def pairwise() -> list[Choice]:
     """Few choices in which every two positions that go together stand beside one another, the defaults first."""
     chance = random.Random(17)  # noqa: S311
     sizes = [len(positions) for positions in SWITCHES.values()]
-    pool = [tuple(chance.randrange(size) for size in sizes) for _ in range(4000)]
+    pool = [tuple(chance.randrange(size) for size in sizes) for _ in range(1000)]
     pool = [choice for choice in pool if not refused(choice)]
     of = {choice: pairs(choice) for choice in pool}
     missing = set[tuple[int, int, int, int]]().union(*of.values())

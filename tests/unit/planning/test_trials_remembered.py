@@ -123,10 +123,14 @@ def test_what_no_query_sees_leaves_it_the_same(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_the_memory_keeps_the_newest() -> None:
-    memory, made = Remembered(most=2), []
+    memory, made = Remembered(most=2), list[str]()
 
     def ask(question: str) -> None:
-        memory.answer(question, lambda: made.append(question) or ANSWER)
+        def make() -> RateTrial:
+            made.append(question)
+            return ANSWER
+
+        assert memory.answer(question, make) is ANSWER
 
     for question in ("a", "b", "a", "c", "a", "b"):
         ask(question)
