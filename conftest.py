@@ -1,5 +1,6 @@
 """Fixtures of the control-plane harness for every test below; importing them builds and starts nothing."""
 
+import gc
 import os
 import sys
 
@@ -18,3 +19,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 pytest_plugins = ["harness.costs", "harness.tiers", "harness.fixtures", "harness.distribution"]
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests stay to the end: no garbage collection walks over them, a tenth of a run's time."""
+    gc.collect()
+    gc.freeze()
