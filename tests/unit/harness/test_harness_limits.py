@@ -25,7 +25,7 @@ def limits_of(call: ast.Call) -> Iterator[ast.expr]:
         yield from call.args[PLACES[name] : PLACES[name] + 1]
     if name in WAITING:
         yield from (keyword.value for keyword in call.keywords if keyword.arg == "timeout")
-    if ast.unparse(call.func) in ("asyncio.timeout", "pytest.mark.timeout", "mark.timeout"):
+    if name == "timeout" and ast.unparse(call.func) in ("asyncio.timeout", "pytest.mark.timeout", "mark.timeout"):
         yield from call.args
 
 
