@@ -45,7 +45,8 @@ def planted_module(mutant: Mutant, tree: Path) -> tuple[Path, ast.Module]:
     if len(places) != 1:
         raise PlantingError(_no_place(mutant, tree, named[0], places))
     mutant.change.apply(places[0])
-    return path, ast.fix_missing_locations(module)
+    ast.fix_missing_locations(named[0])
+    return path, module
 
 
 def _no_module(mutant: Mutant, tree: Path) -> str:

@@ -30,6 +30,7 @@ from readers_desk import DAY, runs_of_sharing
 Json = dict[str, Any]
 NO_PLAN: Final = 3
 QUICKER: Final = {
+    "autoscale": ("--service", "resnet50"),
     "compare": ("--queries", "1000", "--seeds", "1"),
     "search": ("--queries", "1000", "--seeds", "1", "--evaluations", "3"),
     "simulate": ("--queries", "1000", "--seeds", "1"),
