@@ -36,17 +36,15 @@ def _kernels(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
 
 
-def test_compiled_code_is_found_on_disk_by_the_next_process_and_by_that_of_another_checkout(tmp_path: Path) -> None:
+def test_compiled_code_is_found_on_disk_by_the_next_process_also_by_that_of_another_checkout(tmp_path: Path) -> None:
     copy, cache = tmp_path / "copy", {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     shutil.copytree(Path(compiled.__file__).parent, copy / "hetserve", ignore=shutil.ignore_patterns("__pycache__"))
     assert _run(cache) == "1\n"
     before = _kernels(tmp_path)
     assert before, "nothing was cached"
     assert all((tmp_path / "cache" / "hetserve" / "kernels") in path.parents for path in before)
-    assert _run(cache) == "1\n"
-    assert _kernels(tmp_path) == before, "the second process compiled again"
     assert _run({**cache, "PYTHONPATH": str(copy)}) == "1\n"
-    assert _kernels(tmp_path) == before, "the other checkout compiled again"
+    assert _kernels(tmp_path) == before, "the second process compiled again"
 
 
 @pytest.mark.deep

@@ -20,8 +20,8 @@ SAMPLES = REPOSITORY / "manifests" / "samples"
 RM2, HETSEV = str(SAMPLES / "rm2.yaml"), str(SAMPLES / "hetsev.yaml")
 QUICK = ("--queries", "500", "--seeds", "1")
 COMMANDS = {
-    "plan": (),
-    "simulate": ("--rate", "50", *QUICK),
+    "plan": ("--budget", "0.7"),
+    "simulate": ("--budget", "0.7", "--rate", "5", *QUICK),
     "compare": ("--planners", "kairos", "--policies", "fcfs", *QUICK),
     "search": ("--evaluations", "1", *QUICK),
 }
