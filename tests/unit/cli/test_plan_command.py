@@ -198,7 +198,7 @@ def test_wanted_instances_are_held_and_a_flag_overrides_the_types() -> None:
     assert document["counts"]["g4dn.xlarge"] >= 2
     free = json.loads(run("-", *kairos, "--min-instances", "g4dn.xlarge=0", "-o", "json", stdin=wanted).stdout)
     assert free["counts"] == answer(RM2, *kairos)["counts"]
-    shown = answer(HETSEV, "--service", "resnet50", "--min-instances", "hetsev-v100=3")
+    shown = answer(HETSEV, "--service", "resnet50", "--planner", "ilp", "--min-instances", "hetsev-v100=3")
     assert shown["counts"]["hetsev-v100"] == 3
 
 
