@@ -28,6 +28,12 @@ def plant(mutant: Mutant, tree: Path) -> None:
 
 def planted(mutant: Mutant, tree: Path) -> tuple[Path, str]:
     """(file below `tree`, its source with the bug). Raises PlantingError."""
+    path, module = planted_module(mutant, tree)
+    return path, ast.unparse(module) + "\n"
+
+
+def planted_module(mutant: Mutant, tree: Path) -> tuple[Path, ast.Module]:
+    """As `planted`, not yet written as text, which takes longer than all the rest."""
     path = module_file(tree, mutant.module)
     if path is None:
         raise PlantingError(_no_module(mutant, tree))
@@ -39,7 +45,8 @@ def planted(mutant: Mutant, tree: Path) -> tuple[Path, str]:
     if len(places) != 1:
         raise PlantingError(_no_place(mutant, tree, named[0], places))
     mutant.change.apply(places[0])
-    return path, ast.unparse(ast.fix_missing_locations(module)) + "\n"
+    ast.fix_missing_locations(named[0])
+    return path, module
 
 
 def _no_module(mutant: Mutant, tree: Path) -> str:

@@ -61,7 +61,7 @@ def definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definiti
         if isinstance(node, Definition):
             yield f"{prefix}{node.name}", node
             yield from definitions(node, f"{prefix}{node.name}.")
-        else:
+        elif not isinstance(node, ast.expr):  # which holds none, and is most of a module
             yield from definitions(node, prefix)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -11,16 +12,21 @@ from effort import spread
 from mutants.catalogue import MUTANTS, QUICK
 from mutants.changes import Insert
 from mutants.mutant import Mutant
-from mutants.planting import planted
+from mutants.planting import planted_module
 from mutants.trial import ROOT, try_out
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_still_has_its_place_in_the_source(mutant: Mutant) -> None:
-    path, text = planted(mutant, ROOT)
+    path, module = planted_module(mutant, ROOT)
 
-    compile(text, path, "exec")
-    assert f"def {mutant.test}(" in (ROOT / mutant.file).read_text()
+    compile(module, path, "exec")
+    assert f"def {mutant.test}(" in text_of(mutant.file)
+
+
+@cache
+def text_of(file: str) -> str:
+    return (ROOT / file).read_text()
 
 
 @pytest.mark.deep

@@ -30,6 +30,7 @@ from readers_desk import DAY, runs_of_sharing
 Json = dict[str, Any]
 NO_PLAN: Final = 3
 QUICKER: Final = {
+    "autoscale": ("--service", "resnet50"),
     "compare": ("--queries", "1000", "--seeds", "1"),
     "search": ("--queries", "1000", "--seeds", "1", "--evaluations", "3"),
     "simulate": ("--queries", "1000", "--seeds", "1"),
@@ -38,8 +39,10 @@ QUICKER: Final = {
 SLOW: Final = (
     "hetserve autoscale services.yaml --load day.csv --latency-factor 1.3",
     "hetserve compare manifests/samples/rm2.yaml --plot compare.png",
+    "hetserve compare manifests/samples/rm2.yaml --planners flow,homogeneous --policies hetserve,kairos -o json",
     "hetserve compare mt-wnd.yaml --planners flow,kairos,homogeneous --plot mt-wnd.png",
     "hetserve plan manifests/samples/rm2.yaml --frontier --plot frontier.png",
+    "hetserve plan manifests/samples/rm2.yaml --plot plan.png",
     "hetserve simulate manifests/samples/rm2.yaml --find-allowable --plot held.png",
 )
 """The same options are held by tests/unit/cli."""

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from images.lock import wanted
@@ -44,11 +45,13 @@ def _needed(name: str, extra: str) -> Iterator[tuple[str, str]]:
             yield from ((needed, each) for each in ("", *requirement.extras))
 
 
+owners = cache(importlib.metadata.packages_distributions)
+
+
 def others(extra: str) -> set[str]:
     """Top-level modules that only distributions bring which `hetserve[extra]` does not."""
     there = installed_with(extra)
-    owners = importlib.metadata.packages_distributions()
-    return {module for module, names in owners.items() if there.isdisjoint(map(canonicalize_name, names))}
+    return {module for module, names in owners().items() if there.isdisjoint(map(canonicalize_name, names))}
 
 
 def import_all(package: str, absent: set[str]) -> subprocess.CompletedProcess[str]:

@@ -9,6 +9,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -54,8 +56,14 @@ def built(form: str, source: Path, into: Path) -> Path:
     return file
 
 
-def test_the_wheel_holds_every_package_and_nothing_else(tmp_path: Path) -> None:
-    names = zipfile.ZipFile(built("wheel", ROOT, tmp_path)).namelist()
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """That of the tree."""
+    return zipfile.ZipFile(built("wheel", ROOT, tmp_path_factory.mktemp("wheel")))
+
+
+def test_the_wheel_holds_every_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = wheel.namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert top == {"hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell", "hetserve_twin"}
     for path in tracked(
@@ -64,7 +72,9 @@ def test_the_wheel_holds_every_package_and_nothing_else(tmp_path: Path) -> None:
         assert path.split("/", 1)[1] in names
 
 
-def test_the_source_archive_holds_what_the_wheel_is_built_of_and_no_tests(tmp_path: Path) -> None:
+def test_the_source_archive_holds_what_the_wheel_is_built_of_and_no_tests(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
     with tarfile.open(built("sdist", ROOT, tmp_path)) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
@@ -74,11 +84,9 @@ def test_the_source_archive_holds_what_the_wheel_is_built_of_and_no_tests(tmp_pa
     assert {path.split("/")[0] for path in files} == folders | beside
     assert set(tracked(*folders)) - files == set()
 
-    of_the_tree, of_the_archive = (
-        zipfile.ZipFile(built("wheel", source, tmp_path / source.name)) for source in (ROOT, unpacked)
-    )
-    assert sorted(of_the_archive.namelist()) == sorted(of_the_tree.namelist())
-    assert all(of_the_archive.read(name) == of_the_tree.read(name) for name in of_the_tree.namelist())
+    of_the_archive = zipfile.ZipFile(built("wheel", unpacked, tmp_path / unpacked.name))
+    assert sorted(of_the_archive.namelist()) == sorted(wheel.namelist())
+    assert all(of_the_archive.read(name) == wheel.read(name) for name in wheel.namelist())
 
 
 def test_make_runs_benchmarks_as_modules() -> None:

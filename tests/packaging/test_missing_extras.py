@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
-import textwrap
 import tomllib
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 
@@ -35,31 +34,51 @@ OF_EXTRAS = PLANNING | {
 }
 
 
-@pytest.fixture
-def slim(tmp_path: Path) -> Path:
-    """A folder whose sitecustomize makes an interpreter that has none of what the extras bring."""
-    (tmp_path / "sitecustomize.py").write_text(
-        textwrap.dedent(f"""
-        import sys
+SLIM = f"""
+import json, os, sys
 
-        class Missing:
-            def find_spec(self, name, path=None, target=None):
-                if name.partition(".")[0] in {OF_EXTRAS!r}:
-                    raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {OF_EXTRAS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
-        sys.meta_path.insert(0, Missing())
-        """)
-    )
-    return tmp_path
+sys.meta_path.insert(0, Missing())
+import hetserve.cli.capacity.inputs, hetserve.cli.output.plots, hetserve.planning.registry, numpy  # for all, once
+
+for number, (module, function, *arguments) in enumerate(json.loads(sys.argv[1])):
+    child = os.fork()
+    if not child:
+        for stream, name in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(f"{{number}}.{{name}}", os.O_CREAT | os.O_WRONLY), stream)
+        sys.argv = [module, *arguments]
+        code = f"from {{module}} import {{function}}; {{function}}()"
+        exec(code, {{"__name__": "__main__"}})
+        sys.exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""An interpreter that has none of what the extras bring; each command runs in a copy of it."""
 
 
-def run(slim: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What a console script of the distribution says there."""
-    module, _, function = SCRIPTS[script].partition(":")
-    path = os.pathsep.join([str(slim), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-c", f"from {module} import {function}; {function}()", *arguments]
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=limits.COMMAND)
+@dataclass(frozen=True, slots=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="module")
+def slim(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Done]:
+    """What each console script of the distribution says there, by its command."""
+    folder = tmp_path_factory.mktemp("slim")
+    asked = [command for command, _ in COMMANDS.values()] + [("hetserve", *arguments) for arguments in WITHOUT]
+    calls = [[*SCRIPTS[script].split(":"), *arguments] for script, *arguments in asked]
+    command = [sys.executable, "-c", SLIM, json.dumps(calls)]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=limits.COMMAND)
+    codes = map(int, ran.stdout.split())
+    return {
+        words: Done(code, *((folder / f"{number}.{name}").read_text() for name in ("stdout", "stderr")))
+        for number, (words, code) in enumerate(zip(asked, codes, strict=True))
+    }
 
 
 COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -75,19 +94,20 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "a comparison": (("hetserve", "compare", SAMPLE), "planning"),
     "the Bayesian search": (("hetserve", "search", SAMPLE, "--method", "random,bayesian"), "search"),
 }
+WITHOUT = (("plan", SAMPLE, "--planner", "kairos"), ("why", "--help"), ("queue", "--help"))
 
 
 @pytest.mark.parametrize("case", COMMANDS)
-def test_a_missing_extra_is_named_in_a_line(case: str, slim: Path) -> None:
-    (script, *arguments), extra = COMMANDS[case]
-    done = run(slim, script, *arguments)
+def test_a_missing_extra_is_named_in_a_line(case: str, slim: dict[tuple[str, ...], Done]) -> None:
+    command, extra = COMMANDS[case]
+    done = slim[command]
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.startswith("Error: this needs "), done.stderr
     assert done.stderr.endswith(f"which is not installed: pip install 'hetserve[{extra}]'\n")
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [("plan", SAMPLE, "--planner", "kairos"), ("why", "--help"), ("queue", "--help")])
-def test_what_needs_no_extra_works_without(arguments: tuple[str, ...], slim: Path) -> None:
-    done = run(slim, "hetserve", *arguments)
+@pytest.mark.parametrize("arguments", WITHOUT)
+def test_what_needs_no_extra_works_without(arguments: tuple[str, ...], slim: dict[tuple[str, ...], Done]) -> None:
+    done = slim["hetserve", *arguments]
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,24 @@ def run(*arguments: str) -> Result:
 
 
 def planned_by_papers(**spec: Any) -> str:
-    """The sample with more in its services' specs and a planner that tries nothing, ten times as quick as the default.
+    """One service of the sample, with more in its spec and a planner that tries nothing, which is quick.
 
     The default's plans are followed in tests/packaging/test_documented_commands_run.py.
     """
-    documents = [one for one in yaml.safe_load_all(Path(HETSEV).read_text()) if one]
-    for one in documents:
-        if one["kind"] == "InferenceService":
-            one["spec"].update({"planner": "ilp", **spec})
-    return yaml.safe_dump_all(documents)
+    items = [one for one in hetsev() if one["kind"] == "InstanceType" or one["metadata"]["name"].startswith("resnet50")]
+    at = next(at for at, one in enumerate(items) if one["kind"] == "InferenceService")
+    items[at] = items[at] | {"spec": items[at]["spec"] | {"planner": "greedy", **spec}}
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+@cache
+def hetsev() -> list[Any]:
+    return [one for one in yaml.safe_load_all(Path(HETSEV).read_text()) if one]
 
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("services") / "services.yaml"
+    path = tmp_path_factory.mktemp("services") / "services.json"
     path.write_text(planned_by_papers())
     return str(path)
 
@@ -71,10 +76,6 @@ def test_holding_on_missing_samples_is_among_the_decisions(answer: Any) -> None:
     assert "MetricsNotFresh" in {one["reason"] for one in answer["decisions"] if one["time"] > 1200}
 
 
-def test_the_same_seed_gives_the_same_answer(services: str, day: str, answer: Any) -> None:
-    assert json.loads(run(services, *SERVICE, "--load", day, "-o", "json").stdout) == answer
-
-
 def test_the_table_and_the_plot_say_the_same(services: str, day: str, answer: Any, tmp_path: Path) -> None:
     figure = tmp_path / "day.svg"
     result = run(services, *SERVICE, "--load", day, "--plot", str(figure))
@@ -86,15 +87,15 @@ def test_the_table_and_the_plot_say_the_same(services: str, day: str, answer: An
 
 def followed(tmp_path: Path, rates: list[float], **spec: Any) -> Any:
     """What became of resnet50 with more in its spec, of rates that last ten minutes each."""
-    (tmp_path / "services.yaml").write_text(planned_by_papers(**spec))
+    (tmp_path / "services.json").write_text(planned_by_papers(**spec))
     (tmp_path / "load.csv").write_text("time_s,qps\n" + "".join(f"{600 * i},{q}\n" for i, q in enumerate(rates)))
-    result = run(str(tmp_path / "services.yaml"), *SERVICE, "--load", str(tmp_path / "load.csv"), "-o", "json")
+    result = run(str(tmp_path / "services.json"), *SERVICE, "--load", str(tmp_path / "load.csv"), "-o", "json")
     assert result.exit_code in (0, 3), result.stderr
     return json.loads(result.stdout)
 
 
 FALLS = [120.0, 10.0, 10.0, 10.0, 10.0]
-RISES = [20.0, 120.0, 120.0]
+RISES = [20.0, 120.0]
 
 
 def test_a_window_of_half_an_hour_is_known_when_it_is_over(tmp_path: Path) -> None:
@@ -212,7 +213,7 @@ def test_queries_that_take_longer_than_declared_bring_instances(services: str, d
     assert slow["dollars"] > answer["dollars"]
 
 
-def test_a_factor_of_a_type_on_which_the_service_cannot_run_is_named_and_changes_nothing(
+def test_the_same_seed_gives_the_same_answer_also_with_a_factor_of_a_type_on_which_the_service_cannot_run(
     services: str, day: str, answer: Any
 ) -> None:
     result = run(services, RM2, *SERVICE, "--load", day, "-o", "json", "--latency-factor", "g4dn.xlarge=2")

@@ -21,12 +21,12 @@ FLOW |= {"simulatedQPS", "evaluated", "seed"}
 
 
 def test_the_keys_of_both_objectives_are_those_that_are_documented() -> None:
-    throughput, least_cost = answer(RM2), answer(HETSEV, "--service", "transformer")
+    throughput, least_cost = answer(RM2), answer(HETSEV, "--service", "ssd-resnet50")
     assert set(throughput) == BOTH | FLOW | {"boundQPS"}
     assert set(least_cost) == BOTH | FLOW | {"capacityQPS"}
     by_robust, by_ilp = (
         answer(RM2, "--planner", "robust"),
-        answer(HETSEV, "--service", "transformer", "--planner", "ilp"),
+        answer(HETSEV, "--service", "ssd-resnet50", "--planner", "ilp"),
     )
     assert set(by_robust) == BOTH | {"boundQPS", "simulatedQPS", "evaluated", "seed"}
     assert set(by_ilp) == BOTH | {"capacityQPS"}
@@ -87,9 +87,10 @@ def test_a_plan_is_drawn_and_its_picture_says(case: str, tmp_path: Path, monkeyp
 
 
 def test_a_picture_can_be_a_bitmap_and_where_nothing_is_feasible_there_is_none(tmp_path: Path) -> None:
+    without = run(RM2, "--planner", "kairos").stdout
     for name in ("a.png", "a.svg", "b.svg"):
         with_picture = run(RM2, "--planner", "kairos", "--plot", str(tmp_path / name))
-        assert (with_picture.exit_code, with_picture.stdout) == (0, run(RM2, "--planner", "kairos").stdout)
+        assert (with_picture.exit_code, with_picture.stdout) == (0, without)
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes(), "the same plan is drawn otherwise"
     assert run(RM2, "--budget", "0.3", "--plot", str(tmp_path / "b.png")).exit_code == 3
@@ -117,7 +118,8 @@ def test_one_service_is_an_object_several_are_items() -> None:
 
 
 def test_yaml_says_the_same_as_json() -> None:
-    assert yaml.safe_load(run(RM2, "-o", "yaml").stdout) == answer(RM2)
+    small = (RM2, "--budget", "0.6")
+    assert yaml.safe_load(run(*small, "-o", "yaml").stdout) == answer(*small)
 
 
 def test_the_table_has_units_ranking_and_reasons() -> None:

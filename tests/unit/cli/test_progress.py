@@ -77,7 +77,7 @@ def test_names_in_progress_are_shown_as_written(terminal: Terminal) -> None:
             ("simulate", SAMPLE, "--find-allowable", "--policy", "fcfs", "--counts", "g4dn.xlarge=1", *QUICK),
             "of at most 200",
         ),
-        (("simulate", SAMPLE, "--rate", "5", "--policy", "fcfs", *QUICK), "of at most 3"),
+        (("simulate", SAMPLE, "--rate", "5", "--policy", "fcfs", "--counts", "g4dn.xlarge=1", *QUICK), "of at most 3"),
     ],
     ids=lambda value: " ".join(value)[:20] if isinstance(value, tuple) else value,
 )

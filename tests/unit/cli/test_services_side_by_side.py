@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,8 @@ SAMPLES = REPOSITORY / "manifests" / "samples"
 RM2, HETSEV = str(SAMPLES / "rm2.yaml"), str(SAMPLES / "hetsev.yaml")
 QUICK = ("--queries", "500", "--seeds", "1")
 COMMANDS = {
-    "plan": (),
-    "simulate": ("--rate", "50", *QUICK),
+    "plan": ("--budget", "0.7"),
+    "simulate": ("--budget", "0.7", "--rate", "5", *QUICK),
     "compare": ("--planners", "kairos", "--policies", "fcfs", *QUICK),
     "search": ("--evaluations", "1", *QUICK),
 }
@@ -167,14 +165,8 @@ def test_a_hopeless_load_is_reported_in_plain_numbers() -> None:
     assert latency_text(41_910) == "41,910 s"
 
 
-def test_every_command_of_the_help_can_be_called_and_a_plan_loads_no_other() -> None:
+def test_every_command_of_the_help_can_be_called() -> None:
+    listed = run("--help").output
     for name in COMMANDS_OF_THE_GROUP:
         assert f"Usage: app {name}" in run(name, "--help").output
-        assert f"  {name} " in run("--help").output
-    code = (
-        "import sys; from click.testing import CliRunner; from hetserve.cli.app import app\n"
-        f"assert CliRunner().invoke(app, ['plan', {RM2!r}, '-o', 'json']).exit_code == 0\n"
-        "print([name for name in sys.modules if name in ('hetserve.placement', 'hetserve.cli.placement.gpus')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+        assert f"  {name} " in listed

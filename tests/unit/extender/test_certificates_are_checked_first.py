@@ -33,11 +33,11 @@ class Bench:
     authority: Authority
     other: Authority
 
-    def extender(self, leaf: Leaf | None = None, *trusted: Authority) -> Path:
-        return put(self.folder / "extender", leaf or self.authority.server(), *(trusted or (self.authority,)))
+    def extender(self, leaf: Leaf, *trusted: Authority) -> Path:
+        return put(self.folder / "extender", leaf, *(trusted or (self.authority,)))
 
-    def scheduler(self, leaf: Leaf | None = None, *trusted: Authority) -> Path:
-        return put(self.folder / "scheduler", leaf or self.authority.leaf(CLIENT), *(trusted or (self.authority,)))
+    def scheduler(self, leaf: Leaf, *trusted: Authority) -> Path:
+        return put(self.folder / "scheduler", leaf, *(trusted or (self.authority,)))
 
     def check(self, *more: str, names: tuple[str, ...] = (CLIENT,), server: str = SERVER) -> Result:
         sides = [word for side in ("extender", "scheduler") for word in (f"--{side}", str(self.folder / side))]
@@ -51,11 +51,17 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Au
     return Authority(folder, "one"), Authority(folder, "other")
 
 
+@pytest.fixture(scope="module")
+def leaves(authorities: tuple[Authority, Authority]) -> tuple[Leaf, Leaf]:
+    """Of the extender and the scheduler, as they should be."""
+    return authorities[0].server(), authorities[0].leaf(CLIENT)
+
+
 @pytest.fixture
-def bench(tmp_path: Path, authorities: tuple[Authority, Authority]) -> Bench:
+def bench(tmp_path: Path, authorities: tuple[Authority, Authority], leaves: tuple[Leaf, Leaf]) -> Bench:
     made = Bench(tmp_path, *authorities)
-    made.extender()
-    made.scheduler()
+    made.extender(leaves[0])
+    made.scheduler(leaves[1])
     return made
 
 

@@ -118,7 +118,7 @@ async def _run(busy: Busy, seconds: float) -> None:
     await asyncio.wait({task})
 
 
-@pytest.mark.parametrize("beta", [8, 64])
+@pytest.mark.parametrize("beta", [8, pytest.param(64, marks=pytest.mark.deep)])
 def test_patches_without_an_answer_do_not_pile_up(looks: list[None], beta: int) -> None:
     server, seconds = Server(10.0, lost=True), 1200
 

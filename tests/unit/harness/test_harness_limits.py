@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,9 @@ PLACES: Final = {"wait_until": 1, "ready": 1, "reaches": 2, "becomes": 2, "decid
 """Positions of the limits in calls of these names."""
 WAITING: Final = frozenset({*PLACES, "run", "communicate", "wait_for_bound", "wait_for_condition", "wait_for_refusal"})
 """Calls whose keyword `timeout` is a limit."""
+
+MAY_LIMIT: Final = re.compile(rf"timeout|\b(?:{'|'.join(PLACES)})\s*\(")
+"""A file without it is not parsed."""
 
 
 def number(node: ast.expr) -> bool:
@@ -25,12 +29,15 @@ def limits_of(call: ast.Call) -> Iterator[ast.expr]:
         yield from call.args[PLACES[name] : PLACES[name] + 1]
     if name in WAITING:
         yield from (keyword.value for keyword in call.keywords if keyword.arg == "timeout")
-    if ast.unparse(call.func) in ("asyncio.timeout", "pytest.mark.timeout", "mark.timeout"):
+    if name == "timeout" and ast.unparse(call.func) in ("asyncio.timeout", "pytest.mark.timeout", "mark.timeout"):
         yield from call.args
 
 
 def literals(path: Path) -> list[str]:
-    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    text = path.read_text()
+    if not MAY_LIMIT.search(text):
+        return []
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     return [f"{path.relative_to(ROOT)}:{limit.lineno}" for call in calls for limit in limits_of(call) if number(limit)]
 
 

@@ -159,7 +159,7 @@ def test_a_table_shows_every_run_and_what_is_stated(runs_file: Path) -> None:
     assert "factor 1.08" in shown
 
 
-@pytest.mark.parametrize("name", ["fit.png", "fit.svg"])
+@pytest.mark.parametrize("name", [pytest.param("fit.png", marks=pytest.mark.deep), "fit.svg"])
 def test_copies_and_neighbours_are_drawn_the_same_each_time(runs_file: Path, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib")
     first, second = tmp_path / name, tmp_path / f"again-{name}"

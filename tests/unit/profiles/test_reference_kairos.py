@@ -5,6 +5,8 @@ import itertools
 import json
 import math
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,11 +34,18 @@ def run(*args: object) -> Result:
     return CliRunner().invoke(app, [*map(str, args)])
 
 
-def write(data: Path, model: str, folder: Path) -> Path:
-    path = folder / "manifests.yaml"
-    result = run("reference", "kairos", "--data", data, "--model", model, "-o", path)
-    assert (result.exit_code, result.output) == (0, "")
-    return path
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, str], Path]:
+    """The file of a model's manifests, written once."""
+
+    @cache
+    def write(data: Path, model: str) -> Path:
+        path = tmp_path_factory.mktemp(model) / "manifests.yaml"
+        result = run("reference", "kairos", "--data", data, "--model", model, "-o", path)
+        assert (result.exit_code, result.output) == (0, "")
+        return path
+
+    return write
 
 
 def rows(data: Path, name: str, model: str = "") -> list[dict[str, str]]:
@@ -81,11 +90,11 @@ def enumerated(data: Path, model: str, slo: float) -> dict[tuple[int, ...], floa
 @pytest.mark.data
 @pytest.mark.parametrize("model", MODELS)
 def test_the_ranking_of_the_planner_is_that_of_an_independent_enumeration(
-    model: str, data: Path, tmp_path: Path
+    model: str, data: Path, written: Callable[[Path, str], Path]
 ) -> None:
     bounds = enumerated(data, model, MODELS[model])
     assert len(bounds) == 331, "as many configurations as the artifact enumerates"
-    result = run("plan", write(data, model, tmp_path), "--planner", "kairos", "-o", "json")
+    result = run("plan", written(data, model), "--planner", "kairos", "-o", "json")
     assert result.exit_code == 0
     ranking = json.loads(result.stdout)["ranking"]
     highest = sorted(bounds.values(), reverse=True)
@@ -98,16 +107,20 @@ def test_the_ranking_of_the_planner_is_that_of_an_independent_enumeration(
 
 @pytest.mark.data
 @pytest.mark.parametrize(("model", "bound"), [("RM2", 143.4), ("NCF", 7300.4)])
-def test_the_bounds_of_the_published_tables_come_out(model: str, bound: float, data: Path, tmp_path: Path) -> None:
-    answer = json.loads(run("plan", write(data, model, tmp_path), "--planner", "kairos", "-o", "json").stdout)
+def test_the_bounds_of_the_published_tables_come_out(
+    model: str, bound: float, data: Path, written: Callable[[Path, str], Path]
+) -> None:
+    answer = json.loads(run("plan", written(data, model), "--planner", "kairos", "-o", "json").stdout)
     assert answer["counts"] == {"g4dn.xlarge": 1, "c5n.2xlarge": 0, "r5n.large": 13, "t3.xlarge": 0}
     assert answer["boundQPS"] == pytest.approx(bound, abs=0.05)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("model", MODELS)
-def test_every_measured_mean_and_quantile_is_in_the_profiles(model: str, data: Path, tmp_path: Path) -> None:
-    manifests = read_manifests([str(write(data, model, tmp_path))])
+def test_every_measured_mean_and_quantile_is_in_the_profiles(
+    model: str, data: Path, written: Callable[[Path, str], Path]
+) -> None:
+    manifests = read_manifests([str(written(data, model))])
     assert [t.metadata.name for t in manifests.types] == list(PRICES)
     profiles = {p.spec.instance_type: profile_from_spec(p.spec) for p in manifests.profiles}
     for row in rows(data, "latency.csv", model):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from effort import DEEP
 from hetserve.base.csv_rows import CsvError
 from hetserve.profiles.measurements import read_measurements
 from hetserve.profiles.sharing_fit import SharingFit, fit_sharing, share_source, sharing_fields
@@ -205,13 +206,13 @@ def test_runs_that_do_not_suffice_are_named_with_what_to_measure(text: str, batc
 
 def test_the_truth_is_within_the_interval_and_hardly_ever_above_what_is_stated() -> None:
     """95 % nominally, 97.5 % on one side, with noise of which half changes slowly, as a GPU's clock does."""
-    within = shares = factors = 0
-    for seed in range(200):
+    runs, within, shares, factors = 200 if DEEP else 100, 0, 0, 0
+    for seed in range(runs):
         others = lines(model="b", batch=4, noise=0.08, seed=seed + 100_000)
         slowed = beside(1.08, noise=0.08, seed=seed + 200_000)
         fitted = fit(file_of(copies_of(0.571, noise=0.08, seed=seed), others, slowed))
         within += fitted.share.share.low <= 0.571 <= fitted.share.share.high
         shares += fitted.share.stated >= 571_000
         factors += fitted.factors[0].stated >= 1_080_000
-    assert within >= 180, f"the interval held the share {within} times of 200"
-    assert min(shares, factors) >= 190, f"{shares} shares and {factors} factors of 200 are not below the truth"
+    assert within >= 0.9 * runs, f"the interval held the share {within} times of {runs}"
+    assert min(shares, factors) >= 0.95 * runs, f"{shares} shares, {factors} factors of {runs} are not below the truth"

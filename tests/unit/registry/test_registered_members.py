@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 FAST = ("--queries", "300", "--seeds", "1", "--jobs", "1")
 
 
+@cache
 def cli(*arguments: str) -> str:
     """Standard output of a command line that knows the throw-away members."""
     command = [sys.executable, throwaway.__file__, *arguments]

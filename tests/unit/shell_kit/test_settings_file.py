@@ -87,7 +87,7 @@ def test_several_documents_and_a_file_without_end_are_refused(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("[\n" * 3000 + "]" * 3000, "nested too deeply"),
         ('{"a":' * 3000 + "1" + "}" * 3000, "nested too deeply"),
         ("probePort: !!map [1]", "expected a mapping, but found a sequence"),
     ],
