@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from effort import DEEP
 from hetserve.base.csv_rows import CsvError
 from hetserve.profiles.measurements import read_measurements
 from hetserve.profiles.sharing_fit import SharingFit, fit_sharing, share_source, sharing_fields
@@ -206,7 +205,7 @@ def test_runs_that_do_not_suffice_are_named_with_what_to_measure(text: str, batc
 
 def test_the_truth_is_within_the_interval_and_hardly_ever_above_what_is_stated() -> None:
     """95 % nominally, 97.5 % on one side, with noise of which half changes slowly, as a GPU's clock does."""
-    runs, within, shares, factors = 200 if DEEP else 100, 0, 0, 0
+    runs, within, shares, factors = 100, 0, 0, 0
     for seed in range(runs):
         others = lines(model="b", batch=4, noise=0.08, seed=seed + 100_000)
         slowed = beside(1.08, noise=0.08, seed=seed + 200_000)
