@@ -131,7 +131,7 @@ async def test_a_new_price_makes_a_new_plan() -> None:
     sim = await converged()
     sim.edit(path_of(instance_type(CPU_TYPE)), lambda t: t["spec"]["price"].update(hourly="0.3"))
     await sim.converge()
-    assert sim.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 1}
+    assert sim.replicas() == {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 3}
 
 
 async def test_the_least_instances_of_a_type_are_held_and_one_that_nobody_can_pay_is_named() -> None:
