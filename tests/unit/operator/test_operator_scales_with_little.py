@@ -80,7 +80,7 @@ async def writes_of(sim: SimulatedOperator, looks: int = 40) -> list[Any]:
 @pytest.mark.parametrize(
     ("scaling", "spec", "qps"),
     [
-        pytest.param({}, {}, 900, id="far beyond the cluster"),
+        pytest.param({}, {}, 900, id="far beyond the cluster", marks=pytest.mark.deep),
         pytest.param({}, {}, 110, id="at the edge of the cluster", marks=pytest.mark.deep),
         pytest.param({"maxInstances": 4}, {}, 60, id="at maxInstances", marks=pytest.mark.deep),
         pytest.param({}, {"budget": {"hourly": "2.2"}}, 60, id="beyond the budget"),
