@@ -167,6 +167,7 @@ def test_percentiles_of_every_kind(percentile: float) -> None:
     made(min_cost([FAST, CHEAP], 15, mix=MIX, slo_ms=150, percentile=percentile))
 
 
+@pytest.mark.deep
 def test_a_percentile_of_five_nines() -> None:
     made(min_cost([FAST], 5, mix=MIX, slo_ms=200, percentile=99.999))
 

@@ -165,9 +165,8 @@ async def test_a_service_that_is_being_deleted_gets_no_write() -> None:
 async def test_a_deleted_service_leaves_nothing_and_its_successor_starts_afresh() -> None:
     sim = await converged()
     sim.api.remove(SERVICE)
-    sim.add(
-        service("rm2", {"spec.planner": "kairos"})
-    )  # before the old Deployments are collected: same names, other owner
+    # Before the old Deployments are collected: same names, other owner.
+    sim.add(service("rm2", {"spec.planner": "kairos"}))
     await sim.converge()
     uid = sim.service()["metadata"]["uid"]
     owners = {d["metadata"]["ownerReferences"][0]["uid"] for _, d in sim.api.items("deployments")}

@@ -191,8 +191,13 @@ def test_a_process_can_plan_where_no_session_is_weighed(monkeypatch: pytest.Monk
     assert worker.PlanningThreads().plan(Work(BY_KAIROS)) == plan(BY_KAIROS)
 
 
+async def silent() -> PlanningProcess:
+    """A process that plans nothing, which is there at once."""
+    return PlanningProcess(await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1, start_new_session=True))
+
+
 async def test_a_process_that_is_killed_says_so() -> None:
-    process = await PlanningProcess.start()
+    process = await silent()
     os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(ProcessDiedError, match="SIGKILL"):
         await process.ask(Work(SMALL))
@@ -200,7 +205,7 @@ async def test_a_process_that_is_killed_says_so() -> None:
 
 
 async def test_a_call_that_is_cancelled_again_still_waits_for_the_end() -> None:
-    process = PlanningProcess(await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1, start_new_session=True))
+    process = await silent()
     ending = asyncio.create_task(process.end())
     await asyncio.sleep(0)
     ending.cancel()

@@ -214,7 +214,7 @@ def played(load: LoadTrace, playing: Playing, rules: ScalingRules | None = None)
     return follow(setting, arrived, Answers(quick=True), playing=playing), arrived, setting
 
 
-@pytest.mark.parametrize("playing", [TRUE, WRONG])
+@pytest.mark.parametrize("playing", [pytest.param(TRUE, marks=pytest.mark.deep), WRONG])
 def test_queries_that_are_played_on_the_way_fare_as_those_played_afterwards(playing: Playing) -> None:
     course, arrived, setting = played(trace(*[40.0] * 15, *[120.0] * 25, *[15.0] * 30), playing)
 
