@@ -160,13 +160,14 @@ def test_profiles_without_a_spread_hold_to_the_ceiling_where_there_is_time() -> 
     assert (found.held_qps or 0) > 0.93 * (found.ceiling_qps or 0)
 
 
-@pytest.mark.parametrize("percentile", [50.1, 99.9])
+@pytest.mark.parametrize("percentile", [pytest.param(50.1, marks=pytest.mark.deep), 99.9])
 def test_percentiles_of_every_kind(percentile: float) -> None:
     found = made(problem([FAST, CHEAP], mix=MIX, slo_ms=150, budget="2", percentile=percentile))
     assert f"(p{percentile:g})" in found.verdict
     made(min_cost([FAST, CHEAP], 15, mix=MIX, slo_ms=150, percentile=percentile))
 
 
+@pytest.mark.deep
 def test_a_percentile_of_five_nines() -> None:
     made(min_cost([FAST], 5, mix=MIX, slo_ms=200, percentile=99.999))
 

@@ -24,7 +24,7 @@ SERVICE = path_of(service("rm2"))
 def rival(name: str, types: list[str] | None = None) -> list[Json]:
     """A service that may take GPUs or CPU nodes, with its profiles."""
     mix = [{"batch": 20, "weight": 1}]
-    overrides: Json = {"spec.load.batchSizes": mix, "spec.budget.hourly": "1.2"}
+    overrides: Json = {"spec.load.batchSizes": mix, "spec.budget.hourly": "1.2", "spec.planner": "kairos"}
     if types is not None:
         overrides["spec.instanceTypes"] = {"names": types}
     return [
@@ -48,7 +48,7 @@ async def test_two_services_after_the_same_gpus_come_to_rest() -> None:
 def sharer(name: str) -> list[Json]:
     """A service that books 40 % of a GPU's compute for one instance, with its profile."""
     overrides = {"spec.model": name, "spec.gpuMemory": "2Gi", **MEASURED}
-    wish = {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.budget.hourly": "0.1"}
+    wish = {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.budget.hourly": "0.1", "spec.planner": "kairos"}
     return [model_profile(f"{name}-gpu", overrides), service(name, wish)]
 
 

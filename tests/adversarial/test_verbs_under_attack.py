@@ -155,7 +155,7 @@ ATTACKS: dict[str, tuple[int, bytes, Callable[[socket.socket], None]]] = {
 }
 
 
-@pytest.mark.parametrize("attack", spread(tuple(ATTACKS), 3))
+@pytest.mark.parametrize("attack", spread(tuple(ATTACKS), 2))
 def test_memory_stays_bounded_and_the_scheduler_is_served(victim: Victim, attack: str) -> None:
     count, first, rest = ATTACKS[attack]
     with ExitStack() as stack:
@@ -208,7 +208,7 @@ SINGLE: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("attack", spread(tuple(SINGLE), 4))
+@pytest.mark.parametrize("attack", spread(tuple(SINGLE), 2))
 def test_no_single_request_takes_the_memory_or_the_leadership(victim: Victim, attack: str) -> None:
     term = victim.ask(b"", "/state")["term"]
     body = SINGLE[attack]()

@@ -44,7 +44,7 @@ def _delete(orphan: bool) -> Callable[[SimulatedOperator], None]:
 
 
 def _declare(**overrides: Any) -> Callable[[SimulatedOperator], None]:
-    return lambda sim: sim.add(service("rm2", {**MIX, **overrides}))
+    return lambda sim: sim.add(service("rm2", {**MIX, "spec.planner": "kairos", **overrides}))
 
 
 def _container(raw: Json) -> Json:

@@ -15,19 +15,23 @@ from hetserve.testing.cluster import gpu_pod
 from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, autoscaler, cpu_profile, cpu_type, node
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_shell.testing.apiserver import FakeApiServer
+from hetserve_shell.testing.deployments import copied
 
 Json = dict[str, Any]
 LABELS = {"metadata.labels": {"tier": "gpu"}}
+BY_KAIROS = {"spec.planner": "kairos"}
+"""Plans within a millisecond; the service `named` is planned by default, which takes two answers."""
 SERVICES = [
-    service("starved", {"spec.budget.hourly": "9", "spec.model.name": "rm2"}),
+    service("starved", {"spec.budget.hourly": "9", "spec.model.name": "rm2", **BY_KAIROS}),
     service(
         "named", {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.model.name": "named", "spec.budget.hourly": "0.6"}
     ),
     service(
-        "selecting", {"spec.instanceTypes": {"selector": {"matchLabels": {"tier": "gpu"}}}, "spec.model.name": "rm2"}
+        "selecting",
+        {"spec.instanceTypes": {"selector": {"matchLabels": {"tier": "gpu"}}}, "spec.model.name": "rm2", **BY_KAIROS},
     ),
-    service("missing", {"spec.instanceTypes": {"names": ["later"]}}),
-    service("unprofiled", {"spec.model.name": "later"}),
+    service("missing", {"spec.instanceTypes": {"names": ["later"]}, **BY_KAIROS}),
+    service("unprofiled", {"spec.model.name": "later", **BY_KAIROS}),
 ]
 PROFILES = [model_profile("named", {"spec.model": "named"}), model_profile("named-later", {"spec.model": "named"})]
 
@@ -92,6 +96,7 @@ class Watches:
     def __init__(self, server: FakeApiServer, feed: EventHandlers) -> None:
         self._server = server
         self._seen: dict[str, Json] = {}
+        self._told = 0
         self._takers: dict[str, Callable[..., None]] = {
             "nodes": feed.node,
             "pods": feed.pod,
@@ -104,7 +109,9 @@ class Watches:
 
     def tell(self) -> None:
         """Feeds what has changed since the last call."""
-        objects = self._server.objects
+        if self._told == self._server.revision:
+            return
+        self._told, objects = self._server.revision, self._server.objects
         for path in self._seen.keys() - objects.keys():
             gone = self._seen.pop(path)
             # As the API server does: the event of a deletion has the revision of the deletion.
@@ -112,7 +119,7 @@ class Watches:
             self._event(path, gone, deleted=True)
         for path, raw in objects.items():
             if self._seen.get(path, {}).get("metadata") != raw["metadata"]:
-                self._seen[path] = copy.deepcopy(raw)
+                self._seen[path] = copied(raw)
                 self._event(path, self._seen[path], deleted=False)
 
     def _event(self, path: str, raw: Json, *, deleted: bool) -> None:

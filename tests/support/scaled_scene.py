@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hetserve.base.units import Seconds
-from hetserve.planning.work import done
 from hetserve.reconcile import PlannerTimedOut
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.testing import SimulatedOperator
+from hetserve_operator.testing.planning import worked_out
 
 Json = dict[str, Any]
 _EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}
@@ -56,7 +56,7 @@ class PlansLater(SimulatedOperator):
         well = await super().round()
         while not self.busy and (ticket := self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)) is not None:
             stopped = self.fails and ticket.work.kind == "Decision"
-            answer = PlannerTimedOut("ilp", Seconds(60.0)) if stopped else done(ticket.work)
+            answer = PlannerTimedOut("ilp", Seconds(60.0)) if stopped else worked_out(ticket.work)
             self.book.settle(ticket, answer, Lane.QUICK)
             well = False
         return well

@@ -36,7 +36,9 @@ def sim_with(share: str | None, *, budget: str = "0.3", sharing: str = "Shared",
     profile = model_profile(overrides={"spec.gpuMemory": "6Gi"})
     profile["spec"] |= {} if share is None else share_of(share)
     sim.add(*(node(f"g{i}", GPU_TYPE, gpus=1) for i in range(gpus)), per_gib(), profile)
-    sim.add(service("rm2", {"spec.budget.hourly": budget, "spec.sharing": sharing}))
+    # A planner that takes a millisecond; of one type, all planners buy the same.
+    wish = {"spec.budget.hourly": budget, "spec.sharing": sharing, "spec.planner": "kairos"}
+    sim.add(service("rm2", wish))
     return sim
 
 

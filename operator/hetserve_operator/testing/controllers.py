@@ -5,9 +5,9 @@ One `tick` moves every object by one stage: deleted to terminating to gone, crea
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import parse_pod
 from hetserve_shell.testing.apiserver import FakeApiServer
+from hetserve_shell.testing.deployments import copied
 
 Json = dict[str, Any]
 
@@ -127,13 +128,15 @@ class Controllers:
             self.api.touch(path)
 
     def _place(self, pod: Json) -> tuple[str, str | None] | None:
-        wanted = pod["spec"].get("nodeSelector") or {}
+        wanted, request = pod["spec"].get("nodeSelector") or {}, parse_pod(pod).request
+        there: dict[str | None, list[Json]] = defaultdict(list)
+        for _, each in self.pods():
+            there[each["spec"].get("nodeName")].append(each)
         for _, node in self.api.items("nodes"):
             labels = node["metadata"]["labels"]
             if any(labels.get(k) != v for k, v in wanted.items()):
                 continue
-            here = [p for _, p in self.pods() if p["spec"].get("nodeName") == node["metadata"]["name"]]
-            request = parse_pod(pod).request
+            here = there[node["metadata"]["name"]]
             if not request.needs_gpu:
                 if len(here) < int(node["status"]["allocatable"]["pods"]):
                     return node["metadata"]["name"], None
@@ -198,7 +201,7 @@ class Controllers:
 
     def _make_pod(self, path: str, deployment: Json, digest: str) -> tuple[str, Json]:
         self.made += 1
-        meta, template = deployment["metadata"], copy.deepcopy(deployment["spec"]["template"])
+        meta, template = deployment["metadata"], copied(deployment["spec"]["template"])
         owner = self._replica_set(path, deployment, digest)
         name = f"{owner['metadata']['name']}-{self.made}"
         pod = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,6 +25,7 @@ from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.testing.apiserver import FakeApiServer, path_of
+from hetserve_shell.testing.deployments import copied
 
 Json = dict[str, Any]
 STATUSES = {INFERENCE_SERVICE.plural: {"observedGeneration": NOT_OBSERVED}}
@@ -86,11 +86,11 @@ class SimulatedOperator:
     def add(self, *manifests: Mapping[str, Any]) -> None:
         """Creates or replaces objects as a user would."""
         for raw in manifests:
-            self.api.put(path_of(raw), copy.deepcopy(dict(raw)))
+            self.api.put(path_of(raw), copied(dict(raw)))
 
     def edit(self, path: str, change: Callable[[Json], object]) -> None:
         """Changes an object in place, as an administrator."""
-        raw = copy.deepcopy(self.api.objects[path])
+        raw = copied(self.api.objects[path])
         change(raw)
         self.api.put(path, raw)
 

@@ -94,9 +94,9 @@ class FakeApiServer:
 
     def items(self, folder: str) -> Iterator[tuple[str, Json]]:
         """Objects under `/folder/NAME`, sorted by path."""
-        for path in sorted(self.objects):
-            if _plural(path) == folder:
-                yield path, self.objects[path]
+        end = f"/{folder}/"
+        for path in sorted(path for path in self.objects if end in path and _plural(path) == folder):
+            yield path, self.objects[path]
 
     def end_watches(self, with_error: Exception | None = None) -> None:
         """Ends every watch, with an error or as a time limit does."""

@@ -36,7 +36,8 @@ class WatchCache:
     def fall_behind(self, revision: int, objects: Objects) -> None:
         """A write is about to change what there is."""
         for kind in KINDS - self._behind.keys():
-            kept = {path: copied(raw) for path, raw in objects.items() if path.split("/")[-2] == kind}
+            there = ((path, raw) for path, raw in objects.items() if f"/{kind}/" in path)
+            kept = {path: copied(raw) for path, raw in there if path.split("/")[-2] == kind}
             self._behind[kind] = revision, kept
 
     def answers(self, query: Mapping[str, str], revision: int, objects: Objects, folder: str) -> tuple[int, list[Json]]:
@@ -56,4 +57,6 @@ class WatchCache:
 def listed(objects: Objects, folder: str) -> list[Json]:
     """Those of a collection, of all namespaces if it names none, sorted by path."""
     prefix, _, kind = folder.rpartition("/")
-    return [objects[path] for path in sorted(objects) if path.split("/")[-2] == kind and path.startswith(f"{prefix}/")]
+    prefix, part = f"{prefix}/", f"/{kind}/"
+    there = (path for path in objects if part in path and path.startswith(prefix) and path.split("/")[-2] == kind)
+    return [objects[path] for path in sorted(there)]

@@ -58,10 +58,10 @@ def autoscaler(name: str, deployment: str, *, namespace: str = "default") -> Jso
 
 def rm2_scene(*, gpu_nodes: int = 4, cpu_nodes: int = 14, overrides: Mapping[str, Any] | None = None) -> list[Json]:
     """Nodes, types, profiles and the service rm2 with 2.5 $/h."""
-    # A planner that needs no compiled code and splits this budget over both types.
+    # A planner that takes a millisecond and splits this budget over both types.
     fixed = {
         "spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}],
-        "spec.planner": "robust",
+        "spec.planner": "kairos",
     }
     return [
         *(node(f"gpu-{i}", GPU_TYPE, gpus=1) for i in range(gpu_nodes)),

@@ -131,7 +131,7 @@ async def test_a_new_price_makes_a_new_plan() -> None:
     sim = await converged()
     sim.edit(path_of(instance_type(CPU_TYPE)), lambda t: t["spec"]["price"].update(hourly="0.3"))
     await sim.converge()
-    assert sim.replicas() == {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 1}
+    assert sim.replicas() == {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 3}
 
 
 async def test_the_least_instances_of_a_type_are_held_and_one_that_nobody_can_pay_is_named() -> None:
@@ -165,7 +165,8 @@ async def test_a_service_that_is_being_deleted_gets_no_write() -> None:
 async def test_a_deleted_service_leaves_nothing_and_its_successor_starts_afresh() -> None:
     sim = await converged()
     sim.api.remove(SERVICE)
-    sim.add(service("rm2"))  # before the old Deployments are collected: same names, other owner
+    # Before the old Deployments are collected: same names, other owner.
+    sim.add(service("rm2", {"spec.planner": "kairos"}))
     await sim.converge()
     uid = sim.service()["metadata"]["uid"]
     owners = {d["metadata"]["ownerReferences"][0]["uid"] for _, d in sim.api.items("deployments")}

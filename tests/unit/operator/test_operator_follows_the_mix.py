@@ -23,7 +23,7 @@ from operator_scene import SERVICE
 from planning_scene import PlanningScene, story
 
 Json = dict[str, Any]
-METRICS = {"spec.metrics": {"source": "Hetserve"}}
+METRICS = {"spec.metrics": {"source": "Hetserve"}, "spec.budget.hourly": "1.2"}
 DECLARED = ((20, 0.98), (500, 0.02))
 LARGE = ((20, 0.2), (500, 0.8))
 RING = "/api/v1/namespaces/default/configmaps/rm2-decisions"

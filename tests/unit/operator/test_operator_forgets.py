@@ -98,7 +98,7 @@ def test_a_service_that_went_in_a_gap_of_the_watch_is_forgotten_when_its_kind_is
 def test_a_service_that_came_and_went_without_an_event_is_forgotten_too() -> None:
     async def story() -> None:
         async with Running() as running:
-            late = service("late", {"spec.model.name": "rm2"})
+            late = service("late", {"spec.model.name": "rm2", "spec.planner": "kairos"})
             running.cluster.put(path_of(late), late)
             pod = gpu_pod("p")
             pod["metadata"] |= {"labels": {"hetserve.io/service": "late"}, "resourceVersion": "1"}
@@ -115,7 +115,7 @@ def test_a_service_that_came_and_went_without_an_event_is_forgotten_too() -> Non
 def test_a_service_that_is_made_during_a_full_list_is_woken_like_any_other() -> None:
     async def story() -> None:
         async with Running() as running:
-            late = service("late", {"spec.model.name": "rm2"})
+            late = service("late", {"spec.model.name": "rm2", "spec.planner": "kairos"})
             dearer = instance_type(overrides={"spec.price.hourly": "0.6"})
 
             def make() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from effort import spread
-from hetserve.planning.work import Work, done
+from hetserve.planning.work import Work
 from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
 from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook, Ticket
 from hetserve_operator.testing import SimulatedOperator, path_of
+from hetserve_operator.testing.planning import worked_out
 from measured_demand import steady
 
 Json = dict[str, Any]
@@ -38,7 +39,7 @@ class Counted(SimulatedOperator):
         well = await super().round()
         while (ticket := self._taken()) is not None:
             self.asked.append(ticket.work)
-            self.book.settle(ticket, done(ticket.work), Lane.QUICK)
+            self.book.settle(ticket, worked_out(ticket.work), Lane.QUICK)
             well = False
         return well
 

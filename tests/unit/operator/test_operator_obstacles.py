@@ -47,7 +47,7 @@ async def test_a_stored_spec_that_breaks_a_rule_is_named_and_the_other_services_
     sim = await converged()
     sim.add(
         service("bad", {"spec.slo.latency": "soon"}),
-        service("rm2", {"spec.budget.hourly": "1.0", "spec.planner": "robust"}),
+        service("rm2", {"spec.budget.hourly": "1.0", "spec.planner": "kairos"}),
     )
     await sim.converge()
     planned = sim.condition("Planned", "bad")

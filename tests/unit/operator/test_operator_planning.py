@@ -94,7 +94,7 @@ async def test_a_planner_that_is_stopped_is_said_and_tried_again_later(scene: Pl
     await scene.planned(QUICK_TIME + DEADLINE + 1)
     planned = scene.sim.condition("Planned")
     assert (planned["status"], planned["reason"]) == ("False", "PlannerTimedOut")
-    assert f"planner robust was stopped after {DEADLINE:g} s" in planned["message"]
+    assert f"planner kairos was stopped after {DEADLINE:g} s" in planned["message"]
     assert scene.sim.replicas() == {}
     assert (tried(scene, "deferred"), tried(scene, "timed-out")) == (1, 1)
     scene.seconds = lambda _: 0.1
@@ -161,7 +161,7 @@ async def test_a_deleted_service_ends_its_planner(scene: PlanningScene) -> None:
 
 def _rm2(name: str, cents: int) -> dict[str, object]:
     """A service with a budget of its own, so that its problem is."""
-    return service(name, {"spec.model.name": "rm2", "spec.planner": "robust", "spec.budget.hourly": f"2.{cents:02d}"})
+    return service(name, {"spec.model.name": "rm2", "spec.planner": "kairos", "spec.budget.hourly": f"2.{cents:02d}"})
 
 
 @in_scene
@@ -245,13 +245,13 @@ async def test_on_a_full_machine_a_plan_waits_for_a_processor_and_is_not_begun_a
 async def test_a_process_that_dies_fails_its_problem_and_the_others_are_planned(scene: PlanningScene) -> None:
     scene.dead = {"other"}
     scene.sim.add(
-        *rm2_scene(), model_profile("other-g4dn", {"spec.model": "other"}), service("other", {"spec.planner": "robust"})
+        *rm2_scene(), model_profile("other-g4dn", {"spec.model": "other"}), service("other", {"spec.planner": "kairos"})
     )
     await scene.converge()
     assert scene.sim.replicas() == PLANNED
     planned = scene.sim.condition("Planned", "other")
     assert (planned["status"], planned["reason"]) == ("False", "PlannerFailed")
-    assert "planner robust failed: its process was ended by SIGKILL" in planned["message"]
+    assert "planner kairos failed: its process was ended by SIGKILL" in planned["message"]
     scene.dead = set()
     await asyncio.sleep(RETRY_AFTER)
     await scene.converge()
@@ -269,7 +269,7 @@ async def test_a_plan_that_runs_stays_when_the_process_that_looks_for_a_better_o
     planned = scene.sim.condition("Planned")
     assert (planned["status"], planned["reason"]) == ("True", "PlannerFailed")
     assert "3xg4dn.xlarge+6xr5n.large" in planned["message"]
-    assert "the check for a better plan: planner robust failed: its process was ended by SIGKILL" in planned["message"]
+    assert "the check for a better plan: planner kairos failed: its process was ended by SIGKILL" in planned["message"]
     assert scene.sim.condition("Ready")["status"] == "True", "a process that is killed takes a service out of Ready"
     scene.sim.edit(deployment_path(CPU_DEPLOYMENT), lambda d: d["spec"].update(replicas=20))
     await scene.look()

@@ -25,7 +25,7 @@ def sim_at(memory: str) -> SimulatedOperator:
     kind = instance_type(GPU_TYPE, {"spec.price": {"hourly": "0.024", "per": "GiB"}})
     profile = model_profile(overrides={"spec.gpuMemory": memory, **MEASURED})
     sim.add(*(node(f"g{i}", GPU_TYPE, gpus=1) for i in range(6)), kind, profile)
-    sim.add(service("rm2", {"spec.budget.hourly": "0.3"}))
+    sim.add(service("rm2", {"spec.budget.hourly": "0.3", "spec.planner": "kairos"}))
     return sim
 
 

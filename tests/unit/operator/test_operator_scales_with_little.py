@@ -12,10 +12,10 @@ import pytest
 import scaled_scene
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.planning.work import done
 from hetserve.testing.builders import service
 from hetserve_operator.plans.book import Lane, Ticket
 from hetserve_operator.testing import SimulatedOperator, path_of
+from hetserve_operator.testing.planning import worked_out
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh
 from scaled_scene import PlansLater
@@ -80,7 +80,7 @@ async def writes_of(sim: SimulatedOperator, looks: int = 40) -> list[Any]:
 @pytest.mark.parametrize(
     ("scaling", "spec", "qps"),
     [
-        pytest.param({}, {}, 900, id="far beyond the cluster"),
+        pytest.param({}, {}, 900, id="far beyond the cluster", marks=pytest.mark.deep),
         pytest.param({}, {}, 110, id="at the edge of the cluster", marks=pytest.mark.deep),
         pytest.param({"maxInstances": 4}, {}, 60, id="at maxInstances", marks=pytest.mark.deep),
         pytest.param({}, {"budget": {"hourly": "2.2"}}, 60, id="beyond the budget"),
@@ -234,7 +234,7 @@ class PlansSlowly(PlansLater):
             self.planned = None if ticket is None else (ticket, self.clock + 7)
         elif self.clock >= self.planned[1]:
             ticket, self.planned = self.planned[0], None
-            self.book.settle(ticket, done(ticket.work), Lane.QUICK)
+            self.book.settle(ticket, worked_out(ticket.work), Lane.QUICK)
             well = False
         return well
 
@@ -269,7 +269,7 @@ async def test_a_load_that_fell_while_more_was_planned_is_looked_at_at_once() ->
     for _ in range(9):
         ticket = sim.book.take(Lane.QUICK) or sim.book.take(Lane.SLOW)
         if ticket is not None:
-            sim.book.settle(ticket, done(ticket.work), Lane.QUICK)
+            sim.book.settle(ticket, worked_out(ticket.work), Lane.QUICK)
         elif wait is None or wait > 1:
             break
         sim.clock += wait or 0.0

@@ -125,7 +125,7 @@ async def test_orphans_of_an_earlier_service_are_adopted_where_the_plan_holds_th
     orphaned(sim)
     before = {path for path, p in sim.cluster.pods() if p["metadata"]["labels"][names.LABEL_INSTANCE_TYPE] == GPU_TYPE}
     mix = {"spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}]}
-    sim.add(service("rm2", {**mix, "spec.instanceTypes": {"names": [GPU_TYPE]}}))
+    sim.add(service("rm2", {**mix, "spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.planner": "kairos"}))
     await sim.converge()
     assert sim.replicas() == {GPU_DEPLOYMENT: 4}, "orphans of types outside the plan spend the budget for ever"
     assert before < {path for path, _ in sim.cluster.pods()}, "what is adopted runs on"
@@ -183,7 +183,7 @@ async def test_an_orphan_that_has_lost_our_record_is_counted_and_taken_in_all_th
     orphaned(sim)
     for _, raw in sim.api.items("deployments"):
         raw["metadata"]["annotations"].clear()
-    sim.add(service("rm2", {"spec.instanceTypes": {"names": [GPU_TYPE]}}))
+    sim.add(service("rm2", {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.planner": "kairos"}))
     for _ in range(10):
         await sim.round()
         assert cost_of(sim) <= 2500
@@ -193,7 +193,7 @@ async def test_an_orphan_that_has_lost_our_record_is_counted_and_taken_in_all_th
 async def test_orphans_over_the_budget_are_cut_while_the_template_is_refused() -> None:
     sim = await converged()
     orphaned(sim)
-    sim.add(service("rm2", {"spec.budget.hourly": "1.0"}))
+    sim.add(service("rm2", {"spec.budget.hourly": "1.0", "spec.planner": "kairos"}))
     sim.edit(SERVICE, lambda s: s["spec"]["template"]["spec"]["containers"][0].update(imagee="x"))
     await sim.converge()
     assert cost_of(sim) <= 1000
@@ -215,7 +215,7 @@ async def test_growth_waits_until_orphans_outside_the_plan_are_gone() -> None:
     sim = await converged()
     orphaned(sim)
     sim.cluster.terminating_ticks = 3
-    sim.add(service("rm2", {"spec.instanceTypes": {"names": [GPU_TYPE]}}))
+    sim.add(service("rm2", {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.planner": "kairos"}))
     for _ in range(10):
         await sim.round()
         assert cost_of(sim) <= 2500

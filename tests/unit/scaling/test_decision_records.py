@@ -186,8 +186,9 @@ def test_facts_that_nothing_can_be_decided_on_are_refused() -> None:
 
 def test_a_ring_drops_the_oldest_and_counts_on() -> None:
     ring: Ring = ()
+    same = made()
     for second in range(60):
-        ring = appended(ring, replace(made(), at=NOW + second))
+        ring = appended(ring, replace(same, at=NOW + second))
 
     assert sum(entry.size for entry in ring) <= MOST_BYTES
     assert 10 < len(ring) < 60
