@@ -72,13 +72,18 @@ def _processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Collecting is no test's cost."""
+    session.config.stash[_SPENT] = _processor_seconds()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Notes what the phase cost."""
     report = yield
-    before, now = item.config.stash.get(_SPENT, 0.0), _processor_seconds()
+    before, now = item.config.stash[_SPENT], _processor_seconds()
     item.config.stash[_SPENT] = now
     report.user_properties.append((PROPERTY, call.duration if item.get_closest_marker("cluster") else now - before))
     return report

@@ -78,6 +78,7 @@ def import_all(package: str, absent: set[str]) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limits.COMMAND)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("extra", COMPONENTS)
 def test_a_component_imports_only_what_its_extra_brings(extra: str) -> None:
     absent = others(extra)

@@ -62,6 +62,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(built("wheel", ROOT, tmp_path_factory.mktemp("wheel")))
 
 
+@pytest.mark.deep
 def test_the_wheel_holds_every_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
@@ -72,6 +73,7 @@ def test_the_wheel_holds_every_package_and_nothing_else(wheel: zipfile.ZipFile) 
         assert path.split("/", 1)[1] in names
 
 
+@pytest.mark.deep
 def test_the_source_archive_holds_what_the_wheel_is_built_of_and_no_tests(
     wheel: zipfile.ZipFile, tmp_path: Path
 ) -> None:

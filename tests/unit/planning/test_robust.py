@@ -200,7 +200,8 @@ def test_the_papers_pick_is_kept_when_evaluation_would_take_too_long() -> None:
     assert plan.next_step is not None
 
 
-@pytest.mark.parametrize("slo_ms", [15_000, pytest.param(60_000, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("slo_ms", [15_000, 60_000])
 def test_a_long_slo_is_evaluated_within_a_shorter_one_that_has_time_to_show(slo_ms: int) -> None:
     given = problem(kairos_types(), mix=kairos_mixture(), slo_ms=slo_ms)
     plan = plan_robust(given)

@@ -52,7 +52,7 @@ def _counts(*numbers: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("model", "policy", "counts", "allowable"),
     [
-        ("NCF", "kairos", (1, 0, 13, 0), 6368.0),
+        pytest.param("NCF", "kairos", (1, 0, 13, 0), 6368.0, marks=pytest.mark.deep),
         ("RM2", "kairos", (1, 0, 13, 0), 126.8),
         pytest.param("NCF", "fcfs", (4, 0, 0, 0), 3480 * 2.104 / 2.5, marks=pytest.mark.deep),
         pytest.param("RM2", "fcfs", (4, 0, 0, 0), 57.3 * 2.104 / 2.5, marks=pytest.mark.deep),

@@ -62,7 +62,10 @@ def test_a_few_queries_that_starve_keep_the_percentile_and_fail_the_rate(queries
         pytest.param(40_000, "kairos", marks=pytest.mark.deep),
     ],
 )
-@pytest.mark.parametrize(("counts", "stable", "too_much"), [(PAPER, 115.0, 160.0), (STARVED, 540.0, 680.0)])
+@pytest.mark.parametrize(
+    ("counts", "stable", "too_much"),
+    [(PAPER, 115.0, 160.0), pytest.param(STARVED, 540.0, 680.0, marks=pytest.mark.deep)],
+)
 def test_a_run_four_times_as_long_keeps_the_verdict(
     counts: dict[str, int], stable: float, too_much: float, queries: int, policy: str
 ) -> None:
@@ -147,7 +150,9 @@ def test_a_backlog_that_rises_at_all_does_not_look_steady() -> None:
     assert looks_steady([_trending(0), _trending(10)])
 
 
-@pytest.mark.parametrize("judge", [Confident(), Pooled()], ids=["proves", "chooses"])
+@pytest.mark.parametrize(
+    "judge", [pytest.param(Confident(), marks=pytest.mark.deep), Pooled()], ids=["proves", "chooses"]
+)
 def test_a_trial_ends_with_the_runs_that_show_a_growing_backlog(judge: Criterion) -> None:
     """However few queries are late: those that starve are few."""
     works = [draw_workload(MIX, 20_000, seed) for seed in (5, 6, 7)]
