@@ -31,7 +31,7 @@ from hetserve.profiles import LinearProfile
 from hetserve.registry.planners import OBJECTIVES, Objective
 
 LENGTH: Final = struct.Struct("!I")
-NICENESS: Final = 10
+NICENESS: Final = 5
 """Of tried plans."""
 AUTOGROUP: Final = Path("/proc/self/autogroup")
 WEIGH_PAUSE: Final = 0.1
