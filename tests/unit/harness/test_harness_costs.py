@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness import limits
 from harness.components import ROOT
-from harness.costs import known, over, updated
+from harness.costs import Costs, known, over, updated
 from harness.flakes import failed, near
 from harness.waiting import WAITS_VARIABLE, wait_until
 
@@ -23,6 +25,18 @@ def test_a_run_may_exceed_its_budget_by_half_of_what_this_machine_needs(
     elapsed: float, slowness: float, fails: bool
 ) -> None:
     assert bool(over(elapsed, 100, slowness)) is fails
+
+
+@pytest.mark.parametrize(("by_now", "fails"), [(1.0, True), (100.0, False)])
+def test_a_machine_that_became_slower_during_a_run_is_no_reason_to_fail(
+    by_now: float, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "slowness", lambda: 1.0)
+    monkeypatch.setattr(limits, "slower_by_now", lambda: by_now)
+    option: Any = SimpleNamespace(option=SimpleNamespace(budget=1.0, write_costs=False))
+    costs = Costs(option)
+    costs.begun -= 100.0
+    assert bool(costs.exceeded) is fails
 
 
 def test_costs_keep_what_was_not_run_and_forget_what_became_quick() -> None:
