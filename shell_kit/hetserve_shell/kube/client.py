@@ -13,6 +13,7 @@ import orjson
 
 from hetserve_shell.http.client import HttpClient, NotSentError
 from hetserve_shell.kube.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
+from hetserve_shell.kube.decoding import decoded
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -61,12 +62,12 @@ class Answer:
 
     def json(self) -> RawObject:
         """The body of any answer. Raises JSONDecodeError."""
-        content: RawObject = orjson.loads(self.body)
+        content: RawObject = decoded(self.body)
         return content
 
     def error(self) -> ApiStatusError:
         try:
-            found = orjson.loads(self.body)
+            found = decoded(self.body)
         except orjson.JSONDecodeError:
             found = {"message": self.body[:_SHOWN].decode(errors="replace")}
         status: RawObject = found if isinstance(found, dict) else {}

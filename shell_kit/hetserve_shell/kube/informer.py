@@ -16,6 +16,7 @@ import orjson
 
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.decoding import decoded
 from hetserve_shell.kube.pages import Pages
 from hetserve_shell.tasks import garbage
 
@@ -190,7 +191,7 @@ class Reflector:
         taken = 0
         async with aclosing(self.api.watch(self.path, query)) as lines:
             async for line in lines:
-                self._take(orjson.loads(line))
+                self._take(decoded(line))
                 taken += 1
                 if taken % TURN == 0:
                     await asyncio.sleep(0)

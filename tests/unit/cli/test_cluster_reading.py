@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from deep_objects import nested
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
@@ -126,3 +127,18 @@ def test_a_file_that_is_no_dump_says_what_it_should_be(tmp_path: Path, text: str
 def test_a_file_and_a_kubeconfig_at_once_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="--from reads a file"):
         Source.of("kubeconfig", None, "dump.json")
+
+
+@pytest.mark.parametrize("levels", [2000, 100_000])
+def test_an_object_of_any_depth_hides_no_other(tmp_path: Path, levels: int) -> None:
+    deep, event = nested(levels).decode(), {"type": "ADDED", "object": gpu_pod()}
+    with HttpFace.serving() as api:
+        api.texts["/api/v1/pods"] = f'{{"items":[{{"spec":{deep}}},{json.dumps(gpu_pod())}],"metadata":{{}}}}'
+        api.texts["/api/v1/namespaces/team/pods/deep"] = f'{{"spec":{deep},"kind":"Pod"}}'
+        cluster = connected(api, tmp_path)
+        assert [raw.get("metadata", {}).get("name") for raw in cluster.list("/api/v1/pods").items] == [None, "p0"]
+        assert cluster.get("/api/v1/namespaces/team/pods/deep")["kind"] == "Pod"
+        del api.texts["/api/v1/pods"]
+        api.events["/api/v1/pods"] = [f'{{"type":"ADDED","object":{{"spec":{deep}}}}}', event]
+        kinds = [found["object"].get("metadata", {}).get("name") for found in cluster.watch("/api/v1/pods", "7")]
+    assert kinds == [None, "p0"]

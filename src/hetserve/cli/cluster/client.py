@@ -20,6 +20,7 @@ import yaml
 
 from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
+from hetserve.base.nesting import shallow
 from hetserve.base.pages import FIRST_PAGE, next_page
 from hetserve.base.units import Seconds
 
@@ -135,12 +136,12 @@ class ClusterClient:
 
     def patch(self, path: str, body: object, content_type: str = JSON_PATCH) -> RawObject:
         """Patches an object and returns it; begin a JSON patch with `test` operations."""
-        content: RawObject = json.loads(self._request("PATCH", path, body=body, content_type=content_type).data)
+        content: RawObject = _decoded(self._request("PATCH", path, body=body, content_type=content_type).data)
         return content
 
     def create(self, path: str, body: object) -> RawObject:
         """Creates an object in a collection and returns it, for example an access review. Raises ClusterError."""
-        content: RawObject = json.loads(self._request("POST", path, body=body).data)
+        content: RawObject = _decoded(self._request("POST", path, body=body).data)
         return content
 
     def time(self) -> Seconds:
@@ -162,7 +163,7 @@ class ClusterClient:
             for chunk in response.stream(65536):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    event: RawObject = json.loads(line)
+                    event: RawObject = _decoded(line)
                     if event.get("type") == "ERROR":
                         status = event["object"]
                         raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
@@ -182,7 +183,7 @@ class ClusterClient:
 
     def _got(self, path: str, query: Mapping[str, str] | None) -> tuple[RawObject, int]:
         data = self._request("GET", path, query).data
-        return json.loads(data), len(data)
+        return _decoded(data), len(data)
 
     def _request(
         self,
@@ -211,6 +212,14 @@ class ClusterClient:
         if not 200 <= response.status < 300:
             _refused(method, path, response)
         return response
+
+
+def _decoded(text: bytes) -> Any:
+    """Content of a text; of one that is too deep to be decoded, without what lies below. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return json.loads(shallow(text))
 
 
 def _kubeconfigs(given: str | None) -> list[str]:
@@ -243,7 +252,7 @@ def config_map_path(namespace: str, name: str) -> str:
 
 def _refused(method: str, path: str, response: Any) -> NoReturn:
     try:
-        message = json.loads(response.data).get("message")
+        message = _decoded(response.data).get("message")
     except (ValueError, AttributeError):
         message = None
     words = str(message or f"the API server answered {response.status}")
