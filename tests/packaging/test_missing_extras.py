@@ -24,7 +24,6 @@ OF_EXTRAS = PLANNING | {
         "hpack",
         "httptools",
         "hyperframe",
-        "kopf",
         "kubernetes",
         "matplotlib",
         "orjson",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,10 @@ def test_a_pod_that_is_not_there_is_found_to_be_none(tmp_path: Path) -> None:
 
 
 def test_a_watch_gives_events_and_ends_with_the_servers_words(tmp_path: Path) -> None:
-    events = [{"type": "ADDED", "object": gpu_pod()}, {"type": "ERROR", "object": {"code": 410, "message": "too old"}}]
+    events: list[Any] = [
+        {"type": "ADDED", "object": gpu_pod()},
+        {"type": "ERROR", "object": {"code": 410, "message": "too old"}},
+    ]
     with HttpFace.serving() as api:
         api.events["/api/v1/pods"] = events
         watch = connected(api, tmp_path).watch("/api/v1/pods", "7")
