@@ -20,7 +20,7 @@ from hetserve.demand.observed import Demand
 from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.demand.poller import DemandPoller
-from hetserve_operator.demand.prometheus import Prometheus
+from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
 from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import PlanBook
@@ -135,7 +135,8 @@ class Operator:
         self.extender = self._extender_lease(api)
         self.demand = self._demand_book()
         self.observer = self._observer(api, now)
-        self.ways = (Prometheus(settings.metrics.prometheus), Prometheus(settings.metrics.prometheus))
+        prometheus = settings.metrics.prometheus
+        self.ways = Prometheus(prometheus), Prometheus(prometheus, largest=LARGEST_OWN, series=MOST_OWN)
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)

@@ -53,13 +53,22 @@ class RangeQuery:
     span: Seconds
     step: Seconds
 
+    @property
+    def points(self) -> int:
+        """Moments that it asks for."""
+        return self._steps + 1
+
+    @property
+    def _steps(self) -> int:
+        return math.ceil(self.span * 1000 / round(self.step * 1000))
+
     def moments(self, now: float) -> tuple[float, float]:
         """First and last moment that it asks for [Unix seconds]: multiples of the step, the last one not after `now`.
 
         Counted in whole milliseconds, as Prometheus does.
         """
         step, last = round(self.step * 1000), round(self.last_moment(now) * 1000)
-        return (last - math.ceil(self.span * 1000 / step) * step) / 1000, last / 1000
+        return (last - self._steps * step) / 1000, last / 1000
 
     def last_moment(self, now: float) -> float:
         """The second of the above."""
