@@ -8,6 +8,7 @@ import pytest
 
 from deep_objects import nested
 from hetserve.base.units import Seconds
+from hetserve.cli.cluster import client
 from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -146,3 +147,17 @@ def test_an_object_of_any_depth_hides_no_other(tmp_path: Path, levels: int) -> N
         api.events["/api/v1/pods"] = [f'{{"type":"ADDED","object":{{"spec":{deep}}}}}', event]
         kinds = [found["object"].get("metadata", {}).get("name") for found in cluster.watch("/api/v1/pods", "7")]
     assert kinds == [None, "p0"]
+
+
+def test_lists_of_large_objects_are_read_in_shorter_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LARGEST_ANSWER", 100_000)
+    large = {"large": "x" * 3000}
+    pods = [gpu_pod(f"p{number}", annotations=large) for number in range(70)]
+    with HttpFace.serving(*pods) as api:
+        found = connected(api, tmp_path).list("/api/v1/pods").items
+        api.texts["/apis/large"] = "x" * 100_001
+        with pytest.raises(ClusterError, match="GET /apis/large: the answer has more than 100,000 bytes"):
+            connected(api, tmp_path).get("/apis/large")
+    assert [pod["metadata"]["name"] for pod in found] == sorted(pod["metadata"]["name"] for pod in pods)
+    asked = [asked["query"]["limit"] for _, path, asked in api.requests if path == "/api/v1/pods"]
+    assert asked[:3] == ["100", "50", "25"]
