@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from deep_objects import PLACE, DeepApi
+from harness import limits
 from hetserve.base.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
 from hetserve.base.units import Seconds
 from hetserve.placement import PodView, parse_pod
@@ -336,7 +337,7 @@ async def test_an_object_of_any_depth_is_followed_and_hides_no_other(levels: int
     reflector = Reflector(api, "/api/v1/nodes", handler)
     task = asyncio.create_task(reflector.run())
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(limits.ANSWER):
             assert await handler.hears() == {"n0"}
             await asyncio.sleep(0.05)
             api.add({**gpu_node("n1"), "odd": PLACE})
