@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -120,6 +120,30 @@ async def test_a_watch_that_fails_in_any_way_begins_again(end: Exception | bytes
         while LATER not in {*operator.cache.keys()}:
             api.touch(path_of(service("later")))  # this server does not tell a new watch what it has missed
             await asyncio.sleep(0.01)
+
+
+async def test_what_a_watch_has_missed_is_found_by_the_list_that_follows() -> None:
+    api = cluster()
+    async with running(api) as operator:
+        await until(lambda: operator.watching.is_set() and len(api.watchers) == len(watched(operator.feed)))
+        del api.objects[path_of(service("rm2"))]  # nobody is told
+        api.end_watches(ApiStatusError(410, "Expired", "too old"))
+        await until(lambda: not {*operator.cache.keys()})
+
+
+async def test_only_deployments_of_services_are_listed_and_watched() -> None:
+    asked: set[tuple[str, str]] = set()
+
+    class Selecting(FakeApiServer):
+        async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+            asked.update((path, query["labelSelector"]) for _ in range("labelSelector" in query))
+            async for line in super().watch(path, query):
+                yield line
+
+    api = Selecting(objects=cluster().objects, statuses=STATUSES)
+    async with running(api) as operator:
+        await until(lambda: operator.watching.is_set() and len(api.watchers) == len(watched(operator.feed)))
+    assert asked == {("/apis/apps/v1/deployments", "hetserve.io/service")}
 
 
 def test_a_service_that_is_edited_is_looked_at_before_those_that_the_cluster_concerns() -> None:
