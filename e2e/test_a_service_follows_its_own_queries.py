@@ -45,12 +45,46 @@ def test_a_service_is_scaled_by_its_own_rate_while_a_wrong_query_holds_another(
         assert "LoadAboveCapacity" in follower.replayed(tmp_path)
         assert follower.condition("MetricsAvailable") == "True"
 
-        def refused() -> Manifest | Unmet:
-            status: Manifest = sandbox.kube.get("inferenceservices", "wrong", namespace)["status"]
-            found = {one["type"]: one for one in status.get("conditions", ())}
-            told = found.get("MetricsAvailable", {})
-            return told if told.get("status") == "False" else Unmet(status)
-
-        told = wait_until(refused, limits.REACTION, "the wrong query to be named")
+        told = metrics_available(sandbox, "wrong", "False")
         assert "spec.metrics.queries.rate" in told["message"]
         assert sandbox.ready("wrong")
+
+
+_ALL = '{__name__=~".+"}'
+EVERYTHING = " or ".join(f'label_replace({_ALL}, "copy", "{copy}", "", "")' for copy in range(5))
+
+
+def test_who_asks_for_too_much_is_told_so_and_takes_metrics_from_nobody(
+    cluster: Cluster, prometheus: Prometheus, twin: Twin, namespace: str
+) -> None:
+    """Hundreds of series, and a window of 1 s with an hour of history: more points than Prometheus answers."""
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        follower = Follower.of_one_type(sandbox, prometheus, twin)
+        follower.begin()
+        short = {"source": "Hetserve", "window": "1s", "staleAfter": "10s"}
+        asking: dict[str, Manifest] = {
+            "all": {"spec.metrics": measured_by({"rate": EVERYTHING})},
+            "fine": {"spec.metrics": short, "spec.scaling": {"scaleDown": {"stabilizationWindow": "1h"}}},
+            "short": {"spec.metrics": short, "spec.scaling": {"scaleDown": {"stabilizationWindow": "1m"}}},
+        }
+        for name, fields in asking.items():
+            sandbox.service(name, "m", follower.kinds, {"spec.load": {"expectedQPS": 5}, **fields})
+        told = metrics_available(sandbox, "all", "False")
+        assert told["reason"] == "QueryRefused"
+        assert "truncated due to limit" in told["message"]
+        for name in ("fine", "short"):
+            told = metrics_available(sandbox, name, "False", but="MetricsUnreachable")
+            assert "resolution" not in told["message"]
+        follower.play([(0, BUSY)])
+        assert follower.decides("LoadAboveCapacity", limits.ROLLOUT)["action"] == "ScaleUp"
+
+
+def metrics_available(sandbox: Sandbox, name: str, status: str, but: str = "") -> Manifest:
+    """The condition, once it has this status and another reason than `but`."""
+
+    def told() -> Manifest | Unmet:
+        found: Manifest = sandbox.kube.get("inferenceservices", name, sandbox.namespace)["status"]
+        said = {one["type"]: one for one in found.get("conditions", ())}.get("MetricsAvailable", {})
+        return said if said.get("status") == status and said["reason"] != but else Unmet(found)
+
+    return wait_until(told, limits.REACTION, f"MetricsAvailable of {name} to be {status}")

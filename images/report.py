@@ -23,7 +23,7 @@ from images.lock import OF_COMPONENTS, ROOT, normalized
 MEGABYTE: Final = 1_000_000
 GOALS: Final = {"extender": 150 * MEGABYTE, "operator": 500 * MEGABYTE}
 """Bytes that the layers above the base may have."""
-_FOREIGN: Final = {"extender": frozenset({"highspy", "llvmlite", "numba", "pulp", "scipy", "kopf"})}
+_FOREIGN: Final = {"extender": frozenset({"highspy", "llvmlite", "numba", "pulp", "scipy"})}
 """Distributions that a component does not import."""
 
 

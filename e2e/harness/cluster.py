@@ -24,7 +24,7 @@ from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
 from harness.ports import PortBlock
 from harness.processes import ProcessRecord, end, spawn, tail
-from harness.state import COMPONENT_GRACE, ClusterState, StateFolder
+from harness.state import COMPONENT_GRACE, PART_GRACE, ClusterState, StateFolder
 from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
@@ -301,8 +301,9 @@ class Cluster(ClusterViews):
     def stop_component(self, name: str) -> None:
         """Sends SIGTERM. Raises AssertionError if the component does not end in time."""
         record = self._process(name)
-        killed = end([record] if record else [], grace=COMPONENT_GRACE)
-        assert not killed, f"{name} did not end within {COMPONENT_GRACE:g} s of SIGTERM"
+        grace = PART_GRACE if name in controlplane.PARTS else COMPONENT_GRACE
+        killed = end([record] if record else [], grace=grace)
+        assert not killed, f"{name} did not end within {grace:g} s of SIGTERM"
 
     def kill_component(self, name: str) -> None:
         """SIGKILL; returns once it is gone. Raises RuntimeError if it does not run."""

@@ -23,6 +23,8 @@ from harness.ports import Ports
 from harness.processes import ProcessRecord, command_line, end
 
 COMPONENT_GRACE: Final = 10.0
+PART_GRACE: Final = 90.0
+"""Of a part of the control plane: the API server gives what is under way a minute."""
 CLUSTER_NAME: Final = "hetserve"
 
 

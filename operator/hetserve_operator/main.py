@@ -1,4 +1,4 @@
-"""The operator process: settings, API client, probes, workers, kopf's watches, shutdown."""
+"""The operator process: settings, API client, probes, workers, watches, shutdown."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 import click
-import kopf
 
 from hetserve.demand.observed import Demand
 from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.demand.poller import DemandPoller
-from hetserve_operator.demand.prometheus import Prometheus
+from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
 from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import PlanBook
@@ -30,8 +29,9 @@ from hetserve_operator.plans.process import PlanningProcess
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.extender_lease import ExtenderLease
-from hetserve_operator.watch.handlers import EventHandlers, build_registry, kopf_settings
+from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.watch.observe import Observer
+from hetserve_operator.watch.watches import watches
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import Controller
@@ -86,8 +86,6 @@ def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None
     if identity:
         settings = settings.identified(identity)
     process.log_to_stderr(settings.log_level)
-    # kopf logs every event.
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     process.run_or_exit(asyncio.run, serve(settings, kubeconfig))
 
 
@@ -98,7 +96,7 @@ async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
     lease_api = KubernetesApi(connection, LEASE_CONNECTIONS)
     review_api = KubernetesApi(connection, REVIEW_CONNECTIONS)
     try:
-        await Operator(settings, api, kubeconfig, lease_api=lease_api, review_api=review_api).run()
+        await Operator(settings, api, lease_api=lease_api, review_api=review_api).run()
     finally:
         for one in (api, lease_api, review_api):
             one.close()
@@ -116,7 +114,6 @@ class Operator:
         self,
         settings: OperatorSettings,
         api: ApiServer,
-        kubeconfig: Path | None,
         *,
         start_planning: Callable[[], Awaitable[Planning]] = PlanningProcess.start,
         lease_api: ApiServer | None = None,
@@ -125,7 +122,7 @@ class Operator:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.settings = settings
-        self.kubeconfig = kubeconfig
+        self._api = api
         self.clock: Callable[[], float] = loop.time
         self.metrics = OperatorMetrics()
         self._check = check_of(settings.probe_authorization, review_api or api)
@@ -138,7 +135,8 @@ class Operator:
         self.extender = self._extender_lease(api)
         self.demand = self._demand_book()
         self.observer = self._observer(api, now)
-        self.ways = (Prometheus(settings.metrics.prometheus), Prometheus(settings.metrics.prometheus))
+        prometheus = settings.metrics.prometheus
+        self.ways = Prometheus(prometheus), Prometheus(prometheus, largest=LARGEST_OWN, series=MOST_OWN)
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)
@@ -165,25 +163,9 @@ class Operator:
         listener = listen(self.settings.host, self.settings.probe_port)
         log.info("probes on %s:%d", *listener.getsockname()[:2])
         await probes.start(listener)
-        # Created before kopf starts: at its end kopf reports later tasks as its own hung ones.
-        tasks = self.start()
-        tasks.append(asyncio.create_task(self._take_signals_back()))
-        tasks += [asyncio.create_task(event.wait()) for event in (self.synced, self.stop)]
+        tasks = [*self.start(), asyncio.create_task(self._supervised("watches", self._watch))]
         try:
-            # kopf discovers kinds once, so start it after the CRDs exist.
-            await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
-            if not self.stop.is_set():
-                registry = build_registry(self.feed, self._login, without=self.observer.unread)
-                await kopf.operator(
-                    registry=registry,
-                    settings=kopf_settings(),
-                    standalone=True,
-                    clusterwide=True,
-                    # Its own would ask for the name of a user that an image does not have.
-                    identity=cast("Any", socket.gethostname()),
-                    stop_flag=self.stop,
-                    ready_flag=self.watching,
-                )
+            await self.stop.wait()
         finally:
             await self.hand_over()
             for task in tasks:
@@ -193,13 +175,19 @@ class Operator:
                 way.close()
             await probes.stop(PROBES_DRAIN_WITHIN)
 
-    async def _take_signals_back(self) -> None:
-        """Signals are ours again once kopf watches: where it hears one, it awaits the flag it was given for 5 s."""
-        await self.watching.wait()
-        process.stop_on_signals(self.stop)
+    async def _watch(self) -> None:
+        """Follows every collection once all are listed, and knows then which can be read."""
+        await self.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            found = watches(self._api, self.cache, self.feed, self.observer.unread)
+            for one in found:
+                group.create_task(one.run())
+            for one in found:
+                await one.synced.wait()
+            self.watching.set()
 
     def start(self) -> list[asyncio.Task[object]]:
-        """Starts the tasks that list, plan and work, without kopf's watches."""
+        """Starts the tasks that list, plan and work, without watches."""
         loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("resync", self._resync),
             ("looks", self._look_again),
@@ -377,12 +365,6 @@ class Operator:
                 self._add(key)
             if not keys:
                 await asyncio.sleep(self.settings.resync)
-
-    def _login(self, **kwargs: Any) -> kopf.ConnectionInfo | None:
-        if self.kubeconfig is None:
-            return kopf.login_with_service_account(**kwargs)
-        os.environ["KUBECONFIG"] = str(self.kubeconfig)
-        return kopf.login_with_kubeconfig(**kwargs)
 
 
 def _now() -> datetime:

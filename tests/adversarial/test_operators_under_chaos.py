@@ -100,7 +100,7 @@ class World:
 
         settings = OperatorSettings(leader_election=OperatorElection(identity=name))
         clock = asyncio.get_running_loop().time
-        return Operator(settings, line, None, start_planning=Planning.start, lease_clock=clock)
+        return Operator(settings, line, start_planning=Planning.start, lease_clock=clock)
 
     async def let(self, seconds: float) -> None:
         """Lets time pass: the cluster moves once a second, the watches tell at once."""

@@ -23,7 +23,6 @@ OF_EXTRAS = PLANNING | {
         "hpack",
         "httptools",
         "hyperframe",
-        "kopf",
         "kubernetes",
         "matplotlib",
         "orjson",

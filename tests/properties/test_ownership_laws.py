@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deep_objects import nested
 from hetserve.api import names
 from hetserve.objects.metadata import OwnerReference as Owner
 from hetserve.reconcile.cluster.observed import PodFact
@@ -128,3 +130,15 @@ def test_handing_over_loses_no_field_touches_no_other_manager_and_is_done_once(e
     assert (held[0]["manager"], held[0]["operation"]) == (names.FIELD_MANAGER, "Apply")
     assert paths(held[0]["fieldsV1"]) == set().union(*(paths(e["fieldsV1"]) for e in ours))
     assert handed_over({"metadata": {"managedFields": held}}) is None
+
+
+def test_managed_fields_that_somebody_nested_too_deeply_are_left_out() -> None:
+    """They can be neither walked nor sent."""
+    deep = json.loads(nested(600))
+    entries = [
+        {"manager": names.FIELD_MANAGER, "operation": "Update", "fieldsV1": {"f:spec": {}}},
+        {"manager": names.FIELD_MANAGER, "operation": "Update", "fieldsV1": deep},
+        {"manager": "other", "operation": "Update", "fieldsV1": deep},
+    ]
+    held = handed_over({"metadata": {"managedFields": entries}})
+    assert held == [{**entries[0], "operation": "Apply"}]

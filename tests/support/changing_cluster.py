@@ -91,7 +91,7 @@ THINGS: list[Json] = [
 
 
 class Watches:
-    """Feeds an operator's handlers as kopf would."""
+    """Feeds an operator's handlers as watches would."""
 
     def __init__(self, server: FakeApiServer, feed: EventHandlers) -> None:
         self._server = server

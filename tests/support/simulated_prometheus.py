@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from hetserve.demand.answers import Points, Series
-from hetserve.demand.queries import InstantQuery, Query
+from hetserve.demand.queries import InstantQuery, Query, RangeQuery
 from hetserve_operator.demand.prometheus import PrometheusError
 from scrapes import over, rate, stamp
 
@@ -18,11 +18,15 @@ SCRAPE: Final = 5.0
 ANSWERS_WITHIN: Final = 0.02
 
 
+MOST_POINTS: Final = 11_000
+
+
 class SimulatedPrometheus:
     """loads: queries/s at a Unix time, by namespace and name.
 
     in_time: share of the queries that end at a Unix time. buckets: queries of ten minutes by batch bound. down: why it
-    does not answer; slow: seconds for which queries with this text wait, and fail then.
+    does not answer; slow: seconds for which queries with this text wait, and fail then. refused: services with more
+    series than it reads for a query with the text `refuses`.
     """
 
     def __init__(self) -> None:
@@ -33,6 +37,8 @@ class SimulatedPrometheus:
         self.down = ""
         self.slow: dict[str, float] = {}
         self.broken: dict[str, str] = {}
+        self.refused: set[tuple[str, str]] = set()
+        self.refuses = ""
         self.asked: list[tuple[float, str]] = []
         self._since = EPOCH - 3600
         self._until = float("inf")
@@ -54,8 +60,13 @@ class SimulatedPrometheus:
 
     async def ask(self, query: Query, now: float) -> list[Series]:
         await self._answer(query.promql)
+        if isinstance(query, RangeQuery) and query.points > MOST_POINTS:
+            raise PrometheusError("Prometheus: exceeded maximum resolution of 11,000 points", refused=True)
+        loads = {place: load for place, load in self.loads.items() if _is_asked(query.promql, place)}
+        if self.refuses in query.promql and any(_is_asked(query.promql, place) for place in self.refused):
+            raise PrometheusError("Prometheus: query processing would load too many samples", refused=True)
         if isinstance(query, InstantQuery):
-            return list(self._buckets())
+            return list(self._buckets(loads))
         first, last = query.moments(now)
         if query.promql in self.own:
             points = over(first, last, query.step, self.own[query.promql])
@@ -64,7 +75,7 @@ class SimulatedPrometheus:
         bound = {"le": "0.35"} if "_bucket" in query.promql else {}
         return [
             Series({"namespace": namespace, "service": name, **bound}, points)
-            for (namespace, name), load in self.loads.items()
+            for (namespace, name), load in loads.items()
             if (points := self._points(query.promql, load, (first, last, query.step), window))
         ]
 
@@ -83,10 +94,10 @@ class SimulatedPrometheus:
             grown.append((at, 1e6 + total))
         return over(*moments, lambda at: rate(grown, at, window))
 
-    def _buckets(self) -> list[Series]:
+    def _buckets(self, places: Iterable[tuple[str, str]]) -> list[Series]:
         return [
             Series({"namespace": namespace, "service": name, "le": bound}, [(self.now, count)])
-            for namespace, name in self.loads
+            for namespace, name in places
             for bound, count in self.buckets.items()
         ]
 
@@ -102,3 +113,9 @@ class SimulatedPrometheus:
         words = next((words for text, words in self.broken.items() if text in promql), None)
         if words is not None:
             raise PrometheusError(f"Prometheus: {words}", refused="parse error" in words)
+
+
+def _is_asked(promql: str, place: tuple[str, str]) -> bool:
+    """Whether a query's matchers of namespace and service, if it has any, let a service through."""
+    texts = (re.search(rf'{label}=~"([^"]*)"', promql) for label in ("namespace", "service"))
+    return all(found is None or name in found[1].split("|") for found, name in zip(texts, place, strict=True))

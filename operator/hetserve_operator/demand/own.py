@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
 
 from hetserve.demand.answers import Series
 from hetserve.demand.grouped import buckets_of
@@ -15,21 +13,10 @@ from hetserve.demand.reading import Answered, read_demand, unknown
 from hetserve.demand.wanted import OwnQueries, Wanted
 from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Complaint, ask_all
 from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.pauses import Pauses
 from hetserve_operator.demand.prometheus import CONNECTIONS, PrometheusError
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
-
-LONGEST_PAUSE: Final = 300.0
-"""Seconds until a query that fails again and again is asked once more."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Failures:
-    """In a row, of these queries. until: not asked before [s]."""
-
-    queries: OwnQueries
-    count: int
-    until: float
 
 
 class OwnPoll:
@@ -47,15 +34,14 @@ class OwnPoll:
         self._prometheus = prometheus
         self._metrics = metrics
         self._clock = clock
-        self._interval = interval
-        self._failures: dict[Key, _Failures] = {}
+        self._pauses: Pauses[OwnQueries] = Pauses(clock, interval)
         self._complaint = Complaint()
 
     async def ask(self) -> float | None:
         """Prometheus's time; None: nothing was to be asked, or it does not answer."""
         members = self._book.to_ask(own=True)
-        self._failures = {key: kept for key, kept in self._failures.items() if key in members}
-        due = {key: (one, one.own) for key, one in members.items() if one.own and self._is_due(key, one.own)}
+        self._pauses.keep(members)
+        due = {key: (one, one.own) for key, one in members.items() if one.own and self._pauses.is_due(key, one.own)}
         if not due:
             return None
         at = self._clock()
@@ -85,7 +71,7 @@ class OwnPoll:
         if isinstance(rate, PrometheusError):
             self._rate_failed(key, wanted, own, rate, at)
             return
-        self._failures.pop(key, None)
+        self._pauses.settle([key])
         last = queries[Part.RATE].last_moment(now)
         answered = _answered(rate, answers, last)
         self._book.take(key, wanted, read_demand(wanted, answered, now), at)
@@ -100,13 +86,7 @@ class OwnPoll:
             self._book.take(key, wanted, unknown(Trouble.QUERY_REFUSED, words), at)
         else:
             self._book.fail(key, words)
-        count = self._failures[key].count + 1 if key in self._failures else 1
-        pause = min(self._interval * 2.0 ** (count - 1), LONGEST_PAUSE)
-        self._failures[key] = _Failures(own, count, self._clock() + pause - self._interval / 2)
-
-    def _is_due(self, key: Key, own: OwnQueries) -> bool:
-        failed = self._failures.get(key)
-        return failed is None or failed.queries != own or failed.until <= self._clock()
+        self._pauses.fail(key, own)
 
 
 def _answered(rate: list[Series], answers: Mapping[Part, Answer], last: float) -> Answered:

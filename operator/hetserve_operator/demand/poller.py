@@ -52,7 +52,7 @@ class DemandPoller:
         self._clock = clock
         self._sleep = sleep
         self._early = {source: asyncio.Event() for source in (CONTRACT, QUERIES)}
-        self._contract = ContractPoll(book, prometheus, metrics, clock, sleep)
+        self._contract = ContractPoll(book, prometheus, metrics, clock, sleep, interval=interval)
         self._own = OwnPoll(book, own, metrics, clock, interval)
 
     def loops(self) -> list[Callable[[], Awaitable[None]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlencode
@@ -15,11 +16,17 @@ from hetserve.demand.answers import AnswerError, Series, each_series, read_scala
 from hetserve.demand.queries import CLOCK, InstantQuery, Query, RangeQuery
 from hetserve.sanitize import sanitize
 from hetserve_operator.settings import PrometheusOptions
-from hetserve_shell.http.client import HttpClient
+from hetserve_shell.http.client import HttpClient, TooLargeError
 from hetserve_shell.tasks import garbage
 from hetserve_shell.tasks.slices import Slices
 
 CONNECTIONS: Final = 4
+LARGEST_ANSWER: Final = 16 << 20
+"""Bytes of an answer about many services; parsed, it takes four times as much memory."""
+MOST_SERIES: Final = 50_000
+LARGEST_OWN: Final = 1 << 20
+"""Bytes of an answer to a service's own query: one series is wanted, or one per bucket."""
+MOST_OWN: Final = 500
 _MOST_WORDS: Final = 300
 """Characters of an answer that is not understood, or of an error."""
 
@@ -51,17 +58,20 @@ class Requests(Protocol):
 
 
 class Prometheus:
-    """A Prometheus server, with at most `CONNECTIONS` queries at once."""
+    """A Prometheus server, with at most `CONNECTIONS` queries at once. largest: bytes of an answer; series: in it."""
 
     def __init__(
         self,
         options: PrometheusOptions,
         *,
+        largest: int = LARGEST_ANSWER,
+        series: int = MOST_SERIES,
         connect: Callable[[PrometheusOptions], Requests] | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._options = options
-        self._connect = connect or _client
+        self._connect = connect or partial(_client, largest=largest)
+        self._series = series
         self._sleep = sleep
         self._timeout = options.timeout
         self._token = Path(options.token_file) if options.token_file else None
@@ -82,11 +92,20 @@ class Prometheus:
         found: list[Series] = []
         try:
             for series in each_series(answer):
+                self._check(query, series, len(found))
                 found.append(series)
                 await slices.turn()
         except AnswerError as error:
             raise PrometheusError(f"Prometheus: {error}", refused=error.refused) from None
         return found
+
+    def _check(self, query: Query, series: Series, before: int) -> None:
+        """Raises AnswerError for more than was asked for: a figure that is read of a part would be wrong."""
+        if before >= self._series:
+            raise AnswerError(f"the answer has more than {self._series:,} series", refused=True)
+        points = query.points if isinstance(query, RangeQuery) else 1
+        if len(series.points) > points:
+            raise AnswerError(f"a series has {len(series.points)} points, and {points} were asked for", refused=True)
 
     def close(self) -> None:
         """Ends its connections; certificates are read anew with the next query."""
@@ -102,7 +121,8 @@ class Prometheus:
     async def _answer(self, endpoint: str, fields: dict[str, str]) -> object:
         """Content of an answer. The time for it begins when it is sent, not while it waits for its turn."""
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json", **self._bearer()}
-        body = urlencode({**fields, "timeout": f"{self._timeout:g}s"}).encode()
+        # What is cut at the limit has a warning, and is refused.
+        body = urlencode({**fields, "timeout": f"{self._timeout:g}s", "limit": str(self._series)}).encode()
         async with self._turns:
             self._client = self._client or self._connect(self._options)
             try:
@@ -112,7 +132,7 @@ class Prometheus:
             except OSError as error:  # a timeout is one
                 if isinstance(error, ssl.SSLError | ConnectionError):
                     self.close()
-                raise PrometheusError(f"Prometheus: {error}") from None
+                raise PrometheusError(f"Prometheus: {error}", refused=isinstance(error, TooLargeError)) from None
         return _content(status, content)
 
     def _bearer(self) -> dict[str, str]:
@@ -150,8 +170,8 @@ def _content(status: int, content: bytes) -> object:
     return answer
 
 
-def _client(options: PrometheusOptions) -> HttpClient:
-    return HttpClient(options.url, _tls(options), CONNECTIONS)
+def _client(options: PrometheusOptions, largest: int) -> HttpClient:
+    return HttpClient(options.url, _tls(options), CONNECTIONS, largest=largest)
 
 
 def _tls(options: PrometheusOptions) -> ssl.SSLContext | None:

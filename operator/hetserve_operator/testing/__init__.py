@@ -1,4 +1,4 @@
-"""The whole operator but for kopf and the network, over an API server in memory: for tests, ours and those of users."""
+"""The operator without watches and network, over an API server in memory: for tests, ours and those of users."""
 
 from __future__ import annotations
 

@@ -1,16 +1,14 @@
-"""Handlers of kopf's watch events, and which services a change of the cache concerns.
+"""Handlers of watch events, and which services a change of the cache concerns.
 
-A change that a list shows wakes the same services as an event. Handlers return nothing, and there are no create or
-update handlers, so that kopf writes no finalizers and no annotations.
+A change that a list shows wakes the same services as an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-
-import kopf
 
 from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
@@ -29,12 +27,7 @@ from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store
 
-SERVER_TIMEOUT: Final = 240
-CLIENT_TIMEOUT: Final = 270
-PAGE: Final = 500
-"""Objects per page of kopf's lists; by default kopf reads a whole kind in one answer."""
-IDLE: Final = 0.2
-"""Seconds for which kopf keeps an object's last event and its task in memory."""
+DEPLOYMENTS_PATH: Final = "/apis/apps/v1/deployments"
 
 
 class EventHandlers:
@@ -83,7 +76,7 @@ class EventHandlers:
     def deployment(self, raw: RawObject, *, deleted: bool) -> None:
         del deleted
         self._cache.heard.hear(DEPLOYMENTS, raw)
-        self._add_named(raw["metadata"]["namespace"], raw["metadata"]["labels"][names.LABEL_SERVICE])
+        self._add_named(raw["metadata"]["namespace"], (raw["metadata"].get("labels") or {}).get(names.LABEL_SERVICE))
 
     def node(self, raw: RawObject, *, deleted: bool) -> None:
         _take(self._cache.nodes, raw, deleted=deleted)
@@ -188,55 +181,23 @@ def _taken(pod: PodFact | None) -> tuple[object, ...] | None:
     return pod.node, *gpus, pod.model, pod.cpu, pod.memory, pod.unread is None
 
 
-def build_registry(
-    feed: EventHandlers,
-    login: Callable[..., kopf.ConnectionInfo | None],
-    *,
-    without: Collection[str] = (),
-) -> kopf.OperatorRegistry:
-    """Registry with one event handler per watched kind. without: paths of kinds that cannot be watched; kopf ends at a
-    watch that is forbidden.
-    """
-    registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(login)
-    for resource, take, filters in watched(feed, without=without):
-        kopf.on.event(*resource, registry=registry, id=resource[-1], **filters)(_handler(take))
-    return registry
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A collection to watch. take: gets each object; labels: selects objects."""
+
+    path: str
+    take: Callable[..., None]
+    labels: str | None = None
 
 
-def watched(
-    feed: EventHandlers, *, without: Collection[str] = ()
-) -> Iterator[tuple[tuple[str, str, str], Callable[..., None], dict[str, Any]]]:
-    """Every watched resource (group, version, plural), what takes its events, and kopf's filters."""
-    for kind in KINDS:
-        take = partial(feed.plan_input, kind) if kind.planned_from else feed.service
-        yield (names.GROUP, names.VERSION, kind.plural), take, {}
-    yield ("apps", "v1", "deployments"), feed.deployment, {"labels": {names.LABEL_SERVICE: kopf.PRESENT}}
-    yield ("", "v1", "nodes"), feed.node, {}
-    yield ("", "v1", "pods"), feed.pod, {}
-    if SCALERS_PATH not in without:
-        yield ("autoscaling", "v2", "horizontalpodautoscalers"), feed.scaler, {}
-    if names.RESOURCE_SLICES not in without:
-        yield ("resource.k8s.io", "v1", "resourceslices"), feed.resource_slice, {}
-
-
-def _handler(take: Callable[..., None]) -> Callable[..., None]:
-    async def handle(event: dict[str, Any], **_: Any) -> None:
-        take(dict(event["object"]), deleted=event["type"] == "DELETED")
-
-    return handle  # type: ignore[return-value]
-
-
-def kopf_settings() -> kopf.OperatorSettings:
-    """Settings that limit kopf to watching, with timeouts against silent watches and little kept in memory."""
-    settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
-    settings.scanning.disabled = True
-    settings.watching.server_timeout = SERVER_TIMEOUT
-    settings.watching.client_timeout = CLIENT_TIMEOUT
-    settings.watching.connect_timeout = 10
-    settings.watching.chunk_size = PAGE
-    settings.queueing.idle_timeout = IDLE
-    settings.networking.request_timeout = 30
-    settings.watching.label_selectors["apps", "v1", "deployments"] = names.LABEL_SERVICE
-    return settings
+def watched(feed: EventHandlers, *, without: Collection[str] = ()) -> tuple[Watched, ...]:
+    """Every collection to watch. without: paths of those that cannot be read."""
+    ours = (Watched(k.path(), partial(feed.plan_input, k) if k.planned_from else feed.service) for k in KINDS)
+    others = (
+        Watched(DEPLOYMENTS_PATH, feed.deployment, names.LABEL_SERVICE),
+        Watched("/api/v1/nodes", feed.node),
+        Watched("/api/v1/pods", feed.pod),
+        Watched(SCALERS_PATH, feed.scaler),
+        Watched(names.RESOURCE_SLICES, feed.resource_slice),
+    )
+    return tuple(one for one in (*ours, *others) if one.path not in without)

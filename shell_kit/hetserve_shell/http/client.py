@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import httptools
 
 CONNECT_WITHIN: Final = 10.0
+LARGEST_ANSWER: Final = 64 << 20  # bytes
 KEPT_FOR: Final = 30.0
 """Seconds without use before a connection is dropped."""
 _LONGEST_HEAD: Final = 16 * 1024
@@ -21,6 +22,13 @@ _LONGEST_HEAD: Final = 16 * 1024
 
 class ConnectionEndedError(OSError):
     """The connection ended before a whole answer."""
+
+
+class TooLargeError(OSError):
+    """The answer has more bytes than are read."""
+
+    def __init__(self, largest: int) -> None:
+        super().__init__(f"the answer has more than {largest:,} bytes")
 
 
 class NotSentError(Exception):
@@ -34,6 +42,7 @@ class _Exchange(asyncio.Protocol):
 
     def __init__(self, pool: HttpClient) -> None:
         self._pool = pool
+        self._room = pool.largest
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._parts: list[bytes] = []
@@ -43,6 +52,7 @@ class _Exchange(asyncio.Protocol):
     def send(self, data: bytes) -> asyncio.Future[tuple[int, bytes]]:
         self._parser = httptools.HttpResponseParser(self)
         self._parts.clear()
+        self._room = self._pool.largest
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(data)
         return self._answer
@@ -68,7 +78,13 @@ class _Exchange(asyncio.Protocol):
         self._fail(ConnectionEndedError(str(exc or "the server closed the connection")))
 
     def on_body(self, part: bytes) -> None:
-        self._parts.append(part)
+        self._room -= len(part)
+        if self._room >= 0:
+            self._parts.append(part)
+            return
+        self._parts.clear()
+        self._fail(TooLargeError(self._pool.largest))
+        self.abort()
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -114,8 +130,8 @@ class _Tunnel(asyncio.Protocol):
 class HttpClient:
     """Requests to `base` (scheme, host and port), at most `connections` at once.
 
-    server_name: in the certificate; None: the host of `base`. proxy: URL (http) of a tunnelling proxy, with user and
-    password.
+    largest: bytes of an answer. server_name: in the certificate; None: the host of `base`. proxy: URL (http) of a
+    tunnelling proxy, with user and password.
     """
 
     def __init__(
@@ -124,9 +140,11 @@ class HttpClient:
         tls: ssl.SSLContext | None,
         connections: int,
         *,
+        largest: int = LARGEST_ANSWER,
         server_name: str | None = None,
         proxy: str | None = None,
     ) -> None:
+        self.largest = largest
         parts = urlsplit(base)
         secure = parts.scheme == "https"
         self._host = parts.hostname or "localhost"
@@ -152,7 +170,7 @@ class HttpClient:
         """Status and body. timeout: seconds from the call, waiting included.
 
         unless: called right before sending; a text withdraws the request. Raises OSError without a whole answer,
-        TimeoutError without one in time, NotSentError with the text of `unless`.
+        TooLargeError, TimeoutError without one in time, NotSentError with the text of `unless`.
         """
         lines = [
             f"{method} {self._prefix}{target} HTTP/1.1",

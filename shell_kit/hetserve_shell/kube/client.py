@@ -11,8 +11,16 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
-from hetserve_shell.http.client import HttpClient, NotSentError
-from hetserve_shell.kube.connection import JSON, NO_ANSWER, ApiConnection, ApiUnreachableError, RawObject
+from hetserve_shell.http.client import HttpClient, NotSentError, TooLargeError
+from hetserve_shell.kube.connection import (
+    JSON,
+    NO_ANSWER,
+    ApiConnection,
+    ApiTooLargeError,
+    ApiUnreachableError,
+    RawObject,
+)
+from hetserve_shell.kube.decoding import decoded
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -25,6 +33,10 @@ NOT_SENT: Final = 421
 """Status of a request withdrawn before it was sent."""
 TIMEOUT: Final = 10.0
 _SHOWN: Final = 500
+LARGEST_REFUSAL: Final = 64 << 10
+"""Bytes that are read of the words with which a watch is refused."""
+LARGEST_LINE: Final = 16 << 20
+"""Bytes of a line of a watch: one object."""
 WATCH_SILENCE: Final = 120.0
 """Seconds without a byte before a watch ends; the server sends a bookmark every minute."""
 
@@ -61,12 +73,12 @@ class Answer:
 
     def json(self) -> RawObject:
         """The body of any answer. Raises JSONDecodeError."""
-        content: RawObject = orjson.loads(self.body)
+        content: RawObject = decoded(self.body)
         return content
 
     def error(self) -> ApiStatusError:
         try:
-            found = orjson.loads(self.body)
+            found = decoded(self.body)
         except orjson.JSONDecodeError:
             found = {"message": self.body[:_SHOWN].decode(errors="replace")}
         status: RawObject = found if isinstance(found, dict) else {}
@@ -148,6 +160,8 @@ class KubernetesApi:
             )
         except NotSentError as error:
             return Answer(NOT_SENT, orjson.dumps({"message": str(error)}))
+        except TooLargeError as error:
+            raise ApiTooLargeError(f"{method} {path}: {error}") from error
         except OSError as error:
             raise ApiUnreachableError(f"{method} {path}: {_words(error)}") from error
         return Answer(status, found)
@@ -158,7 +172,7 @@ class KubernetesApi:
         try:
             async with exchange as response:
                 if response.status != 200:
-                    raise Answer(response.status, await response.read()).error()
+                    raise Answer(response.status, await response.content.read(LARGEST_REFUSAL)).error()
                 async with aclosing(_lines(response.content)) as lines:
                     async for line in lines:
                         yield line
@@ -167,12 +181,19 @@ class KubernetesApi:
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    rest = b""
+    """Lines without their ends. Raises ApiTooLargeError."""
+    begun: list[bytes] = []
+    size = 0
     async for chunk in content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            if line := b"".join([*begun, end]):
                 yield line
+            begun, size = [], 0
+        begun.append(rest)
+        size += len(rest)
+        if size > LARGEST_LINE:
+            raise ApiTooLargeError(f"a line has more than {LARGEST_LINE:,} bytes")
 
 
 def _words(error: BaseException) -> str:

@@ -32,6 +32,10 @@ class ApiUnreachableError(Exception):
     """No answer: the request may have been carried out."""
 
 
+class ApiTooLargeError(ApiUnreachableError):
+    """The answer has more bytes than are read."""
+
+
 class ApiConnection:
     """The API server of a kubeconfig or of the pod's own cluster.
 

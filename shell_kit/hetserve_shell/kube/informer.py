@@ -16,6 +16,7 @@ import orjson
 
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.decoding import decoded
 from hetserve_shell.kube.pages import Pages
 from hetserve_shell.tasks import garbage
 
@@ -52,9 +53,9 @@ class EventHandler(Protocol):
 class Reflector:
     """Keeps an event handler equal to the collection at `path`.
 
-    selector: a field selector. reduce: cuts a listed object down, page by page. optional: a collection that the API
-    server does not serve counts as empty. One task lists and watches, so that no event that is older than a list
-    follows it.
+    selector: a field selector; labels: a label selector. reduce: cuts a listed object down, page by page. optional: a
+    collection that the API server does not serve counts as empty. One task lists and watches, so that no event that is
+    older than a list follows it.
     """
 
     api: ApiServer
@@ -65,6 +66,7 @@ class Reflector:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     optional: bool = False
+    labels: str | None = None
     _revision: str = ""
     _pause: float = _FIRST_PAUSE
     _pages: Pages = field(init=False)
@@ -79,7 +81,7 @@ class Reflector:
     """The list or watch in progress; `relist` cancels it."""
 
     def __post_init__(self) -> None:
-        self._pages = Pages(self.api, self.path, self.selector)
+        self._pages = Pages(self.api, self.path, self.selector, labels=self.labels)
 
     @property
     def revision(self) -> str:
@@ -187,10 +189,12 @@ class Reflector:
         }
         if self.selector:
             query["fieldSelector"] = self.selector
+        if self.labels:
+            query["labelSelector"] = self.labels
         taken = 0
         async with aclosing(self.api.watch(self.path, query)) as lines:
             async for line in lines:
-                self._take(orjson.loads(line))
+                self._take(decoded(line))
                 taken += 1
                 if taken % TURN == 0:
                     await asyncio.sleep(0)

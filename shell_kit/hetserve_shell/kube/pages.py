@@ -11,7 +11,7 @@ import orjson
 
 from hetserve.base.pages import FIRST_PAGE, next_page
 from hetserve_shell.kube.client import ApiServer
-from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.connection import ApiTooLargeError, ApiUnreachableError, RawObject
 from hetserve_shell.tasks import garbage
 
 PAGE_BYTES: Final = 512 << 10
@@ -47,7 +47,13 @@ class Pages:
         query |= {"labelSelector": self.labels} if self.labels else {}
         reached = {} if self.at_least is None else {"resourceVersion": self.at_least, "resourceVersionMatch": NEWER}
         while True:
-            items, metadata = await self._page(query | reached | {"limit": str(self.limit)})
+            try:
+                items, metadata = await self._page(query | reached | {"limit": str(self.limit)})
+            except ApiTooLargeError:
+                if self.limit == 1:
+                    raise
+                self.limit //= 2
+                continue
             for start in range(0, len(items), LISTED_TURN):
                 await asyncio.sleep(0)
                 yield items[start : start + LISTED_TURN]

@@ -7,7 +7,7 @@ removes objects whose deletion a watch missed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from hetserve_shell.kube.connection import RawObject
@@ -89,7 +89,10 @@ class Store(Generic[Fact]):
         """Takes a full list that is newer than all that is known."""
         for raw in objects:
             self.put(raw)
-        listed = {str(raw["metadata"]["uid"]) for raw in objects}
+        self.keep({str(raw["metadata"]["uid"]) for raw in objects})
+
+    def keep(self, listed: Collection[str]) -> None:
+        """Removes all others than these UIDs."""
         for uid in [uid for uid in self._known if uid not in listed]:
             self._move(uid, self._forget(uid)[1], None)
 

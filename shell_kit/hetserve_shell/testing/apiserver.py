@@ -371,7 +371,7 @@ def _invalid(metadata: Json) -> str:
 def _selected(raw: Json, selector: str | None) -> bool:
     labels = raw["metadata"].get("labels") or {}
     terms = (term.partition("=") for term in (selector or "").split(",") if term)
-    return all(labels.get(key) == value for key, _, value in terms)
+    return all(labels.get(key) == value if equals else key in labels for key, equals, value in terms)
 
 
 def _has_fields(raw: Json, selector: str) -> bool:

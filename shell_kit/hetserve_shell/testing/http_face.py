@@ -29,7 +29,7 @@ class HttpFace:
 
     api: FakeApiServer = field(default_factory=FakeApiServer)
     texts: dict[str, str] = field(default_factory=dict)
-    events: dict[str, list[Json]] = field(default_factory=dict)
+    events: dict[str, list[Json | str]] = field(default_factory=dict)
     forwards: dict[str, int | None] = field(default_factory=dict)
     status: int = 200
     refused: dict[str, int] = field(default_factory=dict)
@@ -79,11 +79,15 @@ class HttpFace:
         if "watch" in query:
             if self.hold is not None:
                 self.hold.wait(5.0)
-            return 200, "".join(json.dumps(event) + "\n" for event in self.events.pop(path, [])).encode()
+            return 200, "".join(map(_line, self.events.pop(path, []))).encode()
         if path in self.texts:
             return 200, self.texts[path].encode()
         answer = self.api.answer(method, path, query, body, content_type)
         return answer.status, answer.body
+
+
+def _line(event: Json | str) -> str:
+    return f"{event if isinstance(event, str) else json.dumps(event)}\n"
 
 
 def _handler(face: HttpFace) -> type[BaseHTTPRequestHandler]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from hetserve.base.units import parse_number
 
 _MOST_ERRORS = 20
 MOST_BYTES = 16 << 20
@@ -28,27 +30,25 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """Rows of one file, and errors of their values; `done` raises them."""
+    """Rows of one file, and errors of their values; `done` raises them. columns: in small letters, and as written."""
 
     name: str
-    columns: tuple[str, ...]
+    columns: Mapping[str, str]
     rows: tuple[CsvRow, ...]
     errors: list[str] = field(default_factory=list)
 
     def whole(self, row: CsvRow, column: str, most: int) -> int:
-        """Whole number from 1 to `most`; else 0 and an error."""
+        """Whole number from 1 to `most`, also written as 1.0; else 0 and an error."""
         text = row.values[column]
-        if text.isascii() and text.isdigit() and len(text) <= 15 and 1 <= int(text) <= most:
-            return int(text)
+        number = _number(text)
+        if 1 <= number <= most and number.is_integer():
+            return int(number)
         return self.wrong(row, column, f"must be a whole number from 1 to {most}")
 
     def positive(self, row: CsvRow, column: str, least: float, most: float, unit: str) -> float:
         """Number from `least` to `most`; else 0 and an error."""
         text = row.values[column]
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
+        number = _number(text)
         if least <= number <= most:
             return number
         return self.wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
@@ -56,7 +56,8 @@ class CsvRows:
     def wrong(self, row: CsvRow, column: str, right: str) -> int:
         """Records an error of a value; right: what would be."""
         text = row.values[column]
-        what = f"{column} {text[:40]!r}" if text else f"{column} is empty"
+        named = self.columns.get(column, column)
+        what = f"{named} {text[:40]!r}" if text else f"{named} is empty"
         self.errors.append(f"{self.name}, line {row.line}: {what}: {right}")
         return 0
 
@@ -68,8 +69,15 @@ class CsvRows:
             raise CsvError(self.errors)
 
 
+def _number(text: str) -> float:
+    try:
+        return parse_number(text)
+    except ValueError:
+        return math.nan
+
+
 def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
-    """Rows of a CSV text; the first line names the columns, blank lines are skipped.
+    """Rows of a CSV text; the first line names the columns, in either case; blank lines are skipped.
 
     name: for errors. needed: required columns. Raises CsvError for a text without rows or header, a missing or repeated
     column, or a line of another length.
@@ -78,13 +86,14 @@ def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
     rows: list[CsvRow] = []
     errors: list[str] = []
     header: tuple[str, ...] = ()
+    written: list[str] = []
     try:
         for values in reader:
             cells = [value.strip() for value in values]
             if not any(cells):
                 continue
             if not header:
-                header = tuple(cells)
+                header, written = tuple(cell.lower() for cell in cells), cells
                 continue
             if len(cells) != len(header):
                 counts = f"{len(cells)} values for {len(header)} columns ({', '.join(header)})"
@@ -93,16 +102,17 @@ def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
             rows.append(CsvRow(reader.line_num, dict(zip(header, cells, strict=True))))
     except csv.Error as error:
         raise CsvError([f"{name}, line {reader.line_num}: not valid CSV: {error}"]) from None
-    _check_header(header, name, needed)
+    columns = dict(zip(header, written, strict=True))
+    _check_header(header, columns, name, needed)
     if not rows and not errors:
         raise CsvError([f"{name}: there is no line below the header"])
-    return CsvRows(name, header, tuple(rows), errors)
+    return CsvRows(name, columns, tuple(rows), errors)
 
 
-def _check_header(header: tuple[str, ...], name: str, needed: Sequence[str]) -> None:
+def _check_header(header: Sequence[str], written: Mapping[str, str], name: str, needed: Sequence[str]) -> None:
     if not header:
         raise CsvError([f"{name}: is empty; its first line must name the columns {', '.join(needed)}"])
-    there = f"there are: {', '.join(header)}"
+    there = f"there are: {', '.join(written.values())}"
     missing = [f"{name}, line 1: no column {column}; {there}" for column in needed if column not in header]
     twice = sorted({column for column in header if header.count(column) > 1})
     repeated = [f"{name}, line 1: column {column} is there {header.count(column)} times" for column in twice]

@@ -44,6 +44,16 @@ _LARGEST_QUANTITY: Final = Decimal("1e30")
 _MICRO: Final = 1_000_000
 
 
+def parse_number(text: str) -> float:
+    """A number as people and programs write it, also nan and inf. Raises ValueError.
+
+    Python's own reads 1_000 and the digits of every script: slips of whoever wrote them.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text[:40]!r} is not a number")
+    return float(text)
+
+
 def parse_duration(text: str) -> Seconds:
     """Seconds of ``350ms``, ``1.5s`` or ``1m30s``. Raises ValueError."""
     if not re.fullmatch(DURATION_PATTERN, text):

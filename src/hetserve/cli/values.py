@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hetserve.base.units import Millionths, parse_duration, parse_money
+from hetserve.base.units import Millionths, parse_duration, parse_money, parse_number
 
 _Quantity = TypeVar("_Quantity", bound=float)
 Callback = Callable[[click.Context, click.Parameter, str | None], Any]
@@ -41,7 +41,7 @@ def number(allowed: Callable[[float], bool], right: str) -> Callback:
         if value is None:
             return None
         try:
-            number = float(value)
+            number = parse_number(value)
         except ValueError:
             number = math.nan
         if not (math.isfinite(number) and allowed(number)):

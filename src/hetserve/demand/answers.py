@@ -11,6 +11,9 @@ from typing import Any, Final
 
 _NO_FORMAT: Final = "not the format of Prometheus's API"
 
+_TRUNCATED: Final = "truncated due to limit"
+"""How Prometheus warns where it has left series out for the `limit` of a request."""
+
 Points = list[tuple[float, float]]
 """Moment [Unix seconds] and value, oldest first; values may be NaN or infinite."""
 
@@ -84,7 +87,8 @@ def _result(answer: object) -> tuple[str, list[Any]]:
         raise AnswerError(str(words), refused=answer.get("errorType") in {"bad_data", "execution"})
     warnings = answer.get("warnings")
     if warnings:
-        raise AnswerError(f"Prometheus warns, so series may be missing: {'; '.join(map(str, warnings))}")
+        words = "; ".join(map(str, warnings))
+        raise AnswerError(f"Prometheus warns, so series may be missing: {words}", refused=_TRUNCATED in words)
     data = answer.get("data")
     if not (isinstance(data, Mapping) and isinstance(data.get("result"), list)):
         raise AnswerError(f"{_NO_FORMAT}: no data.result")

@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import Final
 
 from hetserve.base.files import read_lines
+from hetserve.base.units import parse_number
 from hetserve.demand.distributions import bell_shares
 from hetserve.demand.mix import BatchMix, kairos_mixture
 
@@ -46,7 +47,7 @@ def parse_batches(text: str, largest: int = LARGEST_BATCH) -> BatchMix:
 
 def _bell(text: str, numbers: str, largest: int, *, logarithmic: bool) -> BatchMix:
     try:
-        centre, width = (float(part) for part in numbers.split(","))
+        centre, width = (parse_number(part) for part in numbers.split(","))
     except ValueError:
         raise ValueError(f"batches {text!r}: need two numbers, for example {text.partition(':')[0]}:165,16") from None
     if not (math.isfinite(centre) and math.isfinite(width) and width > 0):
@@ -60,7 +61,8 @@ def _bell(text: str, numbers: str, largest: int, *, logarithmic: bool) -> BatchM
 def _read(path: Path) -> Iterator[tuple[int, float]]:
     with read_lines(str(path), MOST_BYTES) as file:
         rows = csv.DictReader(file)
-        columns = rows.fieldnames or []
+        rows.fieldnames = [column.lower() for column in rows.fieldnames or []]
+        columns = rows.fieldnames
         batch = next((c for c in _BATCH_COLUMNS if c in columns), None)
         weight = next((c for c in _WEIGHT_COLUMNS if c in columns), None)
         if batch is None:
@@ -74,7 +76,7 @@ def _read(path: Path) -> Iterator[tuple[int, float]]:
 
 def _number(where: str, column: str, text: str | None) -> float:
     try:
-        value = float(text or "")
+        value = parse_number(text or "")
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):

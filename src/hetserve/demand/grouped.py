@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 
 from hetserve.demand import contract
 from hetserve.demand.answers import Points, Series
-from hetserve.demand.queries import Part
+from hetserve.demand.queries import Part, Place
 from hetserve.demand.reading import Answered
 from hetserve.demand.wanted import Wanted
-
-Place = tuple[str, str]
-"""Namespace and name of a service."""
 
 
 @dataclass(frozen=True, slots=True)

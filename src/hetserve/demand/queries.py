@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -27,6 +27,10 @@ MIX_WINDOW: Final = Seconds(600.0)
 _BY_SERVICE: Final = f"{contract.NAMESPACE}, {contract.SERVICE}"
 _RECEIVED: Final = f'{contract.REQUESTS}{{{contract.OUTCOME}="{Outcome.RECEIVED}"}}'
 _ENDED: Final = f'{contract.REQUESTS}{{{contract.OUTCOME}=~"{Outcome.SERVED}|{Outcome.DROPPED}"}}'
+
+
+Place = tuple[str, str]
+"""Namespace and name of a service, which are DNS labels."""
 
 
 class Part(StrEnum):
@@ -53,13 +57,22 @@ class RangeQuery:
     span: Seconds
     step: Seconds
 
+    @property
+    def points(self) -> int:
+        """Moments that it asks for."""
+        return self._steps + 1
+
+    @property
+    def _steps(self) -> int:
+        return math.ceil(self.span * 1000 / round(self.step * 1000))
+
     def moments(self, now: float) -> tuple[float, float]:
         """First and last moment that it asks for [Unix seconds]: multiples of the step, the last one not after `now`.
 
         Counted in whole milliseconds, as Prometheus does.
         """
         step, last = round(self.step * 1000), round(self.last_moment(now) * 1000)
-        return (last - math.ceil(self.span * 1000 / step) * step) / 1000, last / 1000
+        return (last - self._steps * step) / 1000, last / 1000
 
     def last_moment(self, now: float) -> float:
         """The second of the above."""
@@ -82,7 +95,7 @@ Query = RangeQuery | InstantQuery
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Services whose rates have the same window. spans: the longest that one of them asks for; slos: [s], rising."""
+    """Services whose rates have the same window and step. spans: the longest that one asks for; slos: [s], rising."""
 
     window: Seconds
     step: Seconds
@@ -90,19 +103,24 @@ class Group:
     attained_span: Seconds
     slos: tuple[Seconds, ...]
 
+    def holds(self, one: Wanted) -> bool:
+        """Whether the answers to the group's queries are about a service."""
+        return one.own is None and (one.window, one.step) == (self.window, self.step)
+
 
 def groups(wanted: Iterable[Wanted]) -> tuple[Group, ...]:
-    """The groups of those that are measured by the contract, by rising window."""
-    found: dict[Seconds, list[Wanted]] = {}
+    """The groups of those that are measured by the contract, by rising window and step."""
+    found: dict[tuple[Seconds, Seconds], list[Wanted]] = {}
     for one in wanted:
         if one.own is None:
-            found.setdefault(one.window, []).append(one)
-    return tuple(_group(window, members) for window, members in sorted(found.items()))
+            found.setdefault((one.window, one.step), []).append(one)
+    return tuple(group_of(members) for _, members in sorted(found.items()))
 
 
-def _group(window: Seconds, members: list[Wanted]) -> Group:
+def group_of(members: Sequence[Wanted]) -> Group:
+    """The group of services that have the same window and step; there is at least one."""
     return Group(
-        window,
+        members[0].window,
         members[0].step,
         Seconds(max(one.span for one in members)),
         Seconds(max(one.attained_span for one in members)),
@@ -110,30 +128,32 @@ def _group(window: Seconds, members: list[Wanted]) -> Group:
     )
 
 
-def group_queries(group: Group) -> dict[Part, Query]:
-    """Queries for a group; each answers for all services at once.
+def group_queries(group: Group, about: Collection[Place] = ()) -> dict[Part, Query]:
+    """Queries for a group; each answers for all services at once. about: services that matter; empty: all that are
+    measured, which others may fill with any number of series.
 
     The time of the newest sample is asked for a window further back, which tells from when on rates are whole.
     """
     window = _duration(group.window)
     within = _quoted("|".join(_spellings(slo) for slo in group.slos))
-    in_time = f"{contract.DURATION}_bucket{{{contract.BOUND}=~{within}}}"
+    received, ended = (_of(one, about) for one in (_RECEIVED, _ENDED))
+    in_time = _of(f"{contract.DURATION}_bucket{{{contract.BOUND}=~{within}}}", about)
     span, step = group.span, group.step
     return {
-        Part.RATE: RangeQuery(f"sum by ({_BY_SERVICE}) (rate({_RECEIVED}[{window}]))", span, step),
+        Part.RATE: RangeQuery(f"sum by ({_BY_SERVICE}) (rate({received}[{window}]))", span, step),
         Part.SAMPLED_AT: RangeQuery(
-            f"max by ({_BY_SERVICE}) (timestamp({_RECEIVED}))", Seconds(span + group.window + step), step
+            f"max by ({_BY_SERVICE}) (timestamp({received}))", Seconds(span + group.window + step), step
         ),
-        Part.ENDED: RangeQuery(f"sum by ({_BY_SERVICE}) (rate({_ENDED}[{window}]))", group.attained_span, step),
+        Part.ENDED: RangeQuery(f"sum by ({_BY_SERVICE}) (rate({ended}[{window}]))", group.attained_span, step),
         Part.IN_TIME: RangeQuery(
             f"sum by ({_BY_SERVICE}, {contract.BOUND}) (rate({in_time}[{window}]))", group.attained_span, step
         ),
     }
 
 
-def mix_query() -> InstantQuery:
-    """Queries of the last ten minutes by batch size, of all services."""
-    buckets = f"{contract.BATCH_SIZE}_bucket[{_duration(MIX_WINDOW)}]"
+def mix_query(about: Collection[Place] = ()) -> InstantQuery:
+    """Queries of the last ten minutes by batch size. about: as above."""
+    buckets = f"{_of(f'{contract.BATCH_SIZE}_bucket', about)}[{_duration(MIX_WINDOW)}]"
     return InstantQuery(f"sum by ({_BY_SERVICE}, {contract.BOUND}) (increase({buckets}))")
 
 
@@ -146,6 +166,15 @@ def own_queries(wanted: Wanted, own: OwnQueries) -> dict[Part, Query]:
     if own.batch_sizes is not None:
         queries[Part.BATCH_SIZES] = InstantQuery(own.batch_sizes)
     return queries
+
+
+def _of(selector: str, about: Collection[Place]) -> str:
+    """A selector of the series of some services, and at most of others with a namespace and a name of theirs."""
+    if not about:
+        return selector
+    parts = zip((contract.NAMESPACE, contract.SERVICE), map(sorted, map(set, zip(*about, strict=True))), strict=True)
+    matchers = ",".join(f"{label}=~{_quoted('|'.join(names))}" for label, names in parts)
+    return f"{selector[:-1]},{matchers}}}" if selector.endswith("}") else f"{selector}{{{matchers}}}"
 
 
 def _duration(seconds: Seconds) -> str:

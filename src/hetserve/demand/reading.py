@@ -22,7 +22,7 @@ from hetserve.demand.measured_mix import mix_of_buckets, sizes_counted
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.demand.queries import Part
-from hetserve.demand.wanted import Wanted
+from hetserve.demand.wanted import LONGEST_STEP, STEPS_IN_WINDOW, Wanted
 
 GAP_STEPS: Final = 2.1
 """Steps without a sample of the source that a window may have: one lost scrape, and jitter."""
@@ -30,6 +30,8 @@ _OVER: Final = 1.01
 """Queries in time per query that ended, at most: each rate is extrapolated by itself."""
 _LONGER: Final = 1.5
 """Times the usual distance of samples."""
+_WHOLE_WINDOWS: Final = 30
+"""Windows that are advised are multiples [s]."""
 _MOST_NAMED: Final = 3
 
 
@@ -142,11 +144,30 @@ def _whole(wanted: Wanted, stamps: Points) -> Iterator[tuple[float, float]]:
 
 
 def _missing(wanted: Wanted, answered: Answered, points: Points) -> str:
+    distance = _distance(answered.sampled_at or [])
+    if distance > GAP_STEPS * wanted.step:
+        return _too_far_apart(wanted, distance)
     if points:
         return f"{_name(wanted)}: samples do not lie throughout the window of {wanted.window:g} s yet"
     if wanted.own is not None:
         return f"{_name(wanted)}: no series; an empty answer is not taken for zero"
     return "; ".join(filter(None, (f"no series {_name(wanted)}: that is not taken for zero", answered.hint)))
+
+
+def _distance(stamps: Points) -> Seconds:
+    """Usual seconds between two samples; 0: not known."""
+    seen = sorted({stamp for _, stamp in stamps})
+    return Seconds(median_low([later - earlier for earlier, later in pairwise(seen)]) if len(seen) > 1 else 0.0)
+
+
+def _too_far_apart(wanted: Wanted, distance: Seconds) -> str:
+    """Rates need a sample in each step but one: where steps can be as long, a longer window is a remedy."""
+    needed = math.ceil(STEPS_IN_WINDOW * distance / GAP_STEPS / _WHOLE_WINDOWS) * _WHOLE_WINDOWS
+    longer = f"set spec.metrics.window to at least {needed}s, or " if distance <= GAP_STEPS * LONGEST_STEP else ""
+    return (
+        f"{_name(wanted)}: samples are {distance:.0f} s apart, too far for a window of {wanted.window:g} s: {longer}"
+        f"have them scraped every {wanted.step:g} s"
+    )
 
 
 def _beside(

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from hetserve.base.csv_rows import CsvRow, CsvRows, read_rows
 from hetserve.base.files import read_text
-from hetserve.base.units import QPS, Seconds
+from hetserve.base.units import QPS, Seconds, parse_number
 
 MOST_BYTES: Final = 16 << 20
 TIME: Final = "time_s"
@@ -90,6 +90,6 @@ def _rate(rows: CsvRows, row: CsvRow, bad_samples: BadSamples) -> QPS | None:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        return parse_number(text)
     except ValueError:
         return None

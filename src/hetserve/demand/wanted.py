@@ -15,6 +15,8 @@ from hetserve.demand.windows import HELD_STEPS
 STEPS_IN_WINDOW: Final = 4
 """Least number of samples per window of the rate."""
 LONGEST_STEP: Final = Seconds(60.0)
+MOST_STEPS: Final = 10_000
+"""In the longest history: Prometheus answers no more than 11,000 points of a series."""
 TREND_SPAN: Final = Seconds(180.0)
 """Least time over which the trend of a service that scales is asked for."""
 
@@ -51,8 +53,7 @@ class Wanted:
     @property
     def span(self) -> Seconds:
         """Seconds before now for which rates are asked, so that a sample holds at the beginning of each window."""
-        trend = TREND_SPAN if self.scales else Seconds(0.0)
-        return self._held(max(self.up_window, self.down_window, trend, self.stale_after, Seconds(2 * self.window)))
+        return self._held(self._history)
 
     @property
     def attained_span(self) -> Seconds:
@@ -61,13 +62,21 @@ class Wanted:
 
     @property
     def steps(self) -> int:
-        """Steps in a window."""
-        return max(STEPS_IN_WINDOW, math.ceil(self.window / LONGEST_STEP))
+        """Steps that cover a window."""
+        return math.ceil(round(self.window * 1000) / round(self.step * 1000))
 
     @property
     def step(self) -> Seconds:
-        """Distance of samples, whole milliseconds: a quarter of the window, at most a minute."""
-        return Seconds(math.ceil(self.window * 1000 / self.steps) / 1000)
+        """Distance of samples, whole milliseconds: a quarter of the window, at most a minute; where that is too fine
+        for the history, as much as there may be steps in it.
+        """
+        fine = self.window / max(STEPS_IN_WINDOW, math.ceil(self.window / LONGEST_STEP))
+        return Seconds(math.ceil(max(fine, (self._history + self.window) / MOST_STEPS) * 1000) / 1000)
+
+    @property
+    def _history(self) -> Seconds:
+        trend = TREND_SPAN if self.scales else Seconds(0.0)
+        return max(self.up_window, self.down_window, trend, self.stale_after, Seconds(2 * self.window))
 
     def _held(self, span: Seconds) -> Seconds:
         return Seconds(span + HELD_STEPS * self.step)

@@ -89,6 +89,8 @@ def _warn(node: NodeInventory) -> None:
         log.warning("%s", node.problem)
     if node.refused:
         log.warning("%s", refused_node(node.name, node.refused))
+    if node.missing:
+        log.warning("node %s: %s", node.name, node.missing)
 
 
 def _node(raw: RawObject) -> NodeInventory:

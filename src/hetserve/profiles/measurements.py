@@ -101,10 +101,10 @@ def _refuse_misspelled(table: CsvRows) -> None:
     """Raises CsvError for a column such as `neighbor`: what it says would be lost, and its lines count as alone."""
     known = [column for column in (COPIES, NEIGHBOUR, NEIGHBOUR_BATCH) if column not in table.columns]
     errors = [
-        f"{table.name}, line 1: column {column}: is it {near[0]}? Write it so, or rename the column"
+        f"{table.name}, line 1: column {table.columns[column]}: is it {near[0]}? Write it so, or rename the column"
         for column in table.columns
         if column not in {COPIES, NEIGHBOUR, NEIGHBOUR_BATCH}
-        and (near := difflib.get_close_matches(column.lower(), known, 1, _ALIKE))
+        and (near := difflib.get_close_matches(column, known, 1, _ALIKE))
     ]
     if errors:
         raise CsvError(errors)
@@ -202,4 +202,4 @@ class _Reader:
 
     @staticmethod
     def _is_alone(row: CsvRow) -> bool:
-        return not row.values[NEIGHBOUR] and row.values.get(COPIES, "") in {"", "1"}
+        return not row.values[NEIGHBOUR] and row.values.get(COPIES, "").removesuffix(".0") in {"", "1"}

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from deep_objects import nested
 from hetserve.base.units import Seconds
+from hetserve.cli.cluster import client
 from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
 from hetserve.testing.cluster import gpu_node, gpu_pod
@@ -52,7 +55,10 @@ def test_a_pod_that_is_not_there_is_found_to_be_none(tmp_path: Path) -> None:
 
 
 def test_a_watch_gives_events_and_ends_with_the_servers_words(tmp_path: Path) -> None:
-    events = [{"type": "ADDED", "object": gpu_pod()}, {"type": "ERROR", "object": {"code": 410, "message": "too old"}}]
+    events: list[Any] = [
+        {"type": "ADDED", "object": gpu_pod()},
+        {"type": "ERROR", "object": {"code": 410, "message": "too old"}},
+    ]
     with HttpFace.serving() as api:
         api.events["/api/v1/pods"] = events
         watch = connected(api, tmp_path).watch("/api/v1/pods", "7")
@@ -126,3 +132,32 @@ def test_a_file_that_is_no_dump_says_what_it_should_be(tmp_path: Path, text: str
 def test_a_file_and_a_kubeconfig_at_once_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="--from reads a file"):
         Source.of("kubeconfig", None, "dump.json")
+
+
+@pytest.mark.parametrize("levels", [2000, 100_000])
+def test_an_object_of_any_depth_hides_no_other(tmp_path: Path, levels: int) -> None:
+    deep, event = nested(levels).decode(), {"type": "ADDED", "object": gpu_pod()}
+    with HttpFace.serving() as api:
+        api.texts["/api/v1/pods"] = f'{{"items":[{{"spec":{deep}}},{json.dumps(gpu_pod())}],"metadata":{{}}}}'
+        api.texts["/api/v1/namespaces/team/pods/deep"] = f'{{"spec":{deep},"kind":"Pod"}}'
+        cluster = connected(api, tmp_path)
+        assert [raw.get("metadata", {}).get("name") for raw in cluster.list("/api/v1/pods").items] == [None, "p0"]
+        assert cluster.get("/api/v1/namespaces/team/pods/deep")["kind"] == "Pod"
+        del api.texts["/api/v1/pods"]
+        api.events["/api/v1/pods"] = [f'{{"type":"ADDED","object":{{"spec":{deep}}}}}', event]
+        kinds = [found["object"].get("metadata", {}).get("name") for found in cluster.watch("/api/v1/pods", "7")]
+    assert kinds == [None, "p0"]
+
+
+def test_lists_of_large_objects_are_read_in_shorter_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LARGEST_ANSWER", 100_000)
+    large = {"large": "x" * 3000}
+    pods = [gpu_pod(f"p{number}", annotations=large) for number in range(70)]
+    with HttpFace.serving(*pods) as api:
+        found = connected(api, tmp_path).list("/api/v1/pods").items
+        api.texts["/apis/large"] = "x" * 100_001
+        with pytest.raises(ClusterError, match="GET /apis/large: the answer has more than 100,000 bytes"):
+            connected(api, tmp_path).get("/apis/large")
+    assert [pod["metadata"]["name"] for pod in found] == sorted(pod["metadata"]["name"] for pod in pods)
+    asked = [asked["query"]["limit"] for _, path, asked in api.requests if path == "/api/v1/pods"]
+    assert asked[:3] == ["100", "50", "25"]

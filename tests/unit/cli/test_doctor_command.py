@@ -214,6 +214,12 @@ def test_nodes_that_somebody_else_gives_are_noted_once_per_reason_with_the_remed
     assert told[2].what == "4 GPUs on 9 nodes"
 
 
+def test_nodes_with_broken_gpus_are_a_problem_with_the_remedy() -> None:
+    nodes = NodesFact(2, 16, missing={"7 of 8: the others are broken; list them": ("n1",)})
+    told, _ = [one for one in findings(replace(WELL, nodes=nodes)) if one.check == "gpus"]
+    assert (told.level, told.what, told.do) == (Level.PROBLEM, "n1: 7 of 8: the others are broken", "list them")
+
+
 def test_processes_that_run_elsewhere_are_known_by_their_lease() -> None:
     assert amiss(components=extender(deployment=None)) == []
     assert amiss(components=extender(deployment=None, elects=False, lease=None)) == []

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import csv
 import math
+from pathlib import Path
 
 import pytest
 import yaml
 
 from hetserve.demand import BatchMix, kairos_mixture
+from hetserve.demand.batches import parse_batches
 from hetserve.testing.data import REPOSITORY, reference_data
 
 
@@ -61,3 +63,15 @@ def test_kairos_mixture_equals_the_computed_bins() -> None:
         bins = {int(row["batch_bin"]): float(row["probability"]) for row in csv.DictReader(file)}
     mix = kairos_mixture()
     assert dict(zip(mix.batches, mix.shares, strict=True)) == pytest.approx(bins, abs=1e-8)
+
+
+def test_a_mix_that_pandas_wrote_is_read_and_slips_are_not(tmp_path: Path) -> None:
+    mix = tmp_path / "mix.csv"
+    mix.write_text(",Batch,Weight\n0,8.0,1.0\n1,16.0,3.0\n")
+    assert parse_batches(str(mix)) == BatchMix.of([(8, 1.0), (16, 3.0)])
+    for text in ("batch\n1_6\n", "batch\n\u0661\n"):
+        mix.write_text(text)
+        with pytest.raises(ValueError, match=r"column batch: .* is not a number"):
+            parse_batches(str(mix))
+    with pytest.raises(ValueError, match="need two numbers"):
+        parse_batches("normal:1_65,16")

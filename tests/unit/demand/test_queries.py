@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand.answers import Series
 from hetserve.demand.grouped import buckets_by_service, buckets_of, take_apart
-from hetserve.demand.queries import Part, RangeQuery, group_queries, groups, mix_query, own_queries
+from hetserve.demand.queries import Part, RangeQuery, group_of, group_queries, groups, mix_query, own_queries
 from hetserve.demand.wanted import OwnQueries
 from hetserve.reconcile.cluster.observed import service_outline
 from hetserve.testing.builders import service as manifest
@@ -54,13 +56,50 @@ def test_services_with_own_queries_are_in_no_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "step"), [(1, 0.25), (8, 2), (60, 15), (90, 22.5), (240, 60), (300, 60), (3600, 60), (0.0025, 0.001)]
+    ("window", "step"), [(1, 0.25), (8, 2), (60, 15), (90, 22.5), (240, 60), (300, 60), (3600, 60), (1.0005, 0.251)]
 )
 def test_there_are_four_steps_in_a_window_and_one_a_minute(window: float, step: float) -> None:
     wanted = replace(ADS, window=Seconds(window))
 
     assert wanted.step == step
     assert wanted.steps * wanted.step >= window
+
+
+SPANS = (0, 1, 60, 1800, 3600)
+
+
+@pytest.mark.parametrize("window", [1, 1.001, 1.9, 2, 5, 8, 10, 60, 61, 3599.999, 3600])
+@pytest.mark.parametrize("own", [None, OwnQueries("x", "y", "z")])
+def test_no_query_asks_for_more_points_than_prometheus_answers(window: float, own: OwnQueries | None) -> None:
+    for up, down, stale in product(SPANS, SPANS, SPANS):
+        spans: dict[str, Any] = {"up_window": up, "down_window": down, "stale_after": max(stale, window)}
+        wanted = replace(ADS, window=Seconds(window), own=own, **spans)
+        queries = group_queries(group_of([wanted])) if own is None else own_queries(wanted, own)
+        points = [query.points for query in queries.values() if isinstance(query, RangeQuery)]
+        assert max(points) <= 11_000
+        assert window <= wanted.steps * wanted.step < window + wanted.step
+        assert wanted.step <= window / 2
+
+
+def test_a_service_that_asks_for_coarser_samples_makes_those_of_others_no_coarser() -> None:
+    short = replace(ADS, window=Seconds(1.0))
+    found = groups([short, replace(short, name="long", down_window=Seconds(3600.0))])
+    assert [(float(group.step), float(group.span)) for group in found] == [(0.25, 300.75), (0.361, 3601.083)]
+
+
+def test_queries_can_be_about_some_services_alone() -> None:
+    places = [("shop", "ads"), ("shop", "mail"), ("web", "ads")]
+    some = r'namespace=~"shop|web",service=~"ads|mail"'
+    assert {part: query.promql for part, query in group_queries(group_of([ADS]), places).items()} == {
+        Part.RATE: f'sum by (namespace, service) (rate(hetserve_requests_total{{outcome="received",{some}}}[60000ms]))',
+        Part.SAMPLED_AT: "max by (namespace, service) "
+        f'(timestamp(hetserve_requests_total{{outcome="received",{some}}}))',
+        Part.ENDED: "sum by (namespace, service) "
+        f'(rate(hetserve_requests_total{{outcome=~"served|dropped",{some}}}[60000ms]))',
+        Part.IN_TIME: "sum by (namespace, service, le) "
+        rf'(rate(hetserve_request_duration_seconds_bucket{{le=~"0\\.35",{some}}}[60000ms]))',
+    }
+    assert f"hetserve_request_batch_size_bucket{{{some}}}[600000ms]" in mix_query(places).promql
 
 
 @pytest.mark.parametrize("now", [1763899230.0, 1763899230.001, 1763899244.999, 29.0])

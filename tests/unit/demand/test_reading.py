@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -336,3 +337,32 @@ def test_what_was_not_asked_yet_becomes_unreachable() -> None:
 
     assert (looked.freshness, looked.trouble) == (Freshness.MISSING, Trouble.UNREACHABLE)
     assert looked.why == "not asked yet; Prometheus: no answer within 10 s"
+
+
+def scraped_each(distance: float, window: float) -> Demand:
+    """Of a load of 100 queries/s."""
+    wanted = replace(WANTED, window=Seconds(window), stale_after=Seconds(max(120.0, window)))
+    (group,) = groups([wanted])
+    scrapes = counter(lambda _: 100.0, [NOW - 3 - distance * k for k in reversed(range(int(4000 / distance)))])
+    points = over(*asked(Part.RATE, group=group), lambda at: rate(scrapes, at, wanted.window))
+    stamps = over(*asked(Part.SAMPLED_AT, group=group), lambda at: stamp(scrapes, at))
+    rates = [Series(LABELS, points)] if points else []
+    return read_demand(wanted, Answered(last=NOW, rate=rates, sampled_at=stamps), NOW)
+
+
+@pytest.mark.parametrize("distance", [32, 45, 59, 60, 61, 90, 120])
+@pytest.mark.parametrize("window", [8, 60])
+def test_samples_too_far_apart_for_the_window_are_told_with_both_remedies(distance: float, window: float) -> None:
+    demand = scraped_each(distance, window)
+    assert demand.freshness is Freshness.MISSING
+    assert f"samples are {distance} s apart" in demand.why
+    longer, shorter = re.search(r"window to at least (\d+)s, or have .* scraped every (\d+) s", demand.why).groups()  # type: ignore[union-attr]
+    assert scraped_each(distance, float(longer)).freshness is Freshness.FRESH
+    assert scraped_each(float(shorter), window).freshness is Freshness.FRESH
+
+
+def test_no_window_is_named_where_none_is_long_enough() -> None:
+    demand = scraped_each(150, 3600)
+    assert "samples are 150 s apart" in demand.why
+    assert "have them scraped every 60 s" in demand.why
+    assert "window to" not in demand.why

@@ -89,3 +89,11 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_trace_needs_increasing_times(times: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match=r"increasing|at least one"):
         LoadTrace(tuple(map(Seconds, times)), (QPS(1.0),) * len(times))
+
+
+@pytest.mark.parametrize("cell", ["1_000", "\u0661\u0662", "\uff11", "0x10"])
+def test_digits_are_those_of_json(tmp_path: Path, cell: str) -> None:
+    """Python reads more: 1_000 is a slip of whoever wrote it."""
+    for text, column in ((f"time_s,qps\n0,{cell}\n", "qps"), (f"time_s,qps\n{cell},1\n", "time_s")):
+        (error,) = _errors(tmp_path, text, "allowed")
+        assert error.startswith(f"load.csv, line 2: {column} {cell!r}: must be a number of ")

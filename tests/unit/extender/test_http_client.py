@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import limits
-from hetserve_shell.http.client import ConnectionEndedError, HttpClient, NotSentError
+from hetserve_shell.http.client import ConnectionEndedError, HttpClient, NotSentError, TooLargeError
 from hetserve_shell.http.server import HttpServer
 
 Answering = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -239,3 +239,37 @@ async def test_nobody_there_is_an_error_of_the_connection() -> None:
         port = free.getsockname()[1]
     with pytest.raises(OSError, match=r"."):
         await ask(HttpClient(f"http://127.0.0.1:{port}", None, 1))
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 400000000\r\n", b"Transfer-Encoding: chunked\r\n"])
+async def test_no_more_of_an_answer_is_kept_than_may_be_read(head: bytes) -> None:
+    """It ends while it is read: who sends without an end would fill the memory."""
+    sent = 0
+
+    async def endless(_number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
+        while sent < 100 << 20:
+            writer.write(b"10000\r\n" + bytes(1 << 16) + b"\r\n" if b"chunked" in head else bytes(1 << 16))
+            sent += 1 << 16
+            await writer.drain()
+
+    async with server_of(endless) as (base, _):
+        client = HttpClient(base, None, 1, largest=1 << 20)
+        with pytest.raises(TooLargeError, match="the answer has more than 1,048,576 bytes"):
+            await ask(client)
+        client.close()
+    assert sent < 20 << 20
+
+
+async def test_an_answer_as_large_as_may_be_read_is_read_again_and_again() -> None:
+    async def whole(_number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + bytes(1000))
+
+    async with server_of(whole) as (base, numbers):
+        client = HttpClient(base, None, 1, largest=1000)
+        assert [len((await ask(client))[1]) for _ in range(3)] == [1000] * 3
+        assert len(numbers) == 1
+        client.close()

@@ -12,6 +12,8 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from deep_objects import PLACE, DeepApi
+from harness import limits
 from hetserve.base.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
 from hetserve.base.units import Seconds
 from hetserve.placement import PodView, parse_pod
@@ -325,3 +327,21 @@ async def test_what_must_be_served_is_awaited(status: int, *, optional: bool) ->
     assert not reflector.synced.is_set()
     task.cancel()
     await asyncio.wait([task])
+
+
+@pytest.mark.parametrize("levels", [300, 2000, 200_000])
+async def test_an_object_of_any_depth_is_followed_and_hides_no_other(levels: int) -> None:
+    """Anybody may write managedFields of a pod so."""
+    api, handler = DeepApi(levels=levels), Names()
+    api.add({**gpu_node("n0"), "odd": PLACE})
+    reflector = Reflector(api, "/api/v1/nodes", handler)
+    task = asyncio.create_task(reflector.run())
+    try:
+        async with asyncio.timeout(limits.ANSWER):
+            assert await handler.hears() == {"n0"}
+            await asyncio.sleep(0.05)
+            api.add({**gpu_node("n1"), "odd": PLACE})
+            assert await handler.hears() == {"n0", "n1"}
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import ports
+from harness import cluster, ports
 from harness.ports import FIRST, PortBlock, Ports
 from harness.processes import ProcessRecord, end, spawn, tail
 from harness.state import ClusterState, StateFolder, sweep
@@ -197,3 +197,14 @@ def test_a_tail_is_the_end_of_a_log_and_empty_without_one(tmp_path: Path) -> Non
     assert tail(log) == ""
     log.write_text("".join(f"line {number}\n" for number in range(1000)))
     assert tail(log, 2) == "line 998\nline 999"
+
+
+@pytest.mark.parametrize(("name", "least"), [("apiserver", 60.0), ("etcd", 60.0), ("operator", 5.0)])
+def test_whoever_is_stopped_has_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch, name: str, least: float) -> None:
+    """The API server answers what is under way for a minute."""
+    graces: list[float] = []
+    monkeypatch.setattr(cluster, "end", lambda _records, grace: graces.append(grace))
+    stopped = object.__new__(cluster.Cluster)
+    monkeypatch.setattr(stopped, "_process", lambda _name: None)
+    stopped.stop_component(name)
+    assert graces[0] >= least

@@ -41,7 +41,7 @@ def test_the_next_crowd_begins_after_a_pause_as_long_as_the_last_was(lasted: flo
 
 
 async def test_statuses_of_types_wait_for_first_plans_and_events_for_those_of_a_crowd() -> None:
-    operator, asked = Operator(OperatorSettings(), FakeApiServer(), None), problem([option("fast", "0.5", line(20))])
+    operator, asked = Operator(OperatorSettings(), FakeApiServer()), problem([option("fast", "0.5", line(20))])
     first = PlanQuestion(asked, asked, needed=True, exact=True, untried=True)
     waits = operator.input_statuses.is_busy, operator.announcer.is_busy
     told = [(waits[0](), waits[1]())]

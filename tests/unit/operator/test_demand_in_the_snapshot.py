@@ -55,7 +55,7 @@ async def test_a_service_without_metrics_has_none() -> None:
 
 
 async def test_an_operator_without_prometheus_says_so() -> None:
-    operator = Operator(OperatorSettings(), stored(METRICS), None)
+    operator = Operator(OperatorSettings(), stored(METRICS))
     await operator.observer.relist()
 
     found = (await operator.observer.world(KEY, Memory(), 0.0)).demand
@@ -66,7 +66,7 @@ async def test_an_operator_without_prometheus_says_so() -> None:
 
 async def test_an_edit_of_what_is_measured_asks_prometheus_before_its_turn() -> None:
     api = stored(METRICS)
-    operator = Operator(OperatorSettings(), api, None)
+    operator = Operator(OperatorSettings(), api)
     asked: list[None] = []
     operator.poller.soon = lambda: asked.append(None)  # type: ignore[method-assign]
     await operator.observer.relist()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.demand.wanted import OwnQueries, Wanted
 from hetserve.demand.windows import attained_below, highest, lowest
 from hetserve_operator.demand.book import DemandBook
-from hetserve_operator.demand.own import LONGEST_PAUSE
+from hetserve_operator.demand.pauses import LONGEST_PAUSE
 from hetserve_operator.demand.poller import EARLY, DemandPoller
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
@@ -223,6 +224,62 @@ async def test_many_new_services_are_asked_for_together() -> None:
 
 
 # Services' own queries.
+
+
+SHOP = [Key("shop", f"s{number}") for number in range(40)]
+
+
+def asked_for(keys: Iterable[Key], **fields: Any) -> dict[Key, Wanted]:
+    return {key: replace(WANTED, namespace=key.namespace, name=key.name, **fields) for key in keys}
+
+
+@story
+async def test_a_short_window_with_a_long_history_takes_metrics_from_nobody() -> None:
+    one = asked_for(SHOP[:1], window=Seconds(20.0), down_window=Seconds(3600.0))
+    finest = asked_for(SHOP[1:2], window=Seconds(1.0), down_window=Seconds(3600.0))
+    scene = Scene(one | finest | asked_for(SHOP[2:4], window=Seconds(20.0)) | asked_for(SHOP[4:5], window=Seconds(1.0)))
+    await asyncio.sleep(1)
+    states = [scene.demand(key).freshness for key in (SHOP[0], SHOP[2], SHOP[3])]
+    assert states == [Freshness.FRESH] * 3
+    # Samples of a scrape each 5 s are too far apart for those, which is theirs alone.
+    assert {scene.demand(key).trouble for key in (SHOP[1], SHOP[4])} == {None}
+
+
+@story
+async def test_only_the_service_whose_query_is_refused_says_so_and_is_asked_ever_more_seldom() -> None:
+    scene = Scene(asked_for(SHOP))
+    scene.prometheus.refused = {SHOP[17], SHOP[30]}
+    await asyncio.sleep(5)
+    refused = {key for key in SHOP if scene.demand(key).trouble is Trouble.QUERY_REFUSED}
+    assert refused == {SHOP[17], SHOP[30]}
+    assert "too many samples" in scene.demand(SHOP[17]).why
+    assert all(scene.demand(key).freshness is Freshness.FRESH for key in SHOP if key not in refused)
+    assert all(scene.demand(key).mix is not None for key in SHOP if key not in refused)
+    begun = asyncio.get_running_loop().time()
+    await asyncio.sleep(900)
+    alone = sum(count for promql, count in scene.asked(begun).items() if 'service=~"s17"' in promql)
+    assert alone < 4 * 10 + 15, "four at most each five minutes, and the mix"
+    assert scene.asked(begun).total() < 900 / INTERVAL * 8 + 900 / 60 * 14
+    assert scene.demand(SHOP[0]).freshness is Freshness.FRESH
+
+    scene.prometheus.refused.clear()
+    await asyncio.sleep(LONGEST_PAUSE + INTERVAL)
+    assert {scene.demand(key).freshness for key in SHOP} == {Freshness.FRESH}
+    begun = asyncio.get_running_loop().time()
+    await asyncio.sleep(INTERVAL)
+    assert scene.asked(begun).total() <= 6, "they are asked about together again"
+
+
+@story
+async def test_a_service_whose_latencies_alone_are_refused_keeps_its_rates_and_costs_nobody_theirs() -> None:
+    scene = Scene(asked_for(SHOP[:8]))
+    scene.prometheus.refused = {SHOP[3]}
+    scene.prometheus.refuses = "_bucket"
+    await asyncio.sleep(600)
+    assert all(scene.demand(key).freshness is Freshness.FRESH for key in SHOP[:8])
+    assert [key for key in SHOP[:8] if not scene.demand(key).attained] == [SHOP[3]]
+    (note, *_) = scene.demand(SHOP[3]).notes
+    assert note.startswith("attainment is not known: Prometheus: query processing")
 
 
 def own(promql: str, name: str) -> dict[Key, Wanted]:

@@ -14,7 +14,7 @@ import pytest
 from harness import limits
 from hetserve.base.units import Seconds
 from hetserve.demand.queries import InstantQuery, RangeQuery
-from hetserve_operator.demand.prometheus import CONNECTIONS, Prometheus, PrometheusError
+from hetserve_operator.demand.prometheus import CONNECTIONS, LARGEST_ANSWER, MOST_SERIES, Prometheus, PrometheusError
 from hetserve_operator.settings import PrometheusOptions
 
 RANGE = RangeQuery('sum(rate(x{a="b"}[1m]))', Seconds(30.0), Seconds(15.0))
@@ -94,7 +94,7 @@ async def test_a_range_query_is_sent_as_a_form_with_moments_by_prometheus_own_cl
     assert series.points == [(45, 7.0), (60, 8.0)]
     assert answers.heads[0].startswith("POST /prom/api/v1/query_range HTTP/1.1\r\n")
     assert answers.fields == [
-        {"query": RANGE.promql, "start": "30.000", "end": "60.000", "step": "15.000", "timeout": "5s"}
+        {"query": RANGE.promql, "start": "30.000", "end": "60.000", "step": "15.000", "timeout": "5s", "limit": "50000"}
     ]
 
 
@@ -104,7 +104,8 @@ async def test_an_instant_query_names_its_moment_and_the_clock_none() -> None:
         with pytest.raises(PrometheusError, match="the result is a scalar, not series"):
             await asked.ask(InstantQuery("5"), 62.5)
 
-    assert answers.fields == [{"query": "time()", "timeout": "5s"}, {"query": "5", "time": "62.500", "timeout": "5s"}]
+    every = {"timeout": "5s", "limit": "50000"}
+    assert answers.fields == [{"query": "time()", **every}, {"query": "5", "time": "62.500", **every}]
 
 
 TROUBLES: dict[str, tuple[bytes | None, str]] = {
@@ -213,3 +214,33 @@ async def test_certificates_that_cannot_be_read_stop_no_operator(tmp_path: Path)
 
     with pytest.raises(PrometheusError, match=r"metrics.prometheus.caFile .*ca.crt cannot be read: .*No such file"):
         await Prometheus(options).clock()
+
+
+async def test_an_answer_that_is_too_large_is_refused_while_it_is_read() -> None:
+    async with prometheus(http(b" " * (LARGEST_ANSWER + 1) + MATRIX)) as (asked, _):
+        with pytest.raises(PrometheusError, match="more than 16,777,216 bytes") as caught:
+            await asked.ask(RANGE, 62.5)
+    assert caught.value.refused
+
+
+TRUNCATED = b"""{"status":"success","warnings":["results truncated due to limit"],
+"data":{"resultType":"matrix","result":[]}}"""
+
+
+async def test_an_answer_that_prometheus_cut_is_refused_and_no_figure() -> None:
+    async with prometheus(http(TRUNCATED)) as (asked, answers):
+        with pytest.raises(PrometheusError, match="truncated due to limit") as caught:
+            await asked.ask(RANGE, 62.5)
+    assert caught.value.refused
+    assert answers.fields[0]["limit"] == str(MOST_SERIES)
+
+
+async def test_an_answer_of_a_server_that_knows_no_limit_is_cut_by_ours() -> None:
+    many = b",".join(b'{"metric":{},"value":[45,"7"]}' for _ in range(MOST_SERIES + 1))
+    longer = b",".join(b'[%d,"7"]' % at for at in range(4))
+    for found, words in ((many, "series"), (b'{"metric":{},"values":[%s]}' % longer, "4 points, and 3 were asked for")):
+        body = b'{"status":"success","data":{"resultType":"matrix","result":[%s]}}' % found
+        async with prometheus(http(body)) as (asked, _):
+            with pytest.raises(PrometheusError, match=words) as caught:
+                await asked.ask(RANGE, 62.5)
+        assert caught.value.refused

@@ -65,7 +65,7 @@ class Running:
     async def __aenter__(self) -> Running:
         self.cluster = Cluster()
         settings = OperatorSettings(leader_election=OperatorElection(enabled=False))
-        self.operator = Operator(settings, self.cluster, None, start_planning=PlanningInLoop.start)
+        self.operator = Operator(settings, self.cluster, start_planning=PlanningInLoop.start)
         self.tasks = self.operator.start()
         await asyncio.sleep(SOON)
         return self

@@ -171,6 +171,6 @@ async def test_a_server_that_fails_is_no_lack_of_rights() -> None:
 
 def test_scalers_that_cannot_be_read_are_not_watched() -> None:
     feed = EventHandlers(Cache(), Interests(), lambda _: None, lambda _: None, lambda _: None)
-    with_them = {resource[-1] for resource, _, _ in watched(feed)}
-    without = {resource[-1] for resource, _, _ in watched(feed, without={SCALERS_PATH})}
-    assert with_them - without == {"horizontalpodautoscalers"}
+    with_them = {one.path for one in watched(feed)}
+    without = {one.path for one in watched(feed, without={SCALERS_PATH})}
+    assert with_them - without == {SCALERS_PATH}

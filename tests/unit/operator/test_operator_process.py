@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import kopf
 import pytest
 
 from harness import limits
@@ -18,8 +19,11 @@ from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import NOT_SYNCED, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
+from hetserve_operator.watch.handlers import watched
 from hetserve_operator.workqueue import Key, WorkQueue
-from hetserve_shell.testing.apiserver import FakeApiServer
+from hetserve_shell.kube.client import ApiStatusError
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.testing.apiserver import FakeApiServer, Fault
 from hetserve_shell.testing.reviews import ReviewingApi
 from http_clients import plain_client
 from virtual_time import virtually
@@ -34,97 +38,119 @@ def cluster() -> FakeApiServer:
     return api
 
 
-async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-
-    async def watch(*, ready_flag: asyncio.Event, **_: Any) -> None:
-        watching.set()
-        await begin.wait()
-        ready_flag.set()
-        await operator.stop.wait()
-
-    watching, begin = asyncio.Event(), asyncio.Event()
-    monkeypatch.setattr(kopf, "operator", watch)
-    operator = Operator(
-        OperatorSettings(host="127.0.0.1", probe_port=0),
-        cluster(),
-        None,
-        start_planning=PlanningInLoop.start,
-        review_api=ReviewingApi(users={"t": {"username": "prometheus"}}, rights={("prometheus", "/metrics")}),
-    )
-    running = asyncio.create_task(operator.run())
-    async with asyncio.timeout(limits.ANSWER), plain_client() as client:
-        await watching.wait()
-        (where,) = [r.getMessage().removeprefix("probes on ") for r in caplog.records if "probes on" in r.getMessage()]
-        url = f"http://{where}"
-        ready = await client.get(f"{url}/readyz")
-        assert (ready.status_code, ready.text) == (503, f"{NOT_SYNCED}\n")
-        begin.set()
-        while (await client.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        assert (await client.get(f"{url}/healthz")).text == "ok\n"
-        assert (await client.get(f"{url}/metrics")).status_code == 401
-        metrics = await client.get(f"{url}/metrics", headers={"Authorization": "Bearer t"})
-        assert "hetserve_operator_queue_length" in metrics.text
-        operator.stop.set()
-        await running
-        with pytest.raises(httpx.ConnectError):
-            await client.get(f"{url}/healthz")
+LATER = Key("default", "later")
+SETTINGS = OperatorSettings(host="127.0.0.1", probe_port=0)
 
 
-async def ends_with(watch: Callable[..., Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs an operator that watches so, until it ends."""
-    monkeypatch.setattr(kopf, "operator", watch)
-    operator = Operator(
-        OperatorSettings(host="127.0.0.1", probe_port=0), cluster(), None, start_planning=PlanningInLoop.start
-    )
+@asynccontextmanager
+async def running(api: FakeApiServer, **parts: Any) -> AsyncIterator[Operator]:
+    """An operator that runs until the end of the block."""
+    operator = Operator(SETTINGS, api, start_planning=PlanningInLoop.start, **parts)
+    run = asyncio.create_task(operator.run())
     try:
         async with asyncio.timeout(limits.ANSWER):
-            await operator.run()
+            yield operator
+            operator.stop.set()
+            await run
     finally:
+        run.cancel()
+        await asyncio.wait([run])
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().remove_signal_handler(number)
 
 
-async def test_a_signal_that_comes_just_before_kopf_takes_the_signals_over_is_not_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def watch(*, stop_flag: asyncio.Event | None = None, **_: Any) -> None:
-        """As kopf: handlers of its own after a turn of the loop; it ends by them or by the flag."""
-        signalled, loop = asyncio.Event(), asyncio.get_running_loop()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.05)
-        loop.add_signal_handler(signal.SIGTERM, signalled.set)
-        await (signalled if stop_flag is None else stop_flag).wait()
-
-    await ends_with(watch, monkeypatch)
-
-
-async def test_once_kopf_watches_a_signal_ends_it_by_the_flag_that_it_was_given(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def watch(*, stop_flag: asyncio.Event, ready_flag: asyncio.Event, **_: Any) -> None:
-        """As kopf: where it hears the signal itself, it waits 5 s for its waiter of the flag, and the Lease with it."""
-        heard, loop = asyncio.Event(), asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, heard.set)
-        ready_flag.set()
+async def until(holds: Callable[[], object]) -> None:
+    while not holds():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGTERM)
-        await stop_flag.wait()
-        assert not heard.is_set()
 
-    await ends_with(watch, monkeypatch)
+
+async def test_the_operator_serves_health_readiness_and_metrics_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    api = cluster()
+    reviews = ReviewingApi(users={"t": {"username": "prometheus"}}, rights={("prometheus", "/metrics")})
+    api.faults["GET"] = deque[Fault]([503] * 500)
+    async with plain_client() as client:
+        async with running(api, review_api=reviews):
+            await until(lambda: "probes on" in caplog.text)
+            (words,) = [r.getMessage() for r in caplog.records if "probes on" in r.getMessage()]
+            url = f"http://{words.removeprefix('probes on ')}"
+            ready = await client.get(f"{url}/readyz")
+            assert (ready.status_code, ready.text) == (503, f"{NOT_SYNCED}\n")
+            api.faults.clear()
+            while (await client.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert (await client.get(f"{url}/healthz")).text == "ok\n"
+            assert (await client.get(f"{url}/metrics")).status_code == 401
+            metrics = await client.get(f"{url}/metrics", headers={"Authorization": "Bearer t"})
+            assert "hetserve_operator_queue_length" in metrics.text
+        with pytest.raises(httpx.ConnectError):
+            await client.get(f"{url}/healthz")
+
+
+async def test_a_signal_ends_it() -> None:
+    async with running(cluster()) as operator:
+        await until(operator.watching.is_set)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await operator.stop.wait()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ApiStatusError(403, "Forbidden", "may not watch"),
+        ApiStatusError(500, "InternalError", "etcd"),
+        ApiUnreachableError("reset"),
+        RuntimeError("nobody expects this"),
+        b'{"type":"ERROR","object":{"code":500,"message":"etcd"}}',
+        b'{"type":"ADDED","object":{',
+        b'{"type":"ADDED"}',
+        b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"1"}}}',
+    ],
+    ids=str,
+)
+async def test_a_watch_that_fails_in_any_way_begins_again(end: Exception | bytes) -> None:
+    api = cluster()
+    async with running(api) as operator:
+        await until(lambda: operator.watching.is_set() and len(api.watchers) == len(watched(operator.feed)))
+        if isinstance(end, Exception):
+            api.end_watches(end)
+        for _, queue in api.watchers if isinstance(end, bytes) else ():
+            queue.put_nowait(end)
+        api.add(service("later"))
+        while LATER not in {*operator.cache.keys()}:
+            api.touch(path_of(service("later")))  # this server does not tell a new watch what it has missed
+            await asyncio.sleep(0.01)
+
+
+async def test_what_a_watch_has_missed_is_found_by_the_list_that_follows() -> None:
+    api = cluster()
+    async with running(api) as operator:
+        await until(lambda: operator.watching.is_set() and len(api.watchers) == len(watched(operator.feed)))
+        del api.objects[path_of(service("rm2"))]  # nobody is told
+        api.end_watches(ApiStatusError(410, "Expired", "too old"))
+        await until(lambda: not {*operator.cache.keys()})
+
+
+async def test_only_deployments_of_services_are_listed_and_watched() -> None:
+    asked: set[tuple[str, str]] = set()
+
+    class Selecting(FakeApiServer):
+        async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+            asked.update((path, query["labelSelector"]) for _ in range("labelSelector" in query))
+            async for line in super().watch(path, query):
+                yield line
+
+    api = Selecting(objects=cluster().objects, statuses=STATUSES)
+    async with running(api) as operator:
+        await until(lambda: operator.watching.is_set() and len(api.watchers) == len(watched(operator.feed)))
+    assert asked == {("/apis/apps/v1/deployments", "hetserve.io/service")}
 
 
 def test_a_service_that_is_edited_is_looked_at_before_those_that_the_cluster_concerns() -> None:
     """Else an edit waits for a thousand looks that write nothing, as after a minute without Prometheus."""
 
     async def story() -> None:
-        operator = Operator(
-            OperatorSettings(leader_election=ALONE), cluster(), None, start_planning=PlanningInLoop.start
-        )
+        operator = Operator(OperatorSettings(leader_election=ALONE), cluster(), start_planning=PlanningInLoop.start)
         others = [Key("default", f"other-{number}") for number in range(5)]
         for key in others:
             operator.queue.add(key)
@@ -143,9 +169,7 @@ def test_a_service_that_is_edited_is_looked_at_before_those_that_the_cluster_con
 
 def test_a_plan_that_has_come_is_looked_at_before_what_was_due_longer() -> None:
     async def story() -> None:
-        operator = Operator(
-            OperatorSettings(leader_election=ALONE), cluster(), None, start_planning=PlanningInLoop.start
-        )
+        operator = Operator(OperatorSettings(leader_election=ALONE), cluster(), start_planning=PlanningInLoop.start)
         operator.queue.add(Key("default", "other"))
         operator.book._wake(Key("default", "planned"))
         await asyncio.sleep(1.0)
@@ -177,7 +201,7 @@ def test_a_task_that_fails_begins_again_and_is_counted(task: str, monkeypatch: p
 
     async def story() -> None:
         operator = Operator(
-            OperatorSettings(workers=1, leader_election=ALONE), cluster(), None, start_planning=PlanningInLoop.start
+            OperatorSettings(workers=1, leader_election=ALONE), cluster(), start_planning=PlanningInLoop.start
         )
         operator.controller.reconcile = noted  # type: ignore[method-assign]
         tasks = operator.start()

@@ -253,3 +253,16 @@ async def test_a_clock_that_was_far_ahead_does_not_hold_instances_for_ever() -> 
     demand.qps = 5.0
     await later(sim, 2 * WINDOW)
     assert instances(sim) == 1
+
+
+@pytest.mark.parametrize("freshness", [Freshness.FRESH, Freshness.STALE])
+async def test_a_recorded_mix_that_no_type_serves_is_left_for_the_declared_one(freshness: Freshness) -> None:
+    """A hand wrote it, or a profile has changed: nothing could be planned for it, whatever is measured."""
+    sim, demand = await running(*SMALL)
+    demand.freshness = freshness
+    sim.edit(SERVICE, lambda raw: raw["status"]["plan"].update(mix=[{"batch": 100_000, "share": "1"}]))
+    sim.restart()
+    await sim.converge()
+    assert "mix" not in plan(sim) or plan(sim)["mix"] != [{"batch": 100_000, "share": "1"}]
+    assert sim.condition("Ready")["status"] == "True"
+    assert sim.condition("Feasible")["status"] == "True"

@@ -72,7 +72,7 @@ def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed(mon
         for raw in [*rm2_scene(), *(_another(n) for n in range(SERVICES - 1))]:
             server.put(path_of(raw), raw)
         settings = OperatorSettings(workers=1, leader_election=OperatorElection(enabled=False))
-        operator = Operator(settings, server, None, start_planning=PlanningInLoop.start)
+        operator = Operator(settings, server, start_planning=PlanningInLoop.start)
         tasks = operator.start()
         await asyncio.sleep(30.0)
         for task in tasks:
@@ -92,7 +92,7 @@ def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed(mon
 async def test_events_that_wait_are_posted_when_another_may_lead() -> None:
     server = FakeApiServer(statuses=STATUSES)
     settings = OperatorSettings(leader_election=OperatorElection(enabled=False))
-    operator = Operator(settings, server, None, start_planning=PlanningInLoop.start)
+    operator = Operator(settings, server, start_planning=PlanningInLoop.start)
     raw = server.add(service("rm2"))
     operator.announcer.tell(raw, [Announcement(False, "PlanChanged", "another plan")])
     await operator.hand_over()

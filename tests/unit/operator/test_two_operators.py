@@ -70,7 +70,7 @@ class Pair:
             self.planners[name] += 1
             return await PlanningInLoop.start()
 
-        return Operator(settings, self.lines[name], None, start_planning=start, lease_clock=loop.time)
+        return Operator(settings, self.lines[name], start_planning=start, lease_clock=loop.time)
 
     async def kill(self, name: str) -> None:
         for task in self.tasks[name]:
@@ -118,7 +118,7 @@ class Pair:
         self._wake()
 
     def _wake(self) -> None:
-        """What kopf's watches would do."""
+        """What watches would do."""
         for operator in self.operators.values():
             operator.queue.add(Key("default", "rm2"))
 

@@ -387,3 +387,33 @@ def test_the_placement_log_of_refused_nodes_is_played_again() -> None:
     scene.nodes.apply("MODIFIED", labelled(SHARED["docs: MPS"][0], name="n1"))
     assert not scene.placer.filter(gpu_pod("asks"), ["n1", "n0"]).passed
     assert replay([json.loads(json.dumps(plain(record))) for record in (header, *log)]).difference is None
+
+
+def offering(given: str, count: int = 8, **annotations: str) -> Json:
+    """A node of whose GPUs the plugin offers so many."""
+    node = gpu_node(gpus=count)
+    node["status"]["allocatable"] = {"nvidia.com/gpu": given}
+    node["metadata"].setdefault("annotations", {}).update(annotations)
+    return node
+
+
+def test_fewer_gpus_of_the_plugin_than_there_are_is_told_with_the_remedy() -> None:
+    """NVIDIA's plugin takes a broken one back, and says not which: a pod may be bound to it."""
+    placer = Placer(lambda: Seconds(0.0), Seconds(60.0))
+    nodes = NodeEventHandler(placer)
+    nodes.replace([offering("7")])
+    (line,) = problem_lines(placer.ledger.problems())
+    assert line.startswith("node n0: allocatable nvidia.com/gpu: '7' of label nvidia.com/gpu.count: '8': ")
+    assert 'list the GPUs in the annotation hetserve.io/gpus, with "healthy": false' in line
+    nodes.apply("MODIFIED", offering("8"))
+    assert placer.ledger.problems() == ()
+
+
+@pytest.mark.parametrize("node", [offering("0"), offering("8"), gpu_node(gpus=8), offering("x")], ids=str)
+def test_where_the_plugin_offers_all_or_none_nothing_is_missing(node: Json) -> None:
+    assert not parse_node(node).missing
+
+
+def test_gpus_that_are_listed_say_themselves_which_are_healthy() -> None:
+    listed = json.dumps([{"uuid": "a", "product": "V100", "memoryMiB": 1}])
+    assert not parse_node(offering("1", 2, **{names.ANNOTATION_NODE_GPUS: listed})).missing

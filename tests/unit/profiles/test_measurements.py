@@ -102,9 +102,9 @@ def test_neighbours_need_to_be_told_whose_latency_it_is() -> None:
     ("column", "meant"),
     [
         ("neighbor", "neighbour"),
-        ("Neighbour", "neighbour"),
+        ("Neighbor", "neighbour"),
         ("neighbor_batch", "neighbour_batch"),
-        ("Copies", "copies"),
+        ("Copie", "copies"),
     ],
 )
 def test_a_misspelled_column_is_refused_as_its_lines_would_count_as_alone(column: str, meant: str) -> None:
@@ -119,3 +119,16 @@ def test_columns_of_other_names_are_left_alone() -> None:
 def test_a_model_that_never_ran_alone_has_no_profile() -> None:
     with pytest.raises(CsvError, match=r"s.csv: no line of a alone \(copies 1 or empty, no neighbour\)"):
         read("a,8,2,,,0.1")
+
+
+def test_a_file_that_pandas_wrote_is_read() -> None:
+    """A column with a gap has floats, and an index a column without a name."""
+    header = ",Model,Batch,Copies,Neighbour,Neighbour_Batch,Latency"
+    measured = read("0,a,8.0,1.0,,,0.1", "1,a,8.0,3.0,,,0.3", "2,b,4.0,1.0,a,8.0,0.5", "3,b,4.0,,,,0.4", header=header)
+    assert measured == read("a,8,1,,,0.1", "a,8,3,,,0.3", "b,4,1,a,8,0.5", "b,4,,,,0.4")
+
+
+@pytest.mark.parametrize("batch", ["8.5", "1_0", "\u0668", "8e400", "nan"])
+def test_what_is_no_whole_number_is_no_batch(batch: str) -> None:
+    with pytest.raises(CsvError, match=r"batch .*: must be a whole number from 1 to"):
+        read(f"a,{batch},1,,,0.1")

@@ -241,3 +241,11 @@ def test_the_column_ready_alone_causes_no_write() -> None:
     status = status_of(FOLLOWED, Seen(states=(READY,)))
     older = {key: value for key, value in status.items() if key != "readyInstances"}
     assert not status_changed({"status": older}, status)
+
+
+def test_a_plan_that_is_being_worked_out_for_a_load_that_is_not_carried_is_told() -> None:
+    short = following(21)
+    assert short.following is not None
+    waits = replace(short, following=replace(short.following, growing=True))
+    message = condition(status_of(waits, Seen((READY,), carried=20.0)), "Reconciling")["message"]
+    assert message.endswith("the load is 21.0 q/s; a plan for it is being worked out")

@@ -111,8 +111,8 @@ def test_a_registered_kind_is_watched_and_wakes_the_services_of_its_namespace() 
         raw = service("a", {"metadata.namespace": namespace})
         raw["metadata"] |= {"uid": f"s{number}", "resourceVersion": "1"}
         cache.services.put(raw)
-    takers = {resource: take for resource, take, _ in watched(feed)}
-    take = takers["hetserve.io", "v1alpha1", "zones"]
+    takers = {one.path: one.take for one in watched(feed)}
+    take = takers["/apis/hetserve.io/v1alpha1/zones"]
     take(RAW, deleted=False)
     take(RAW, deleted=False)
     assert woken == [Key("team", "a")], "an event that changes nothing wakes nobody"

@@ -301,3 +301,19 @@ def test_a_cut_off_record_is_refused() -> None:
 
     with pytest.raises(MalformedError, match="cut off"):
         unpacked(whole[: len(whole) // 8 * 4])
+
+
+@pytest.mark.parametrize("number", ["9" * 18, "9" * 13, "9" * 12])
+def test_a_key_as_high_as_no_record_of_ours_hides_none(number: str) -> None:
+    ring = appended((), made())
+    manifest = ring_manifest(ring, "svc", "ns", {"uid": "u"})
+    manifest["data"][f"{number}-Add"] = ring[0].text
+    for second in (1, 2, 3):
+        record = replace(made(), at=NOW + second)
+        ring = appended(ring_of(manifest), record)
+        assert record_of_entry(ring[-1]).at == NOW + second
+        # Who applied the key keeps it.
+        kept = {key: text for key, text in manifest["data"].items() if key.startswith(number)}
+        manifest["data"] = {**{entry.key: entry.text for entry in ring}, **kept}
+        found = [record_of_entry(entry).at for entry in ring_of(manifest)]
+        assert {NOW + after for after in range(1, second + 1)} <= set(found)

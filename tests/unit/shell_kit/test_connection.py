@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from kubernetes.aio.config import ConfigException
 
 from hetserve_shell.kube.client import Answer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import LARGEST_KUBECONFIG, NO_ANSWER, ApiConnection, ApiUnreachableError
+from hetserve_shell.kube.pages import Pages
 
 SOON = aiohttp.ClientTimeout(total=10.0)
 
@@ -40,8 +41,8 @@ class Server:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Server]:
-    server = Server()
+async def served(server: Server | None = None) -> AsyncIterator[Server]:
+    server = server or Server()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -179,3 +180,43 @@ async def test_a_watch_gives_whole_lines_and_a_refusal_its_words(tmp_path: Path)
         server.status, server.body = 410, b'{"message": "too old"}'
         with pytest.raises(ApiStatusError, match=r"^410: too old$"):
             await anext(KubernetesApi(connection).watch("/x", {"watch": "1"}))
+
+
+async def test_a_list_that_is_too_large_is_read_in_shorter_pages(tmp_path: Path) -> None:
+    """Of objects with a MiB each, and of one that is always too large."""
+    asked: list[int] = []
+
+    class Large(Server):
+        async def answer(self, request: web.Request) -> web.Response:
+            limit, first = int(request.query["limit"]), int(request.query.get("continue", 0))
+            asked.append(limit)
+            end = min(first + limit, 150)
+            items = [{"metadata": {"name": str(n)}, "data": "x" * (1 << 20)} for n in range(first, end)]
+            more = {"continue": str(end)} if end < 150 else {}
+            return web.json_response({"items": items, "metadata": {"resourceVersion": "7", **more}})
+
+    async with served(Large()) as server, connected(server, tmp_path) as connection:
+        api = KubernetesApi(connection)
+        found = [raw["metadata"]["name"] for raw in await Pages(api, "/api/v1/pods").all()]
+        assert found == [str(number) for number in range(150)]
+        assert asked[:2] == [100, 50]
+        with pytest.raises(ApiUnreachableError, match="more than 67,108,864 bytes"):
+            await api.request("GET", "/api/v1/pods", query={"limit": "100"})
+        api.close()
+
+
+async def test_a_watch_without_an_end_of_line_ends(tmp_path: Path) -> None:
+    class Endless(Server):
+        async def answer(self, request: web.Request) -> web.StreamResponse:  # type: ignore[override]
+            response = web.StreamResponse(status=self.status)
+            await response.prepare(request)
+            with suppress(ConnectionError):
+                for _ in range(400):
+                    await response.write(bytes(1 << 20))
+            return response
+
+    async with served(Endless()) as server, connected(server, tmp_path) as connection:
+        for status, error in ((200, ApiUnreachableError), (500, ApiStatusError)):
+            server.status = status
+            with pytest.raises(error, match=r"more than|500"):
+                _ = [line async for line in KubernetesApi(connection).watch("/api/v1/pods", {})]

@@ -78,7 +78,7 @@ def test_messages_that_are_never_the_same_are_bounded_together(log: Log) -> None
 def test_other_loggers_and_levels_and_what_is_no_error_are_written(log: Log) -> None:
     for _ in range(AT_MOST + 1):
         log.say("broken")
-    log.say("broken", name="kopf")
+    log.say("broken", name="other")
     log.say("broken", level=logging.WARNING)
     for _ in range(3 * AT_MOST):
         log.say("broken", level=logging.INFO)

@@ -9,7 +9,6 @@ from mutants.mutant import Mutant
 
 LAWS: Final = "tests/properties/test_operator_fence_laws.py"
 FENCE: Final = "tests/unit/operator/test_operator_fence.py"
-PROCESS: Final = "tests/unit/operator/test_operator_process.py"
 KNOWN: Final = "tests/unit/operator/test_operator_reads_as_new_as_it_knows.py"
 ENDS: Final = "tests/unit/operator/test_operator_charges_what_ends.py"
 CONTROLLER: Final = "hetserve_operator.work.controller"
@@ -62,14 +61,6 @@ OPERATORS: Final = (
         Replace("with_replicas(target.manifest, 0)", "with_replicas(target.manifest, target.staged)"),
         FENCE,
         "test_a_deployment_is_created_without_replicas_and_scaled_by_the_next_apply",
-    ),
-    Mutant(
-        "two operators: kopf keeps the signals that it took",
-        "hetserve_operator.main",
-        "Operator._take_signals_back",
-        DropStatement("process.stop_on_signals(self.stop)"),
-        PROCESS,
-        "test_once_kopf_watches_a_signal_ends_it_by_the_flag_that_it_was_given",
     ),
     Mutant(
         "a list may be older than our own writes",

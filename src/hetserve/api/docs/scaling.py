@@ -67,9 +67,10 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         _METRICS,
         "False",
         Reason.QUERY_REFUSED,
-        "A query of the service is not valid PromQL, answers with several series where one is wanted, or lacks a "
-        "label; the message names the query. Nothing shrinks, and other services go on.",
-        "Correct the field of `spec.metrics.queries` that the message names.",
+        "A query of the service is not valid PromQL, answers with several series where one is wanted, lacks a label, "
+        "or asks for more than Prometheus or the operator reads; the message names it. Nothing shrinks, others go on.",
+        "Correct the field of `spec.metrics.queries` that the message names; with source Hetserve, have its exporter "
+        "export fewer series.",
     ),
     ReasonDoc(
         _METRICS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -20,6 +20,7 @@ import yaml
 
 from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
+from hetserve.base.nesting import shallow
 from hetserve.base.pages import FIRST_PAGE, next_page
 from hetserve.base.units import Seconds
 
@@ -34,6 +35,10 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
+LARGEST_ANSWER: Final = 64 << 20  # bytes
+_LARGEST_LINE: Final = 16 << 20
+"""Bytes of a line of a watch: one object."""
+_CHUNK: Final = 1 << 16
 _TIMEOUT: Final = (5.0, 60.0)
 _WATCH_SECONDS: Final = 300
 _WATCH_GRACE: Final = 10.0
@@ -48,6 +53,18 @@ class ClusterError(click.ClickException):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
+
+
+class TooLargeError(ClusterError):
+    """The answer has more bytes than are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """headers: of the response."""
+
+    data: bytes
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +144,13 @@ class ClusterClient:
         items: list[RawObject] = []
         limit = FIRST_PAGE
         while True:
-            kept, metadata, limit = self._page(path, query, limit, keep)
+            try:
+                kept, metadata, limit = self._page(path, query, limit, keep)
+            except TooLargeError:
+                if limit == 1:
+                    raise
+                limit //= 2
+                continue
             items += kept
             if not metadata.get("continue"):
                 return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
@@ -135,12 +158,12 @@ class ClusterClient:
 
     def patch(self, path: str, body: object, content_type: str = JSON_PATCH) -> RawObject:
         """Patches an object and returns it; begin a JSON patch with `test` operations."""
-        content: RawObject = json.loads(self._request("PATCH", path, body=body, content_type=content_type).data)
+        content: RawObject = _decoded(self._request("PATCH", path, body=body, content_type=content_type).data)
         return content
 
     def create(self, path: str, body: object) -> RawObject:
         """Creates an object in a collection and returns it, for example an access review. Raises ClusterError."""
-        content: RawObject = json.loads(self._request("POST", path, body=body).data)
+        content: RawObject = _decoded(self._request("POST", path, body=body).data)
         return content
 
     def time(self) -> Seconds:
@@ -156,17 +179,16 @@ class ClusterClient:
         """Events after a revision until the server ends the watch, after `seconds` [s]. Raises ClusterError."""
         query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
         query |= {"allowWatchBookmarks": "true"} | ({"fieldSelector": selector} if selector else {})
-        response = self._request("GET", path, query, timeout=(_TIMEOUT[0], seconds + _WATCH_GRACE))
-        rest = b""
+        response = self._open("GET", path, query, timeout=(_TIMEOUT[0], seconds + _WATCH_GRACE))
         with closing(response):
-            for chunk in response.stream(65536):
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    event: RawObject = json.loads(line)
-                    if event.get("type") == "ERROR":
-                        status = event["object"]
-                        raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
-                    yield event
+            if not _is_good(response):
+                _refused("GET", path, response.status, response.read(_MOST_BYTES))
+            for line in _lines(response):
+                event: RawObject = _decoded(line)
+                if event.get("type") == "ERROR":
+                    status = event["object"]
+                    raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
+                yield event
 
     def _authentication(self) -> dict[str, str]:
         # Per request: plugins renew tokens.
@@ -182,9 +204,28 @@ class ClusterClient:
 
     def _got(self, path: str, query: Mapping[str, str] | None) -> tuple[RawObject, int]:
         data = self._request("GET", path, query).data
-        return json.loads(data), len(data)
+        return _decoded(data), len(data)
 
-    def _request(
+    def _request(self, method: str, path: str, query: Mapping[str, str] | None = None, **more: Any) -> _Answer:
+        """The whole answer to a request. Raises ClusterError, TooLargeError."""
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+        response = self._open(method, path, query, **more)
+        try:
+            data = response.read(LARGEST_ANSWER + 1)
+        except (HTTPError, OSError) as error:
+            raise self._unreachable(error) from None
+        if len(data) > LARGEST_ANSWER:
+            response.close()
+            raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
+        if not _is_good(response):
+            _refused(method, path, response.status, data)
+        return _Answer(data, response.headers)
+
+    def _unreachable(self, error: Exception) -> ClusterError:
+        return ClusterError(f"the API server at {self.host} cannot be reached: {_line(error)}")
+
+    def _open(
         self,
         method: str,
         path: str,
@@ -203,14 +244,31 @@ class ClusterClient:
         headers |= {"Content-Type": content_type} if body is not None else {}
         try:
             wrapped = self._rest.request(method, url, headers=headers, body=body, _request_timeout=timeout)
-            response = wrapped.response
-            if "watch" not in (query or {}):
-                response.read(cache_content=True)
         except (HTTPError, OSError, ApiException) as error:
-            raise ClusterError(f"the API server at {self.host} cannot be reached: {_line(error)}") from None
-        if not 200 <= response.status < 300:
-            _refused(method, path, response)
-        return response
+            raise self._unreachable(error) from None
+        return wrapped.response
+
+
+def _lines(response: Any) -> Iterator[bytes]:
+    """Lines without their ends. Raises TooLargeError."""
+    rest = b""
+    for chunk in response.stream(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from filter(None, lines)
+        if len(rest) > _LARGEST_LINE:
+            raise TooLargeError(f"a line of the watch has more than {_LARGEST_LINE:,} bytes")
+
+
+def _is_good(response: Any) -> bool:
+    return bool(200 <= response.status < 300)
+
+
+def _decoded(text: bytes) -> Any:
+    """Content of a text; of one that is too deep to be decoded, without what lies below. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return json.loads(shallow(text))
 
 
 def _kubeconfigs(given: str | None) -> list[str]:
@@ -241,15 +299,15 @@ def config_map_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
 
 
-def _refused(method: str, path: str, response: Any) -> NoReturn:
+def _refused(method: str, path: str, status: int, body: bytes) -> NoReturn:
     try:
-        message = json.loads(response.data).get("message")
+        message = _decoded(body).get("message")
     except (ValueError, AttributeError):
         message = None
-    words = str(message or f"the API server answered {response.status}")
-    if response.status == 401:
+    words = str(message or f"the API server answered {status}")
+    if status == 401:
         words = "the API server does not know who you are (401): are the kubeconfig's credentials still valid?"
-    raise ClusterError(words if message or response.status == 401 else f"{method} {path}: {words}", response.status)
+    raise ClusterError(words if message or status == 401 else f"{method} {path}: {words}", status)
 
 
 def _namespace(contexts: Any, current: Any, name: str | None) -> str:

@@ -139,13 +139,16 @@ class FailedPods:
 @dataclass(frozen=True, slots=True)
 class NodesFact:
     """Nodes: their number, GPUs known, texts of those whose inventory is unreadable, names of those with GPUs of
-    another device plugin and no inventory. refused: names of nodes whose GPUs somebody else gives, by the words why."""
+    another device plugin and no inventory. refused: names of nodes whose GPUs somebody else gives, by the words why.
+    missing: names of nodes of whose GPUs some are broken, by the words.
+    """
 
     nodes: int
     gpus: int
     unreadable: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -140,21 +140,28 @@ def _nodes(cluster: ClusterClient) -> NodesFact:
         node = offered.judge(parse_node(raw))
         plugin = str(((raw.get("status") or {}).get("capacity") or {}).get(_PLUGIN_GPU, "0")) != "0"
         gpus = 0 if node.refused else len(node.gpus)
-        return {"name": node.name, "gpus": gpus, "problem": node.problem, "plugin": plugin, "refused": node.refused}
+        words = {"problem": node.problem, "refused": node.refused, "missing": node.missing}
+        return {"name": node.name, "gpus": gpus, "plugin": plugin, **words}
 
     nodes = sorted(cluster.list(NODES, keep=reduced).items, key=lambda one: str(one["name"]))
-    refused: dict[str, list[str]] = defaultdict(list)
-    for one in nodes:
-        if one["refused"]:
-            refused[one["refused"]].append(one["name"])
     bare = (one for one in nodes if not one["gpus"] and not one["problem"] and not one["refused"])
     return NodesFact(
         len(nodes),
         sum(one["gpus"] for one in nodes),
         tuple(one["problem"] for one in nodes if one["problem"]),
         tuple(one["name"] for one in bare if one["plugin"]),
-        {words: tuple(found) for words, found in refused.items()},
+        _by_words(nodes, "refused"),
+        _by_words(nodes, "missing"),
     )
+
+
+def _by_words(nodes: Iterable[RawObject], key: str) -> dict[str, tuple[str, ...]]:
+    """Names of nodes by what is said of them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in nodes:
+        if one[key]:
+            found[one[key]].append(one["name"])
+    return {words: tuple(some) for words, some in found.items()}
 
 
 def _policies(cluster: ClusterClient) -> tuple[str, ...]:

@@ -125,6 +125,9 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
         said, _, remedy = words.partition("; ")
         what = f"GPUs of {some(nodes)} are not hetserve's: {said}"
         yield Finding("gpus", Level.NOTE, what, "hetserve places nothing on these nodes", remedy)
+    for words, nodes in fact.missing.items():
+        said, _, remedy = words.partition("; ")
+        yield Finding("gpus", Level.PROBLEM, f"{some(nodes)}: {said}", "a pod may be bound to a broken GPU", remedy)
     if fact.unlabelled:
         what = f"GPUs of a device plugin, but no inventory: {some(fact.unlabelled)}"
         do = f"install NVIDIA's GPU Feature Discovery, or annotate the nodes with {names.ANNOTATION_NODE_GPUS}"

@@ -159,7 +159,7 @@ def _settings(
 
 
 def _k(text: str) -> Any:
-    if text == "auto" or (text.isdecimal() and 1 <= int(text) <= MAX_QUEUES):
+    if text == "auto" or (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_QUEUES):
         return text if text == "auto" else int(text)
     wanted = f'a number of queues from 1 to {MAX_QUEUES}, or "auto"'
     raise click.BadParameter(f"{text!r} is not {wanted}", param_hint="--queues")

@@ -140,9 +140,10 @@ class Allocations:
         return found
 
     def problems(self) -> Iterator[Problem]:
-        """Unreadable and refused inventories, GPUs that hold what they must not, pods on unlisted places."""
+        """Inventories that are unreadable, refused or not whole, GPUs that hold what they must not, unlisted places."""
         yield from (NodeProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
         yield from (NodeProblem(refused_node(node.name, node.refused)) for node in self._nodes.values() if node.refused)
+        yield from (NodeProblem(f"node {node.name}: {node.missing}") for node in self._nodes.values() if node.missing)
         for use in self.uses():
             yield from gpu_problems(use)
         for booking, gpus in self._unlisted().values():

@@ -17,7 +17,7 @@ from hetserve.objects.fields import InvalidObjectError, short
 from hetserve.objects.metadata import RawObject, uid_of
 from hetserve.objects.node import Node
 from hetserve.objects.resources import MAX_GPUS_PER_NODE, MAX_MIB
-from hetserve.placement.ledger.other_givers import refusal_of
+from hetserve.placement.ledger.other_givers import missing_gpus, refusal_of
 from hetserve.placement.pods.requests import LONGEST_GPU_ID
 from hetserve.placement.pods.view import id_order
 
@@ -45,13 +45,17 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeInventory:
-    """A node's GPUs. problem: why they cannot be read. refused: who else gives them, with the remedy; empty: nobody."""
+    """A node's GPUs. problem: why they cannot be read. refused: who else gives them, with the remedy; empty: nobody.
+
+    missing: some are broken, and nobody says which.
+    """
 
     name: str
     uid: str
     gpus: tuple[Gpu, ...] = ()
     problem: str | None = None
     refused: str = ""
+    missing: str = ""
 
 
 def parse_node(raw: RawObject) -> NodeInventory:
@@ -67,7 +71,8 @@ def parse_node(raw: RawObject) -> NodeInventory:
         refused = refusal_of(node, annotated=annotation is not None)
     except InvalidObjectError as error:
         return NodeInventory(name, uid, problem=f"node {name}: {error}")
-    return NodeInventory(name, uid, tuple(sorted(gpus, key=gpu_order)), refused=refused)
+    missing = missing_gpus(node) if annotation is None and not refused else ""
+    return NodeInventory(name, uid, tuple(sorted(gpus, key=gpu_order)), refused=refused, missing=missing)
 
 
 def gpu_order(gpu: Gpu) -> tuple[int, str]:

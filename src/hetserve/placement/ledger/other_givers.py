@@ -24,6 +24,10 @@ _CUT: Final = (
 _OFFERED: Final = (
     f"DRA driver {names.DRA_DRIVER} offers the GPUs to ResourceClaims; take its kubelet plugin off this node"
 )
+_BROKEN: Final = (
+    "NVIDIA's device plugin holds the others for broken and does not say which; list the GPUs in the annotation "
+    f'{names.ANNOTATION_NODE_GPUS}, with "healthy": false for these'
+)
 _UNSHARED: Final = ("", "none")
 _ONE_EACH: Final = "1"
 _MIG_ON: Final = "0"
@@ -40,6 +44,18 @@ def refusal_of(node: Node, *, annotated: bool) -> str:
         return f"{found}: {_SHARING}"
     found = "" if annotated else _cut(labels, allocatable)
     return f"{found}: {_CUT}" if found else ""
+
+
+def missing_gpus(node: Node) -> str:
+    """What says that NVIDIA's plugin offers some of a node's GPUs and not all, with the remedy; empty: nothing does.
+
+    It takes back those that are broken. Where it offers none, it may have been taken off the node.
+    """
+    labels, allocatable = node.labels, node.extended_resources
+    count, given = labels.get(names.GFD_COUNT, ""), allocatable.get(names.RESOURCE_NVIDIA_GPU, "")
+    if not (_whole(count) and _whole(given) and 0 < int(given) < int(count)):
+        return ""
+    return f"{_resource(allocatable, names.RESOURCE_NVIDIA_GPU)} of {_label(labels, names.GFD_COUNT)}: {_BROKEN}"
 
 
 def offered_by_dra(slices: int, example: str) -> str:

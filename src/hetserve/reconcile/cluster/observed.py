@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
+from hetserve.base.nesting import DEEPEST, too_deep
 from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.demand.wanted import Wanted, wanted_of
 from hetserve.objects.fields import InvalidObjectError
@@ -288,7 +289,8 @@ def read_service(raw: RawObject) -> InferenceService | str:
 
 def read_input(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
     """An object from which services are planned, without its status; Broken if it breaks a rule of its kind."""
-    found = _read(kind, raw)
+    path = too_deep(raw.get("spec"))
+    found = _read(kind, raw) if path is None else f"spec{path} is nested more than {DEEPEST} levels deep"
     return _broken(kind.__name__, raw, found) if isinstance(found, str) else found
 
 

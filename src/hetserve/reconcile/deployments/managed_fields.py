@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetserve.api import names
+from hetserve.base.nesting import too_deep
 
 Json = dict[str, Any]
 
 
 def handed_over(raw: Mapping[str, Any]) -> list[Json] | None:
     """managedFields with all our fields held by apply, or None if they are already."""
-    entries: list[Json] = list(raw["metadata"].get("managedFields") or ())
+    written: list[Json] = list(raw["metadata"].get("managedFields") or ())
+    entries = [entry for entry in written if too_deep(entry.get("fieldsV1")) is None]  # others name no field
     ours = [entry for entry in entries if _is_ours(entry)]
     if not any(entry["operation"] == "Update" for entry in ours):
         return None

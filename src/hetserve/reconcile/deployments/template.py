@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.base.nesting import DEEPEST, too_deep
 from hetserve.base.units import parse_quantity
 
 Json = dict[str, Any]
@@ -51,6 +52,10 @@ def user_template(raw: Mapping[str, Any]) -> Json:
 
     Raises TemplateError if it is no pod template or sets what hetserve sets.
     """
+    if (path := too_deep(raw)) is not None:
+        raise TemplateError(
+            f"spec.template{path} is nested too deeply: a pod template may have at most {DEEPEST} levels; take it out"
+        )
     template: Json = _without_nulls(copy.deepcopy(dict(raw)))
     spec = template.get("spec")
     if not isinstance(spec, dict):

@@ -27,6 +27,7 @@ from hetserve.reconcile.plans.planner import Planner
 from hetserve.reconcile.plans.scaled import choose_scaled
 from hetserve.reconcile.validity import stored_problem
 from hetserve.reconcile.world import World
+from hetserve.scaling.plans.servable import is_servable
 
 _ANY_LOAD: Final = QPS(1.0)
 """Of a service that follows its load: what is planned for is measured, and no part of what is declared."""
@@ -55,14 +56,18 @@ def _decide(world: World, service: InferenceService, recorded: PlanRecord | None
     if isinstance(case, Unplannable):
         return unplannable(case, recorded, service, offers)
     try:
-        case = case.under(_mix_in_force(service, recorded))
+        mix = _mix_in_force(service, recorded)
+        case = case.under(mix if mix is not None and is_servable(case.problem, mix) else None)
         return (choose_mixed if service.spec.scaling is None else choose_scaled)(case, world, planner)
     except Exception as error:
         return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
 
 def _mix_in_force(service: InferenceService, recorded: PlanRecord | None) -> BatchMix | None:
-    """The measured mix that the recorded plan was made for; None: the declared one counts."""
+    """The measured mix that the recorded plan was made for; None: the declared one counts.
+
+    The types may have changed since: one that they no longer serve is no plan's.
+    """
     spec = service.spec
     follows = spec.objective == "MaxThroughput" or spec.scaling is not None
     measures = spec.metrics is not None and spec.metrics.measures_mix

@@ -179,6 +179,8 @@ def _lacks(decision: PlanDecision, seen: Seen, before: Mapping[str, Any] | None)
     service = decision.service
     if following.withheld and service is not None:
         words = f"{words}; spec.pause is {service.spec.pause}: no instance is added"
+    elif following.growing:
+        words = f"{words}; a plan for it is being worked out"
     told = "" if before is None else str(before.get("message") or "")
     same = _RATE.sub("", told) == _RATE.sub("", words)
     return Finding("False", Reason.LOAD_NOT_CARRIED, told if same else words)

@@ -23,7 +23,8 @@ MOST_ENTRIES: Final = 100
 """The API server's list of managed fields names each."""
 MOST_NAME: Final = 253
 _SUFFIX: Final = "-decisions"
-_KEY: Final = re.compile(r"([0-9]{8,18})-[A-Za-z]+")
+_KEY: Final = re.compile(r"([0-9]{8,12})-([A-Za-z]+)")
+_MOST_NUMBER: Final = 10**12 - 1
 _HASH: Final = 8
 
 
@@ -71,6 +72,8 @@ def appended(ring: Ring, record: DecisionRecord, most_bytes: int = MOST_BYTES) -
 
     A record that alone is too large is kept without facts, and says that it is not replayable.
     """
+    if ring and _number(ring[-1]) >= _MOST_NUMBER:  # no record of ours comes that far
+        ring = tuple(Entry(f"{n:08d}-{one.key.partition('-')[2]}", one.text) for n, one in enumerate(ring, 1))
     number = 1 + max((_number(entry) for entry in ring), default=0)
     key = f"{number:08d}-{record.decision.action}"
     entry = Entry(key, _entry_text(record))
