@@ -10,6 +10,8 @@ from typing import Final, Self
 
 _KAIROS_DRAWS: Final = 99
 _MILLION: Final = 1_000_000
+_RAREST: Final = 1e-300
+"""A share that stays above 0 in sums of products."""
 _LOG_NORMAL: Final = NormalDist(5.1, 0.2)
 
 
@@ -37,7 +39,7 @@ class BatchMix:
             raise ValueError("the mix of batch sizes is empty")
         batches = tuple(sorted(total))
         scale = math.fsum(total.values())
-        return cls(batches, tuple(total[b] / scale for b in batches))
+        return cls(batches, tuple(max(total[b] / scale, _RAREST) for b in batches))
 
     @classmethod
     def single(cls, batch: int = 1) -> Self:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from hetserve.planning.flow.programs.classes import ClassTable, Values
 from hetserve.planning.flow.programs.program import FluidRates
-from hetserve.simulation.stability import fewest_queries
+from hetserve.simulation.stability import SLOS, fewest_queries
 
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy
@@ -117,10 +117,17 @@ class Judge:
         other.__dict__["_served"] = self._served
         return other
 
-    def can_try(self, values: Values) -> bool:
-        """Whether trials of these counts, long enough to show overload, end in a reasonable time."""
+    def can_try(self, values: Values, rate: float | None = None) -> bool:
+        """Whether trials of these counts, long enough to show overload, end in a reasonable time.
+
+        rate: queries/s that they are to hold; None: the most that they hold.
+        """
         few_enough = 0 < sum(values) <= MOST_INSTANCES and self.table.allowed >= RAREST
-        return few_enough and self._shows_overload(values) <= _MOST_QUERIES
+        return few_enough and self._shows_overload(values, rate) <= _MOST_QUERIES
+
+    def triable(self, values: Values) -> float:
+        """Highest rate [queries/s] at which trials of a reasonable time show overload; at most the fluid rate."""
+        return min(self.fluid(values), _MOST_QUERIES / (2 * SLOS * self.table.problem.slo.latency))
 
     def holds(self, values: Values, rate: float) -> bool:
         """Whether these counts keep the SLO at a rate [queries/s]."""
@@ -188,8 +195,9 @@ class Judge:
     def _answer(self, values: Values, rate: float) -> RateTrial:
         """A trial, or what an equal one of this process answered: a changed budget or load asks much of it again."""
         trial = self._trial(values)
-        asked = (trial.fingerprint, self._mix, self.queries(values), self.effort.seeds, rate)
-        return REMEMBERED.answer(asked, lambda: trial.at(rate, self._works(values)))
+        queries = self.queries(values, rate)
+        asked = (trial.fingerprint, self._mix, queries, self.effort.seeds, rate)
+        return REMEMBERED.answer(asked, lambda: trial.at(rate, self._works(queries)))
 
     def _trial(self, values: Values) -> Trial:
         from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late
@@ -218,20 +226,27 @@ class Judge:
         profiles = {option.name: option.profile for option in self.table.types}
         return System.of(profiles, problem.mix.batches, problem.slo.latency), make_policy(problem.policy)
 
-    def _works(self, values: Values) -> Sequence[Workload]:
-        return [self._work(self.queries(values), seed) for seed in self.effort.seeds]
+    def _works(self, queries: int) -> Sequence[Workload]:
+        return [self._work(queries, seed) for seed in self.effort.seeds]
 
-    def queries(self, values: Values) -> int:
+    def queries(self, values: Values, rate: float) -> int:
         """Queries of one run: enough late ones to count; few instances are late in clumps, many need time to settle."""
         instances, least = sum(values), self.effort.queries
         rare = self.effort.late / self.table.allowed / len(self.effort.seeds)
         few = min(_FEW / instances, self.effort.few) * least
-        long = self._shows_overload(values)
+        long = self._shows_overload(values, rate)
         return min(math.ceil(max(least, few, rare, long, _PER_INSTANCE * instances)), self.effort.most)
 
-    def _shows_overload(self, values: Values) -> int:
-        """Queries until overload shows (decision 0022), in steps of two: counts of about a size see equal queries."""
-        long = fewest_queries(self.table.problem.slo.latency, self.fluid(values)) / self.effort.queries
+    def _shows_overload(self, values: Values, rate: float | None) -> int:
+        """Queries until overload shows (decision 0022), in steps of two: counts of about a size see equal queries.
+
+        At any rate of these counts, if that is not too long, so that all of them see equal queries; else at this one.
+        """
+        most = self._stepped(self.fluid(values))
+        return most if most <= _MOST_QUERIES or rate is None else self._stepped(rate)
+
+    def _stepped(self, rate: float) -> int:
+        long = fewest_queries(self.table.problem.slo.latency, rate) / self.effort.queries
         return 0 if long <= 1 else self.effort.queries * 2 ** math.ceil(math.log2(long))
 
     def _work(self, queries: int, seed: int) -> Workload:
