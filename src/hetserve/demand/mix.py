@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final, Self
@@ -55,6 +55,12 @@ class BatchMix:
     @property
     def largest(self) -> int:
         return self.batches[-1]
+
+    def share_of(self, some: Collection[int]) -> float:
+        """Share of queries with these batches; exactly 1.0 for the whole mix."""
+        if all(b in some for b in self.batches):
+            return 1.0
+        return math.fsum(share for b, share in zip(self.batches, self.shares, strict=True) if b in some)
 
     def share_up_to(self, batch: int) -> float:
         """Share f of queries with at most this many items; exactly 1.0 for the whole mix."""
