@@ -38,6 +38,8 @@ FAINT: Final = 1e-8
 """HiGHS drops coefficients below 1e-9, and some of its answers miss a row by as much as this."""
 _RARE: Final = 1e-5
 """Busy instances: a class that takes less of a type could be served by none of it within tolerances."""
+_MOST_SCALED: Final = 1e4
+"""Times a row: presolving subtracts rows from each other, and drops what is left of small coefficients."""
 _SLOWEST: Final = 1e-250
 """Queries/s; units stay finite."""
 
@@ -384,19 +386,19 @@ class _Builder:
         ends = np.searchsorted(classes[order], np.arange(1, size + 1))
         served = np.insert(places[order], ends, columns.rate)
         model.equations(ends + np.arange(1, size + 1), served, np.where(served == columns.rate, -1.0, 1.0))
-        work = _felt(self._work(columns))
+        scale = min(self.unit / table.typical, _MOST_SCALED)
+        work = _felt(self._work(columns) * scale)
         for t in range(len(table.types)):
             mine = kinds == t
             if fixed is None:
-                numbers = [*work[mine], -self.margin.saturation]
+                numbers = [*work[mine], -self.margin.saturation * scale]
                 model.row([*places[mine], columns.counts[t]], numbers, -INFINITY, 0.0)
             else:
-                model.row(places[mine], work[mine], -INFINITY, self.margin.saturation * fixed[t])
+                model.row(places[mine], work[mine], -INFINITY, self.margin.saturation * fixed[t] * scale)
         late = self.misses[kinds, classes] * table.shares[classes]
         if late.any():
             allowed = self.margin.late * table.allowed
-            scale = 1 / allowed
-            model.row([*places, columns.rate], [*_felt(late * scale), -1.0], -INFINITY, 0.0)
+            model.row([*places, columns.rate], [*_felt(late / allowed), -1.0], -INFINITY, 0.0)
 
     def _work(self, columns: _Columns) -> Floats:
         """[flow] busy instances for each query per unit of time."""
