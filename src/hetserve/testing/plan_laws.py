@@ -50,6 +50,7 @@ def broken_laws(given: Problem, loads: Sequence[float], planners: Sequence[str] 
         yield from _falls(name, given, loads, plans)
         if name in {"flow", QUICK}:
             yield from _floors(name, loads, plans, made.get("flow", plans))
+            yield from _ceilings(name, asked, plans)
     if "flow" in made:
         for one, ours in zip(asked, made["flow"], strict=True):
             yield from _beaten(one, ours, plan(one, "ilp"))
@@ -84,6 +85,19 @@ def _floors(name: str, loads: Sequence[float], plans: Sequence[Plan], sure: Sequ
             yield Broken("no floor above a cost", name, f"{load:g} q/s: {one.verdict}; {min(costs)} holds it")
         if one.feasible and (one.capacity_qps or 0.0) * _NOISE < max(load, one.held_qps or 0.0):
             yield Broken("no ceiling below what is held", name, f"{load:g} q/s: {one.verdict}")
+
+
+def _ceilings(name: str, asked: Sequence[Problem], plans: Sequence[Plan]) -> Iterator[Broken]:
+    """What the money of the dearest plan buys, against the load that this plan carries."""
+    carried = [(one, made) for one, made in zip(asked, plans, strict=True) if made.feasible]
+    if not carried:
+        return
+    problem, made = carried[-1]
+    most = _planned(replace(problem, objective="MaxThroughput", load=None, budget=made.cost), name)
+    if most.reason == "PlannerFailed":
+        yield Broken("never fails", name, f"for {made.cost}: {most.message}")
+    elif not most.feasible or (most.ceiling_qps or 0.0) * _NOISE < max(problem.load or 0.0, most.held_qps or 0.0):
+        yield Broken("no ceiling below what is held", name, f"{made.message} / {most.verdict}")
 
 
 def _beaten(problem: Problem, ours: Plan, other: Plan) -> Iterator[Broken]:

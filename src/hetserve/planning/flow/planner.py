@@ -5,6 +5,8 @@ A plan depends on the problem and the seed alone: no clock, no name of a type, n
 
 from __future__ import annotations
 
+from typing import Final
+
 from hetserve.planning.flow.explanation.choice import Choice
 from hetserve.planning.flow.explanation.explain import explain
 from hetserve.planning.flow.explanation.outcome import of_climb, of_race
@@ -29,6 +31,9 @@ from hetserve.planning.flow.search.throughput import Race, race
 from hetserve.planning.flow.search.untried import Theory, untried_cost, untried_rate, untried_throughput
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
+
+_MORE: Final = 1.05
+"""Times what trials proved: mixes that are only reckoned must hold more (decision 0021)."""
 
 
 def plan_flow(
@@ -82,7 +87,7 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
     run, proof = race(judge, budget), Proof(judge, seed)
     held = proof.near(run.best, run.rate) if run.best else 0.0
     most, reckoned = _ample(table, run, budget)
-    if reckoned > held:
+    if reckoned > held * _MORE:
         untried = _why(quick, most, judge)
         return explain(Choice(table, most, reckoned, fluid, ceiling.objective_bound, untried=untried))
     if held <= 0:

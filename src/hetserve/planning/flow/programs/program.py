@@ -266,17 +266,39 @@ class _Builder:
         """
         model, columns = self.build(load, budget, cuts)
         types, unit = self.table.types, self.unit
-        while (solved := solve(model)) is not None:
+        known = INFINITY if load is None or cuts else self._known(load, budget)
+        while (solved := solve(model, known)) is not None:
             counts = tuple(round(solved.values[place]) for place in columns.counts)
             cost = sum(option.price * count for option, count in zip(types, counts, strict=True))
             if budget is None or cost <= budget:
                 break
             self._cut_rows(model, columns, Cut(counts), upwards=False)
+            known = INFINITY
         rate = 0.0 if solved is None else float(solved.values[columns.rate]) / unit
         if solved is None or rate <= 0:
             return None
         scale = 1 / unit if model.maximise else min(option.price for option in types)
         return Mix(counts, rate, solved.bound * scale, _flow(self.table, solved, columns, unit))
+
+    def _known(self, load: float, budget: int | None) -> float:
+        """What a load costs on the cheapest type that can serve it alone, in the program's money; infinite: none can.
+
+        Of programs that nothing else bounds: other limits may want other counts.
+        """
+        table, problem = self.table, self.table.problem
+        types = table.types
+        if problem.pools or problem.bounds_total or any(option.min_instances for option in types):
+            return INFINITY
+        late = self.misses * table.shares <= 0
+        alone = np.flatnonzero((self.usable & late).all(axis=1))
+        costs = [INFINITY]
+        for i in alone.tolist():
+            busy = load * float((table.means[i] * table.shares).sum()) / self.margin.saturation
+            count = max(math.ceil(busy * (1 + _ROUNDING)), 1)
+            each = types[i].price + launch_charge(types[i], problem.launch_weight)
+            if count <= self._most(i, budget):
+                costs.append(count * each / min(option.price for option in types))
+        return min(costs)
 
     def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
         """The program for a load (least cost) or without one (most load), in a unit in which R can be 1 at least."""
