@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hetserve.api.service.load import BatchDistribution
-from hetserve.base.units import QPS, MicroDollarsPerHour
+from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.distributions import expanded
 from hetserve.planning import Problem, plan
@@ -110,3 +110,15 @@ def test_counts_beyond_what_can_be_tried_are_judged_by_theory_and_never_said_to_
     assert (made.feasible, made.tried) == (True, False), made.message
     assert dict(made.counts)["one"] > MOST_INSTANCES
     assert "not tried, as trials of so many instances take too long" in made.verdict
+
+
+def test_what_holds_next_to_nothing_of_its_ceiling_still_holds_that() -> None:
+    """A query that has to wait at all is late, and one in a thousand may."""
+    given = problem(
+        (option("one", "1", line(100)),), slo_ms=100.5, percentile=99.9, budget=MicroDollarsPerHour(1_000_000)
+    )
+    made = plan(given)
+    assert (made.reason, made.tried) == ("PlanFeasible", True), made.message
+    assert 1e-3 < (made.held_qps or 0.0) < 0.05
+    never = plan(replace(given, slo=replace(given.slo, latency=Seconds(0.0999))))
+    assert never.reason == "NoTypeMeetsSLO"

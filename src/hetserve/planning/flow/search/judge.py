@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import ClassTable, Values
 from hetserve.planning.flow.programs.program import FluidRates
 from hetserve.simulation.stability import SLOS, fewest_queries
@@ -34,7 +35,7 @@ RAREST: Final = 1e-5
 
 FINE: Final = 0.005
 LOWEST: Final = 0.005
-"""Of the ceiling: what holds less holds nothing."""
+"""Of the ceiling: what holds less is looked for from a trickle up, and roughly."""
 SLOWER: Final = 0.6
 _RESERVE: Final = 0.12
 """About what the confident limit of a proof with 64,000 queries adds to a ratio of 1 %.
@@ -42,6 +43,8 @@ _RESERVE: Final = 0.12
 Least cost keeps half: what passes by luck fails the proof, and one more is tried.
 """
 _STEP: Final = 0.08
+_WIDE: Final = 10.0
+_ROUGH: Final = 0.1
 POWER: Final = 15.0
 """Of the rate by which the share of late queries rises near the highest one: 10 to 30 on most pools."""
 _PER_INSTANCE: Final = 40
@@ -165,12 +168,12 @@ class Judge:
         return sum(made.ratios) / len(made.ratios) <= self.table.allowed
 
     def highest(self, values: Values, top: float, floor: float = 0.0) -> float:
-        """Highest rate that holds, to half a percent of `top`, which does not; 0: none.
+        """Highest rate that holds, to half a percent of `top`, which does not; 0: not even next to none.
 
         floor: a rate that holds, from which steps grow upwards; 0: they go down from `top`.
         """
         low, high = self._upwards(values, top, floor) if floor else self._downwards(values, top)
-        while low and high - low > FINE * top:
+        while low and high - low > (FINE * top if high > LOWEST * top else _ROUGH * high):
             middle = (low + high) / 2
             low, high = (middle, high) if self.holds(values, middle) else (low, middle)
         return low
@@ -183,14 +186,19 @@ class Judge:
         return low, min(low + step, top)
 
     def _downwards(self, values: Values, top: float) -> tuple[float, float]:
-        """The same; 0 if not even the lowest one holds."""
+        """The same; 0 if not even next to none holds."""
         high = top
         while high > LOWEST * top:
             rate = max(high - _STEP * top, high * SLOWER)
             if self.holds(values, rate):
                 return rate, high
             high = rate
-        return 0.0, high
+        low = trickle(self.table)
+        if low >= high or not self.holds(values, low):
+            return 0.0, high
+        while low * _WIDE < high and self.holds(values, low * _WIDE):
+            low *= _WIDE
+        return low, min(low * _WIDE, high)
 
     def _answer(self, values: Values, rate: float) -> RateTrial:
         """A trial, or what an equal one of this process answered: a changed budget or load asks much of it again."""
