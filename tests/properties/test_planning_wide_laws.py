@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effort import examples
+from effort import examples, spread
 from hetserve.planning import Problem
 from hetserve.planning.validate import problem_error
 from hetserve.testing.plan_laws import PLANNERS, broken_laws
@@ -55,10 +55,20 @@ def test_tried_plans_keep_the_laws(asked: tuple[Problem, Sequence[float]]) -> No
     assert not list(broken_laws(problem, loads, ("flow",)))
 
 
-def seeded(seed: int) -> tuple[Problem, tuple[float, ...]]:
+def seeded(seed: int | str, most_types: int = 12, loads: int = LOADS) -> tuple[Problem, tuple[float, ...]]:
     source = Seeded(Random(seed))  # noqa: S311
-    problem = wide_problem(source)
-    return problem, rising_loads(source, problem, LOADS)
+    problem = wide_problem(source, most_types=most_types)
+    return problem, rising_loads(source, problem, loads)
+
+
+BROKE = (("wide-9", 12), ("wide-5", 6), ("wide-15", 12), ("wide-38", 6), ("wide-204", 12), ("wide-209", 6))
+"""Seeds and most types of problems on which some planner broke a law once, on 4 loads."""
+
+
+@pytest.mark.parametrize("broke", spread(BROKE, 3))
+def test_what_broke_a_law_once_keeps_them_all(broke: tuple[str, int]) -> None:
+    problem, loads = seeded(*broke, loads=4)
+    assert not list(broken_laws(problem, loads))
 
 
 @pytest.mark.parametrize("seed", range(20))

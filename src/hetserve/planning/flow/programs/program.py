@@ -289,8 +289,8 @@ class _Builder:
         types = table.types
         if problem.pools or problem.bounds_total or any(option.min_instances for option in types):
             return INFINITY
-        late = self.misses * table.shares <= 0
-        alone = np.flatnonzero((self.usable & late).all(axis=1))
+        late = (self.misses * table.shares).sum(axis=1)
+        alone = np.flatnonzero(self.usable.all(axis=1) & (late <= self.margin.late * table.allowed))
         costs = [INFINITY]
         for i in alone.tolist():
             busy = load * float((table.means[i] * table.shares).sum()) / self.margin.saturation
