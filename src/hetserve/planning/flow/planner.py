@@ -91,7 +91,7 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
         untried = _why(quick, most, judge)
         return explain(Choice(table, most, reckoned, fluid, ceiling.objective_bound, untried=untried))
     if held <= 0:
-        return no_load_carried(table, len(run.entered), None)
+        return no_load_carried(table, judge.mixes, None)
     trials, others = judge.tried + proof.tried, of_race(run)
     return explain(Choice(table, run.best, held, fluid, ceiling.objective_bound, others, trials, seen=run.rate))
 
@@ -123,7 +123,7 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
     if best is None:
-        return no_load_carried(table, len(run.simulated), load)
+        return no_load_carried(table, judge.mixes, load)
     others = of_climb(run, proof, best, load)
     if not judge.can_try(best, load):
         held, why = load if table.problem.load else untried_rate(table, best), _why(quick, best, judge)

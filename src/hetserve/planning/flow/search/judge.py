@@ -142,6 +142,11 @@ class Judge:
             self.tried += 1
         return self._made[asked].passed
 
+    @property
+    def mixes(self) -> int:
+        """Of how many counts trials ran."""
+        return len({values for values, _ in self._made})
+
     def broke(self, values: Values, rate: float) -> bool:
         """Whether a trial was made of this, and failed."""
         made = self._made.get((values, rate))
