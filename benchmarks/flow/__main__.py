@@ -1,6 +1,7 @@
 """Measure planner flow and write docs/results/flow.md: `python -m benchmarks.flow [STEP...] [--jobs N] [--quick]`.
 
-Steps: pools (random ones), kairos (its five models), times. Without names all run. What is kept is not measured again.
+Steps: pools (random ones), kairos (its five models), wide (the second family, of all that the API accepts, held against
+laws), times. Without names all run. What is kept is not measured again.
 Step `again` measures flow alone anew, beside what the report has of the others, step `quick` its plans without trials.
 """
 
@@ -10,15 +11,16 @@ import argparse
 import os
 import time
 
-from benchmarks.flow import again, quick, report, workers
+from benchmarks.flow import again, quick, report, wide, workers
 from benchmarks.flow.parts import times
 from benchmarks.flow.pools import SEED, kairos_names, kairos_pools, pools, small_pools
 
 from hetserve.planning import Problem
 
-STEPS = ("pools", "kairos", "times")
+STEPS = ("pools", "kairos", "wide", "times")
 ALONE = {"again": again.measure_all, "quick": quick.measure_all}
 """Steps beside the report's pools, one at a time."""
+_QUICK = 6
 
 
 def main() -> None:
@@ -39,6 +41,8 @@ def main() -> None:
         workers.measure_all(random, options.jobs, of_any_code=options.keep)
     if "kairos" in steps:
         workers.measure_all(kairos_pools(), options.jobs, of_any_code=options.keep)
+    if "wide" in steps:
+        wide.measure_all(_QUICK if options.quick else wide.COUNT, options.jobs, keep=not options.quick)
     if "times" in steps:
         _times(quick=options.quick)
     if options.quick or options.no_report:

@@ -12,7 +12,7 @@ from benchmarks.flow.parts.figures import OURS
 from benchmarks.reporting import Json, Kept, machine
 
 KEPT: Final = Kept("flow", "flow.parts")
-PARTS: Final = ("most", "least", "again", "quick", "kairos_models", "policies", "times")
+PARTS: Final = ("most", "least", "wide", "again", "quick", "kairos_models", "policies", "times")
 LIBRARIES: Final = ("numba", "NumPy", "SciPy", "highspy")
 
 _HEAD: Final = """# Planner flow, measured

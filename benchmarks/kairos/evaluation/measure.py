@@ -196,7 +196,7 @@ def variants(scheme: str, case: Case) -> list[Policy]:
     model = system(case).predicted
     count = len(model.batches)
     even = range(count // 10 - 1, count - 1, max(count // 10, 1))
-    limits = (int(i) for i in model.arrays.largest if 0 <= i < count - 1)
+    limits = (int(i) - 1 for i in model.arrays.in_time if 0 < i < count)
     return [make_policy(scheme, size=size) for size in sorted({*even, *limits})]
 
 

@@ -45,7 +45,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """hetserve's objects, in order. notes: ignored objects."""
+    """hetserve's objects, in order. notes: ignored objects, odd tables."""
 
     services: tuple[InferenceService, ...]
     types: tuple[InstanceType, ...]
@@ -91,6 +91,8 @@ def parse_documents(documents: Iterable[Document], errors: list[str] | None = No
             found.append(f"{document.at()}: {key[0]}/{key[2]} is there twice, first at {seen[key]}; keep one")
         seen.setdefault(key, document.at())
         objects.append(parsed)
+        if isinstance(parsed, ModelProfile) and parsed.spec.latency.warning:
+            notes.append(f"{document.at()}: {key[0]}/{key[2]}: {parsed.spec.latency.warning}")
     if found:
         raise ManifestError(found)
     return Manifests(

@@ -19,6 +19,7 @@ from hetserve.api.scalars import (
     Variation,
     distinct,
 )
+from hetserve.base.humps import hump_words
 from hetserve.base.units import parse_duration
 from hetserve.registry.choices import SharingMode
 
@@ -124,6 +125,12 @@ class LatencySpec(ApiModel):
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
     )
     linear: Linear | None = None
+
+    @property
+    def warning(self) -> str:
+        """What is odd about the table, though it is valid; empty: nothing is."""
+        table = self.table or []
+        return hump_words([entry.batch for entry in table], [parse_duration(entry.mean) for entry in table])
 
 
 class InterferenceEntry(ApiModel):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final, Self
 
 _KAIROS_DRAWS: Final = 99
 _MILLION: Final = 1_000_000
+_RAREST: Final = 1e-300
+"""A share that stays above 0 in sums of products."""
 _LOG_NORMAL: Final = NormalDist(5.1, 0.2)
 
 
@@ -37,7 +39,7 @@ class BatchMix:
             raise ValueError("the mix of batch sizes is empty")
         batches = tuple(sorted(total))
         scale = math.fsum(total.values())
-        return cls(batches, tuple(total[b] / scale for b in batches))
+        return cls(batches, tuple(max(total[b] / scale, _RAREST) for b in batches))
 
     @classmethod
     def single(cls, batch: int = 1) -> Self:
@@ -53,6 +55,12 @@ class BatchMix:
     @property
     def largest(self) -> int:
         return self.batches[-1]
+
+    def share_of(self, some: Collection[int]) -> float:
+        """Share of queries with these batches; exactly 1.0 for the whole mix."""
+        if all(b in some for b in self.batches):
+            return 1.0
+        return math.fsum(share for b, share in zip(self.batches, self.shares, strict=True) if b in some)
 
     def share_up_to(self, batch: int) -> float:
         """Share f of queries with at most this many items; exactly 1.0 for the whole mix."""

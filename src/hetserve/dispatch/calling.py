@@ -36,7 +36,7 @@ def _flat(
     mean: Floats,
     safe: Floats,
     coefficients: Floats,
-    largest: Integers,
+    in_time: Integers,
     slo: float,
     parameters: Floats,
     floats: Floats,
@@ -49,7 +49,7 @@ def _flat(
         QueueArrays(sizes, arrivals, deadlines),
         WorkerArrays(types, busy, free_at),
         KernelArguments(
-            ModelArrays(mean, safe, coefficients, largest, slo),
+            ModelArrays(mean, safe, coefficients, in_time, slo),
             parameters,
             Scratch(floats, integers),
             AnswerArrays(pairs, drops),

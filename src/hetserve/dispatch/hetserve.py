@@ -53,7 +53,7 @@ class DecisionInProgress(NamedTuple):
 @njit_inner
 def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: KernelArguments) -> tuple[int, int, float]:
     model, parameters, scratch, answer = arguments.model, arguments.parameters, arguments.scratch, arguments.answer
-    n, types = workers.types.shape[0], model.largest.shape[0]
+    n, types = workers.types.shape[0], model.in_time.shape[0]
     if queue.sizes.shape[0] == 0 or workers.busy.all():
         return 0, 0, math.inf
     board = carve_board(n, max(int(parameters[2]), 8 * n), types, scratch)

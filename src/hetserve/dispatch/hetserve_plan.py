@@ -80,7 +80,7 @@ def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Boar
 def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> int:
     """Sets the role of each type; returns the number of ordinary types.
 
-    Strong types are the fastest of those that serve the largest batches within the SLO; if all are, all are ordinary.
+    Strong types are the fastest of those that serve most sizes within the SLO; if all are, all are ordinary.
     """
     for kind in range(role.shape[0]):  # a slice is slow to fill
         role[kind] = ABSENT
@@ -88,12 +88,12 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
         role[workers.types[j]] = ORDINARY
     reach, speed = -2, 0.0
     for kind in range(role.shape[0]):
-        if role[kind] != ABSENT and (model.largest[kind], model.coefficients[kind]) > (reach, speed):
-            reach, speed = model.largest[kind], model.coefficients[kind]
+        if role[kind] != ABSENT and (model.in_time[kind], model.coefficients[kind]) > (reach, speed):
+            reach, speed = model.in_time[kind], model.coefficients[kind]
     present, strong = 0, 0
     for kind in range(role.shape[0]):
         present += role[kind] != ABSENT
-        if role[kind] != ABSENT and model.largest[kind] == reach and model.coefficients[kind] == speed:
+        if role[kind] != ABSENT and model.in_time[kind] == reach and model.coefficients[kind] == speed:
             role[kind] = STRONG
             strong += 1
     if strong == present:

@@ -47,7 +47,7 @@ class _Round:
     def __post_init__(self) -> None:
         types = {w.type for w in self.snapshot.workers}
         arrays = self.snapshot.model.arrays
-        strength = {t: (int(arrays.largest[t]), float(arrays.coefficients[t])) for t in types}
+        strength = {t: (int(arrays.in_time[t]), float(arrays.coefficients[t])) for t in types}
         best = max(strength.values())
         self.strong = frozenset(t for t in types if strength[t] == best)
         self.ordinary = frozenset(types) - self.strong

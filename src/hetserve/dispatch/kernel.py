@@ -37,14 +37,14 @@ class WorkerArrays(NamedTuple):
 class ModelArrays(NamedTuple):
     """Predicted service times, [type, size] in seconds, infinite if not servable.
 
-    safe: the deciding quantile. coefficients: Kairos's C_j by type. largest: by type, index of the largest size up to
-    which every mean is within the SLO, -1: none. slo: seconds.
+    safe: the deciding quantile. coefficients: Kairos's C_j by type. in_time: by type, how many sizes have a mean within
+    the SLO. slo: seconds.
     """
 
     mean: Floats
     safe: Floats
     coefficients: Floats
-    largest: Integers
+    in_time: Integers
     slo: float
 
 

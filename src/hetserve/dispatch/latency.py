@@ -44,7 +44,7 @@ class LatencyModel:
         safe = mean.copy() if safe is None else np.array(safe, dtype=np.float64)
         _validate(types, sizes, mean, safe, slo)
         base = int(fastest_first(mean)[0]) if base is None else base
-        within = np.array([_prefix_within(row, slo) for row in mean], dtype=np.int64)
+        within = (mean <= slo).sum(axis=1, dtype=np.int64)
         arrays = ModelArrays(mean, safe, _coefficients(mean, base), within, float(slo))
         for array in (sizes, *arrays[:-1]):
             assert isinstance(array, np.ndarray)  # noqa: S101  all but the SLO
@@ -79,11 +79,6 @@ def _coefficients(mean: NDArray[np.float64], base: int) -> NDArray[np.float64]:
         both = np.flatnonzero(np.isfinite(row) & np.isfinite(mean[base]))
         out[j] = mean[base, both[-1]] / row[both[-1]] if len(both) else 1.0
     return out
-
-
-def _prefix_within(row: NDArray[np.float64], slo: float) -> int:
-    above = np.flatnonzero(row > slo)
-    return int(above[0]) - 1 if len(above) else len(row) - 1
 
 
 def _validate(

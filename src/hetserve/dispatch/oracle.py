@@ -1,7 +1,7 @@
 """Kairos's oracle: the makespan of a query sequence that is known in advance (section 7, ORCL).
 
-Sorted by size: a free base instance takes the largest query, a free auxiliary the smallest that it serves within the
-SLO.
+Sorted by size: a free base instance, of a type that serves all within the SLO, takes the largest query, a free
+auxiliary the smallest that it serves within the SLO.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetserve.compiled import njit
-from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.dispatch.latency import LatencyModel, fastest_first
 
 
@@ -25,52 +25,70 @@ def oracle_throughput(model: LatencyModel, counts: Sequence[int], sizes: ArrayLi
     empty sequence, or an index outside the batches.
     """
     ordered, kinds = _check(model, counts, sizes)
-    span = float(makespan(ordered, kinds, model.arrays.mean, model.arrays.largest))
+    left = np.bincount(ordered, minlength=len(model.batches))
+    span = float(makespan(left, kinds, model.arrays.mean, model.arrays.slo))
     return len(ordered) / span
 
 
 @njit
-def makespan(sizes: Integers, kinds: Integers, mean: Floats, largest: Integers) -> float:
-    """Time until the last of these ascending sizes is served; kinds: type by instance. Infinite: never."""
-    workers, low, high = kinds.shape[0], 0, sizes.shape[0] - 1
-    free = np.zeros(workers)
-    retired = 0.0
-    while low <= high:
+def makespan(left: Integers, kinds: Integers, mean: Floats, slo: float) -> float:
+    """Time until the last query is served; infinite: never. left: queries by size; used up. kinds: type by instance."""
+    free = np.zeros(kinds.shape[0])
+    base = _bases(left, mean, slo)
+    retired, waiting = 0.0, left.sum()
+    while waiting > 0:
         worker = int(np.argmin(free))
-        now = free[worker]
+        now, kind = free[worker], kinds[worker]
         if now == math.inf:
             return math.inf
-        kind = kinds[worker]
-        if largest[kind] >= sizes[sizes.shape[0] - 1]:
-            free[worker] += mean[kind, sizes[high]]
-            high -= 1
-        elif largest[kind] >= sizes[low]:
-            free[worker] += mean[kind, sizes[low]]
-            low += 1
-        else:
+        size = _next(left, mean[kind], slo, base[kind])
+        if size < 0:
             retired = max(retired, now)
             free[worker] = math.inf
-    for j in range(workers):
+            continue
+        free[worker] += mean[kind, size]
+        left[size] -= 1
+        waiting -= 1
+    for j in range(free.shape[0]):
         if free[j] < math.inf:
             retired = max(retired, free[j])
     return retired
 
 
+@njit
+def _bases(left: Integers, mean: Floats, slo: float) -> Flags:
+    """[type] whether it serves every size that is there within the SLO."""
+    base = np.ones(mean.shape[0], np.bool_)
+    for kind in range(mean.shape[0]):
+        for size in range(left.shape[0]):
+            base[kind] &= left[size] == 0 or mean[kind, size] <= slo
+    return base
+
+
+@njit
+def _next(left: Integers, mean: Floats, slo: float, largest: bool) -> int:
+    """The largest size that is there, or the smallest that is served within the SLO; -1: none."""
+    for i in range(left.shape[0]):
+        size = left.shape[0] - 1 - i if largest else i
+        if left[size] > 0 and mean[size] <= slo:
+            return size
+    return -1
+
+
 def reference(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> float:
     ordered, kinds = _check(model, counts, sizes)
-    queries, mean, largest = ordered.tolist(), model.arrays.mean, model.arrays.largest
-    top, total, span = queries[-1], len(queries), 0.0
+    queries, mean, slo = ordered.tolist(), model.arrays.mean, model.arrays.slo
+    every, total, span = sorted(set(queries)), len(queries), 0.0
     heap = [(0.0, j) for j in range(len(kinds))]
     while queries:
         if not heap:
             return 0.0
         now, j = heapq.heappop(heap)
-        if largest[kinds[j]] >= top:
-            size = queries.pop()
-        elif largest[kinds[j]] >= queries[0]:
-            size = queries.pop(0)
-        else:
+        served = [size for size in queries if mean[kinds[j], size] <= slo]
+        if not served:
             continue
+        size = max(served) if (mean[kinds[j], every] <= slo).all() else min(served)
+        queries.remove(size)
         heapq.heappush(heap, (now + float(mean[kinds[j], size]), j))
         span = max(span, now + float(mean[kinds[j], size]))
     return total / span

@@ -14,7 +14,7 @@ from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnap
 from hetserve.dispatch.kernel import KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
 WITHIN_SLO: Final = -1
-"""Largest size that every auxiliary type serves within the SLO."""
+"""What every auxiliary type serves within the SLO is small, all else is large."""
 
 
 @njit_inner
@@ -27,11 +27,11 @@ def decide(
     """Dispatches the oldest query whose pool has an idle instance; parameters: index of the largest auxiliary size."""
     model, parameters, answer = arguments.model, arguments.parameters, arguments.answer
     n = workers.types.shape[0]
-    limit, bases = _split(int(parameters[0]), workers, model)
+    limit, bases = int(parameters[0]), _bases(workers, model)
     one_pool = bases in (0, n)
     blocked_small = blocked_large = False
     for i in range(queue.sizes.shape[0]):
-        large = not one_pool and queue.sizes[i] > limit
+        large = not one_pool and _is_large(queue.sizes[i], limit, workers, model)
         if blocked_large if large else blocked_small:
             continue
         worker = _best_idle(queue.sizes[i], large, one_pool, workers, model)
@@ -61,25 +61,31 @@ def _best_idle(size: int, large: bool, one_pool: bool, workers: WorkerArrays, mo
 
 
 @njit_inner
-def _split(limit: int, workers: WorkerArrays, model: ModelArrays) -> tuple[int, int]:
-    """Index of the largest auxiliary size, and the number of base instances (C_j >= 1)."""
-    bases, within = 0, model.mean.shape[1] - 1
+def _bases(workers: WorkerArrays, model: ModelArrays) -> int:
+    """Number of base instances (C_j >= 1)."""
+    bases = 0
     for j in range(workers.types.shape[0]):
-        if model.coefficients[workers.types[j]] >= 1.0:
-            bases += 1
-        else:
-            within = min(within, model.largest[workers.types[j]])
-    return (within if limit < 0 else limit), bases
+        bases += model.coefficients[workers.types[j]] >= 1.0
+    return bases
+
+
+@njit_inner
+def _is_large(size: int, limit: int, workers: WorkerArrays, model: ModelArrays) -> bool:
+    """Whether a size is for base instances: above the limit, or too slow on some auxiliary type."""
+    if limit >= 0:
+        return size > limit
+    for j in range(workers.types.shape[0]):
+        kind = workers.types[j]
+        if model.coefficients[kind] < 1.0 and model.mean[kind, size] > model.slo:
+            return True
+    return False
 
 
 def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
     arrays = snapshot.model.arrays
     base = {j for j, w in enumerate(snapshot.workers) if arrays.coefficients[w.type] >= 1}
     auxiliary = set(range(len(snapshot.workers))) - base
-    limit = int(parameters[0])
-    if limit < 0:
-        limit = min((int(arrays.largest[snapshot.workers[j].type]) for j in auxiliary), default=0)
-    for pool, members in _pools(snapshot, base, auxiliary, limit):
+    for pool, members in _pools(snapshot, base, auxiliary, int(parameters[0])):
         if not members:
             continue
         head = members[0]
@@ -99,8 +105,15 @@ def _pools(
     """Workers and waiting queries by pool, the oldest query's first; one pool if the other were empty."""
     if not base or not auxiliary:
         return [(base | auxiliary, list(snapshot.queue))]
-    large = [q for q in snapshot.queue if snapshot.model.size_of(q.batch) > limit]
-    small = [q for q in snapshot.queue if snapshot.model.size_of(q.batch) <= limit]
+    mean, slo = snapshot.model.arrays.mean, snapshot.model.arrays.slo
+    kinds = sorted({snapshot.workers[j].type for j in auxiliary})
+
+    def is_large(query: Query) -> bool:
+        size = snapshot.model.size_of(query.batch)
+        return size > limit if limit >= 0 else bool((mean[kinds, size] > slo).any())
+
+    large = [q for q in snapshot.queue if is_large(q)]
+    small = [q for q in snapshot.queue if not is_large(q)]
     pools = [(base, large), (auxiliary, small)]
     return pools if large and large[0] == snapshot.queue[0] else pools[::-1]
 

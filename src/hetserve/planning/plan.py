@@ -69,7 +69,7 @@ class ClassFlow:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What counts of any origin do in simulation; None: not tried, there are too many instances.
+    """What counts of any origin do in simulation; None: not tried, as trials would take too long.
 
     holds: whether they carry the problem's load (MinCost). held: the highest rate within the SLO (MaxThroughput).
     """

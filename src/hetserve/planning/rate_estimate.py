@@ -1,10 +1,11 @@
 """Estimates the rate that instances carry together, cheaply enough to compare hundreds of counts.
 
-R = min over thresholds s of  sum_t n_t q[t,s] / share of the queries above s
+R = min over sets S of batches of  sum_t n_t q[t,S] / share of the queries in S
 
-q[t,s]: queries/s of one instance of type t that serves only queries above s, up to the largest that it serves within
-the SLO on average. Thresholds: 0, and each type's largest query. So small instances alone carry nothing where some
-queries are too large for them. The flow program is exact where this is a bound, but takes a solver and a millisecond.
+q[t,S]: queries/s of one instance of type t that serves only those queries of S that it serves within the SLO on
+average. Sets: all, and for each batch those that no other type serves than those which serve it. So small instances
+alone carry nothing where some queries are too large for them, or too slow on them. The flow program is exact where this
+is a bound, but takes a solver and a millisecond.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
-from hetserve.planning.rates import largest_prefix
+from hetserve.planning.rates import served_within
 from hetserve.profiles import LatencyProfile
 
 RateEstimate = Callable[[Mapping[str, int]], float]
@@ -33,10 +34,8 @@ def rate_estimate(
     one: it is not known, and not nothing. Where all that have one are free, the dearest without carries as much as the
     best of them.
     """
-    limits = {name: largest_prefix(profile, mix, slo) for name, profile in profiles.items()}
-    served = {name: limit for name, limit in limits.items() if limit is not None}
-    top = max(served.values(), default=0)
-    rows = [_row(profiles, served, mix, least) for least in sorted({0, *served.values()} - {top})] if served else []
+    served = {name: frozenset(served_within(profile, mix, slo)) for name, profile in profiles.items()}
+    rows = [row for some in _sets(served, mix) if (row := _row(profiles, served, mix, some))]
     unknown = {name: price for name, price in prices.items() if name not in profiles}
     for row in rows:
         paid = [rate / prices[name] for name, rate in row.items() if prices.get(name)]
@@ -45,16 +44,28 @@ def rate_estimate(
     return _Estimate(tuple(rows) or (dict(prices),))
 
 
+def _sets(served: Mapping[str, frozenset[int]], mix: BatchMix) -> list[frozenset[int]]:
+    """All batches, and for each that some type serves those of which no other type serves any; largest sets first."""
+    by = {batch: frozenset(name for name, own in served.items() if batch in own) for batch in mix.batches}
+    found = {frozenset(b for b, names in by.items() if names <= able) for able in {*by.values()} if able}
+    every = frozenset(mix.batches)
+    return sorted({every, *found}, key=lambda some: (-len(some), sorted(some))) if found else []
+
+
 def _row(
-    profiles: Mapping[str, LatencyProfile], served: Mapping[str, int], mix: BatchMix, above: int
+    profiles: Mapping[str, LatencyProfile],
+    served: Mapping[str, frozenset[int]],
+    mix: BatchMix,
+    some: frozenset[int],
 ) -> dict[str, float]:
-    """Rate of each type over its queries above a batch, per share of all queries above it."""
-    pairs = [(b, share) for b, share in zip(mix.batches, mix.shares, strict=True) if b > above]
+    """Rate of each type over its queries of some batches, per share of all queries of them; none that serves none."""
+    pairs = [(b, share) for b, share in zip(mix.batches, mix.shares, strict=True) if b in some]
     wanted, row = math.fsum(share for _, share in pairs), {}
-    for name, limit in served.items():
-        mine = [(share, profiles[name].mean(b) or 0.0) for b, share in pairs if b <= limit]
+    for name, own in served.items():
+        mine = [(share, profiles[name].mean(b) or 0.0) for b, share in pairs if b in own]
         busy = math.fsum(share * mean for share, mean in mine)
-        row[name] = math.fsum(share for share, _ in mine) / busy / wanted if busy > 0 else 0.0
+        if own:
+            row[name] = math.fsum(share for share, _ in mine) / busy / wanted if busy > 0 else 0.0
     return row
 
 

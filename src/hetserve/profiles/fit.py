@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeVar
 import numpy as np
 
 from hetserve.api.model_profile import QUANTILES
+from hetserve.base.humps import hump_words
 from hetserve.profiles.regression import Line, least_squares, outlier_limit
 from hetserve.profiles.samples import Samples
 from hetserve.registry.choices import FitKind
@@ -74,7 +75,9 @@ def fit_samples(samples: Samples, kind: FitKind = "auto", *, keep_wild: bool = F
     chosen, why = _kind(kind, len(entries), max(errors))
     if chosen == "table" and len(entries) > TABLE_LIMIT:
         notes.append(f"{len(entries)} batches were measured: {TABLE_LIMIT} of them, evenly chosen, make the table")
-    return Fit(chosen, entries, line, _around(line, kept), errors, why, tuple(notes))
+    shown = thinned(entries) if chosen == "table" else ()
+    odd = hump_words([entry.batch for entry in shown], [entry.mean for entry in shown])
+    return Fit(chosen, entries, line, _around(line, kept), errors, why, (*notes, *([odd] if odd else [])))
 
 
 def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tuple[MeasuredBatch, ...]:

@@ -105,7 +105,7 @@ class System:
         kinds, types = np.unique(self.workers(counts), return_inverse=True)
         given = self.predicted.arrays
         model = ModelArrays(
-            given.mean[kinds], given.safe[kinds], given.coefficients[kinds], given.largest[kinds], given.slo
+            given.mean[kinds], given.safe[kinds], given.coefficients[kinds], given.in_time[kinds], given.slo
         )
         means, ratios = self.served.means[kinds], self.served.ratios[kinds]
         # As the whole tables are: the compiled loop knows one kind of array.

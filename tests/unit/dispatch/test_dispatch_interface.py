@@ -93,9 +93,9 @@ class TestLatencyModel:
         model = latency_model((0.05, 0.06, 0.07, 0.1), (0.1, 0.12, math.inf, math.inf))
         assert model.arrays.coefficients.tolist() == pytest.approx([1.0, 0.5])
 
-    def test_largest_is_the_end_of_the_prefix_within_the_slo_though_latency_may_fall_again(self) -> None:
+    def test_sizes_in_time_are_counted_beyond_one_that_is_not(self) -> None:
         model = latency_model((0.1, 0.2, 0.3, 0.4), (0.1, 1.2, 0.9, 0.8), (2.0, 2.0, 2.0, 2.0))
-        assert model.arrays.largest.tolist() == [3, 0, -1]
+        assert model.arrays.in_time.tolist() == [4, 3, 0]
 
     @pytest.mark.parametrize(("batch", "size"), [(1, 0), (2, 1), (3, 2), (5, 2), (6, 3), (10, 3)])
     def test_a_batch_between_two_known_ones_counts_as_the_larger(self, batch: int, size: int) -> None:

@@ -92,3 +92,14 @@ def test_hill_climbing_stops_on_a_plateau() -> None:
 def test_hill_climbing_refuses_a_start_outside_the_sizes(start: int, step: int) -> None:
     with pytest.raises(ValueError, match="start="):
         climb(float, 10, start, step)
+
+
+def test_by_default_a_batch_in_a_hump_is_for_the_base_and_larger_ones_are_not() -> None:
+    """The prefix within the SLO ends at batch 10."""
+    model = LatencyModel.of(("base", "aux"), (10, 20, 30), np.array([[1.0, 2.0, 3.0], [2.0, 12.0, 5.0]]), 10.0)
+    policy = make_policy("threshold")
+    for batch, sent in ((20, ()), (30, (Dispatch(1, 1),))):
+        scene = DispatchSnapshot(NOW, (query(1, batch),), (busy(BASE, 1), Worker(AUX)), model)
+        made = decide(policy, scene)
+        assert made == policy.reference(scene, policy.parameters)
+        assert made.dispatches == sent

@@ -60,7 +60,7 @@ BROKEN: dict[str, tuple[Problem, Plan, str]] = {
     "more memory than is free": (THROUGHPUT, bound(1, 4), "take 50 MiB of memory from pool p, 40 are free"),
     "more compute than is free": (THROUGHPUT, bound(2, 0), "take 90 percent of GPU compute from pool p, 80 are free"),
     "no type that serves every batch": (THROUGHPUT, bound(0, 3), "no type of the plan serves every batch"),
-    "a type that serves nothing": (THROUGHPUT, bound(1, 0, 1), "stone serves not even batch 1"),
+    "a type that serves nothing": (THROUGHPUT, bound(1, 0, 1), "stone serves no batch within the SLO"),
     "nothing at all": (THROUGHPUT, bound(0, 0), "the plan holds no instance"),
     "no bound": (THROUGHPUT, bound(1, 0, bound_qps=QPS(float("nan"))), "the bound is nan q/s"),
     "other names": (THROUGHPUT, bound(1, 0, counts=(("gpu", 1),)), "counts name ['gpu']"),

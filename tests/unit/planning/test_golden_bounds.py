@@ -40,7 +40,7 @@ def stored_rates(path: Path, model: str) -> Rates:
     for name in GOLDEN["order"][1:]:
         own = next(row for row in rows if row["instance"] == name)
         limit, f, t = int(own["qos_batch"]), float(own["small_ratio"]), float(own["time_ratio"])
-        auxiliaries.append(Auxiliary(TYPES[name], limit, f, t))
+        auxiliaries.append(Auxiliary(TYPES[name], (limit,), (limit,), f, t))
     q_aux = tuple(
         tuple(QPS(at.get((aux.option.name, leader.limit), 0.0)) for aux in auxiliaries) for leader in auxiliaries
     )

@@ -4,7 +4,7 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
-from hetserve.planning.rates import derive_rates, largest_prefix, throughput, time_share
+from hetserve.planning.rates import derive_rates, served_within, throughput, time_share
 from hetserve.planning.slo import within, worst_latency
 from hetserve.testing.planning import line, option, table
 
@@ -17,7 +17,7 @@ def test_throughput_is_one_over_the_mean_time_per_query() -> None:
 
 
 def test_throughput_of_small_queries_counts_them_only() -> None:
-    assert throughput(line(0, 10), MIX, up_to=2) == pytest.approx(1 / 0.015)
+    assert throughput(line(0, 10), MIX, (1, 2)) == pytest.approx(1 / 0.015)
 
 
 def test_throughput_counts_only_what_can_be_served_at_all() -> None:
@@ -26,15 +26,15 @@ def test_throughput_counts_only_what_can_be_served_at_all() -> None:
 
 
 def test_share_of_base_time() -> None:
-    assert time_share(line(0, 10), MIX, 2) == pytest.approx(7.5 / 27.5)
-    assert time_share(line(0, 10), MIX, 4) == 1.0
+    assert time_share(line(0, 10), MIX, (1, 2)) == pytest.approx(7.5 / 27.5)
+    assert time_share(line(0, 10), MIX, MIX.batches) == 1.0
 
 
-def test_the_prefix_ends_at_the_first_miss_even_if_a_larger_batch_is_fast_again() -> None:
+def test_a_larger_batch_that_is_fast_again_is_served_beyond_a_miss() -> None:
     profile = table({1: 10, 2: 60, 4: 20})
-    assert largest_prefix(profile, MIX, Seconds(0.05)) == 1
-    assert largest_prefix(profile, MIX, Seconds(0.06)) == 4
-    assert largest_prefix(profile, MIX, Seconds(0.005)) is None
+    assert served_within(profile, MIX, Seconds(0.05)) == (1, 4)
+    assert served_within(profile, MIX, Seconds(0.06)) == (1, 2, 4)
+    assert served_within(profile, MIX, Seconds(0.005)) == ()
 
 
 def test_a_latency_equal_to_the_slo_but_for_rounding_keeps_it() -> None:

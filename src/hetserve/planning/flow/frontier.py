@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from hetserve.base.units import QPS, MicroDollarsPerHour
+from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import ClassTable, Values, class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates, least_cost, most_load
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
 from hetserve.planning.flow.search.leading import MARGINS, UNTRIED, allowed, cost_of
 from hetserve.planning.flow.search.throughput import Race
+from hetserve.planning.flow.search.untried import Theory
 from hetserve.planning.plan import EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.registry.planners import PLANNERS
@@ -23,7 +25,6 @@ POINTS: Final = 12
 BESIDE: Final = ("ilp", "kairos", "homogeneous")
 """Planners shown beside flow: HetSev's program, Kairos's pick and the best single type."""
 _WIDEST: Final = 2.0
-_TRICKLE: Final = 1e-3
 _MARGINS: Final = (UNTRIED, MARGINS[0], MARGINS[-1])
 
 
@@ -32,7 +33,7 @@ class FrontierPoint:
     """What at most `budget` micro-dollars/h buys.
 
     ceiling: no mix holds more. planners: by name, flow first; None: it has no plan. A held rate of 0 without one that
-    breaks the SLO: too many instances to try.
+    breaks the SLO: trials take too long.
     """
 
     budget: MicroDollarsPerHour
@@ -52,7 +53,7 @@ def frontier(
     seed: of the trials. done: called after each point.
     """
     table = class_table(problem)
-    least = least_cost(table, CEILING, _TRICKLE)
+    least = least_cost(table, CEILING, trickle(table))
     if least is None:
         return ()
     paid = max(plan.cost, problem.budget or 0)
@@ -83,11 +84,13 @@ class _Frontier:
     seed: int
     planned: Values
     judge: Judge = field(init=False)
+    theory: Theory = field(init=False)
     best: tuple[Values, float] = ((), 0.0)
     held: dict[Values, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.judge = Judge(self.table, choosing_rate(self.seed), FluidRates(self.table, CEILING))
+        self.theory = Theory(self.table)
 
     def point(self, budget: int) -> FrontierPoint:
         ceiling = most_load(self.table.upper, CEILING, budget=budget)
@@ -112,6 +115,10 @@ class _Frontier:
             known.add(run.best)
             self.held[run.best] = max(run.rate, self.held.get(run.best, 0.0))
         most = max(known, key=lambda v: (self.held.get(v, 0.0), v), default=())
+        ample = [values for values in {*within, *known} if not self.judge.can_try(values)]
+        more = max(ample, key=lambda v: (self.theory.rate(v), v), default=())
+        if more and self.theory.rate(more) > self.held.get(most, 0.0):
+            return self._judged(more)
         if most and self.held.get(most):
             self.best = most, self.held[most]
             return self._judged(most)

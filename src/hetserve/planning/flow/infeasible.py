@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import MicroDollarsPerHour
-from hetserve.planning.flow.limits import unlimited
+from hetserve.planning.flow.limits import trickle, unlimited
 from hetserve.planning.flow.programs.classes import ClassTable
 from hetserve.planning.flow.programs.program import CEILING, least_cost, least_late, most_load
 from hetserve.planning.flow.search.leading import cost_of
@@ -23,8 +23,6 @@ Floats = NDArray[np.float64]
 
 NAME: Final = "flow"
 _OFTEN: Final = 0.5
-_TRICKLE: Final = 1e-3
-"""Queries/s so few that one instance of each type needed is enough."""
 
 
 def no_budget(problem: Problem) -> Plan:
@@ -81,16 +79,15 @@ def too_little(table: ClassTable, load: float | None, budget: int | None) -> Pla
     problem = table.problem
     whole = load is None or not problem.load
     wanted = "serve the whole mix within the SLO" if whole else f"carry {qps_text(load or 0)}"
-    cheapest = least_cost(table, CEILING, load or _TRICKLE, budget=None)
+    least = load or trickle(table)
+    cheapest = least_cost(table, CEILING, least, budget=None)
     if cheapest is None:
-        return infeasible(
-            problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, load or _TRICKLE, whole)
-        )
+        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, least, whole))
     cost = cost_of(table, cheapest.counts)
     most = "" if whole else _most(table, budget)
-    least = f" with {total_text(problem.least_total, None)}" if problem.least_total else ""
+    total = f" with {total_text(problem.least_total, None)}" if problem.least_total else ""
     message = (
-        f"budget {money_text(budget or 0)} buys no mix{least} that could {wanted}{most}: the cheapest that could costs "
+        f"budget {money_text(budget or 0)} buys no mix{total} that could {wanted}{most}: the cheapest that could costs "
         f"at least {money_text(cost)} ({summary(table.counts(cheapest.counts))})"
     )
     return infeasible(problem, NAME, Reason.BUDGET_TOO_LOW, message)
@@ -143,20 +140,23 @@ def _out_of_reach(table: ClassTable) -> str:
 
 
 def _none_of(tried: int) -> str:
+    if not tried:
+        return "no mix that the program found"
     return f"none of the {tried} mixes tried" if tried > 1 else "no mix tried"
 
 
 def no_load_carried(table: ClassTable, tried: int, load: float | None) -> Plan:
-    """Infeasible: every mix that was tried broke the SLO."""
+    """Infeasible: every mix that was tried broke the SLO. tried: in simulation; of 0, theory speaks."""
     rate = "at any rate" if load is None else f"at {qps_text(load)}"
     problem = table.problem
     rate = rate if load is None or problem.load else "at the least load"
+    by = "in simulation" if tried else "by queueing theory"
     within = "" if problem.budget is None else f" within {money_text(problem.budget)}"
     if problem.most_total is not None:
         within += f" with {total_text(0, problem.most_total)}"
     message = (
         f"{_none_of(tried)}{within} keeps {latency_text(table.problem.slo.latency)} for "
-        f"{table.problem.slo.percentile:.10g} % of the queries {rate} in simulation: the latencies vary too much, or "
+        f"{table.problem.slo.percentile:.10g} % of the queries {rate} {by}: the latencies vary too much, or "
         "the load leaves no time to wait"
     )
     limit = Reason.CAPACITY_TOO_LOW if table.problem.budget is None else Reason.BUDGET_TOO_LOW

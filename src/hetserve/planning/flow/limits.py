@@ -8,12 +8,12 @@ from hetserve.planning.flow.programs.classes import ClassTable
 from hetserve.planning.problem import Problem, TypeOption
 
 _IDLE: Final = 1e-5
-"""Busy instances of a typical type: a load at which hardly a query waits for another."""
+"""Busy instances of the slowest type: a load at which hardly a query waits for another."""
 
 
 def trickle(table: ClassTable) -> float:
-    """Queries/s that stand for no load: what serves every batch in time holds them."""
-    return _IDLE / table.typical
+    """Queries/s that stand for no load, or for any: what serves every batch in time holds them."""
+    return _IDLE / table.slowest
 
 
 def spendable(problem: Problem) -> int | None:

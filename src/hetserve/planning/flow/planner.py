@@ -5,6 +5,8 @@ A plan depends on the problem and the seed alone: no clock, no name of a type, n
 
 from __future__ import annotations
 
+from typing import Final
+
 from hetserve.planning.flow.explanation.choice import Choice
 from hetserve.planning.flow.explanation.explain import explain
 from hetserve.planning.flow.explanation.outcome import of_climb, of_race
@@ -23,11 +25,15 @@ from hetserve.planning.flow.programs.program import (
 )
 from hetserve.planning.flow.search.cost import proved
 from hetserve.planning.flow.search.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
+from hetserve.planning.flow.search.leading import allowed, cost_of
 from hetserve.planning.flow.search.proof import Proof
-from hetserve.planning.flow.search.throughput import race
-from hetserve.planning.flow.search.untried import untried_cost, untried_rate, untried_throughput
+from hetserve.planning.flow.search.throughput import Race, race
+from hetserve.planning.flow.search.untried import Theory, untried_cost, untried_rate, untried_throughput
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
+
+_MORE: Final = 1.05
+"""Times what trials proved: mixes that are only reckoned must hold more (decision 0021)."""
 
 
 def plan_flow(
@@ -72,18 +78,31 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
         return too_little(table, None, budget)
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_rate(seed), fluid)
+    mix = untried_throughput(table, budget) or ceiling
     if quick or not judge.can_try(ceiling.counts):
-        mix = untried_throughput(table, budget) or ceiling
-        held, untried = untried_rate(table, mix.counts), _why(quick, ceiling, judge)
+        held, untried = untried_rate(table, mix.counts), _why(quick, ceiling.counts, judge)
         return explain(
             Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
         )
     run, proof = race(judge, budget), Proof(judge, seed)
     held = proof.near(run.best, run.rate) if run.best else 0.0
+    most, reckoned = _ample(table, run, budget)
+    if reckoned > held * _MORE:
+        untried = _why(quick, most, judge)
+        return explain(Choice(table, most, reckoned, fluid, ceiling.objective_bound, untried=untried))
     if held <= 0:
-        return no_load_carried(table, len(run.entered), None)
+        return no_load_carried(table, judge.mixes, None)
     trials, others = judge.tried + proof.tried, of_race(run)
     return explain(Choice(table, run.best, held, fluid, ceiling.objective_bound, others, trials, seen=run.rate))
+
+
+def _ample(table: ClassTable, run: Race, budget: int) -> tuple[Values, float]:
+    """What holds most by theory of what cannot be tried and may hold more than what was; none: no counts, 0."""
+    may = [v for v in run.ample if allowed(table, v, budget) and run.judge.fluid(v) > run.rate]
+    theory = Theory(table) if may else None
+    rates = {v: theory.rate(v) for v in may} if theory else {}
+    best = max(rates, key=lambda v: (rates[v], -cost_of(table, v), v), default=())
+    return best, rates.get(best, 0.0)
 
 
 def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Plan:
@@ -95,17 +114,21 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     floor = _floor(upper, load, budget, ceiling, quick=quick)
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_cost(seed), fluid)
-    if quick or not judge.can_try(ceiling.counts):
+    if quick or not judge.can_try(ceiling.counts, load):
         counts = untried_cost(table, load, budget, ceiling.counts) or _fewest(table, load, budget)
         if counts is None:
             return too_little(table, load, budget)
-        held = load if table.problem.load else untried_rate(table, counts)
-        return explain(Choice(table, counts, held, fluid, floor, untried=_why(quick, ceiling, judge), steps=not quick))
+        held, why = load if table.problem.load else untried_rate(table, counts), _why(quick, ceiling.counts, judge)
+        return explain(Choice(table, counts, held, fluid, floor, untried=why, steps=not quick))
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
     if best is None:
-        return no_load_carried(table, len(run.tried), load)
-    others, seen = of_climb(run, proof, best, load), judge.highest(best, fluid(best), load)
+        return no_load_carried(table, judge.mixes, load)
+    others = of_climb(run, proof, best, load)
+    if not judge.can_try(best, load):
+        held, why = load if table.problem.load else untried_rate(table, best), _why(quick, best, judge)
+        return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, untried=why))
+    seen = judge.highest(best, max(judge.triable(best), load), load)
     held = load if table.problem.load else max(proof.near(best, seen), load)
     return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, seen))
 
@@ -130,10 +153,10 @@ def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix, *, 
     return 0.0 if least is None else least.objective_bound
 
 
-def _why(quick: bool, ceiling: Mix, judge: Judge) -> str:
+def _why(quick: bool, counts: Values, judge: Judge) -> str:
     if quick:
         return "a quick answer was asked for"
     if judge.table.allowed < RAREST:
         return "trials that show so few late queries take too long"
-    of = "so many instances" if sum(ceiling.counts) > MOST_INSTANCES else "an SLO so much longer than service"
+    of = "so many instances" if sum(counts) > MOST_INSTANCES else "an SLO so much longer than service"
     return f"trials of {of} take too long"

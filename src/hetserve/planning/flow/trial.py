@@ -19,10 +19,11 @@ def trial(problem: Problem, counts: Counts) -> Trial:
     values, fluid = table.values(counts), FluidRates(table, CEILING)
     least = problem.objective == "MinCost" and problem.load is not None
     judge = Judge(table, choosing_cost(SEED) if least else choosing_rate(SEED), fluid)
-    if not judge.can_try(values):
+    load = (float(problem.load or 0) or trickle(table)) if least else None
+    if not judge.can_try(values, load):
         return Trial()
-    if least:
-        return Trial(holds=Proof(judge, SEED).holds(values, float(problem.load or 0) or trickle(table)))
+    if load is not None:
+        return Trial(holds=Proof(judge, SEED).holds(values, load))
     return Trial(held=QPS(_highest(judge, values)))
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
+from hetserve.planning.formatting import (
+    batches_text,
+    difference_text,
+    latency_text,
+    money_text,
+    qps_text,
+    share_text,
+    step_text,
+)
 from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs
 from hetserve.planning.kbest import Ranking
 from hetserve.planning.plan import Plan, StepSearch, summary
@@ -70,13 +80,28 @@ def roles(inputs: RankingInputs) -> tuple[TypeRefusal, ...]:
 
 def _role(aux: Auxiliary, inputs: RankingInputs, slo: str) -> str:
     limited = "" if aux.option.max_instances is None else f", at most {aux.option.max_instances}"
-    if aux.limit >= inputs.problem.mix.largest:
+    batches = inputs.problem.mix.batches
+    if aux.served == batches:
         base = inputs.rates.base.name
         return f"serves every batch within {slo}, for more $ per query than {base}: auxiliary for all queries{limited}"
-    return (
-        f"too slow above batch {aux.limit} for {slo}: auxiliary for {share_text(aux.f)} of queries "
-        f"(f = {aux.f:.3f}){limited}"
-    )
+    missed = f"above batch {aux.limit}" if _is_first(aux.served, batches) else f"at {_missed(aux.served, batches)}"
+    f = inputs.problem.mix.share_of(aux.served)
+    return f"too slow {missed} for {slo}: auxiliary for {share_text(f)} of queries (f = {f:.3f}){limited}"
+
+
+def _is_first(some: tuple[int, ...], batches: tuple[int, ...]) -> bool:
+    """Whether these are the smallest of the batches."""
+    return some == batches[: len(some)]
+
+
+def _missed(some: tuple[int, ...], batches: tuple[int, ...]) -> str:
+    """The first run of batches that are not among these, and whether there are more."""
+    runs = [[b for _, b in run] for out, run in itertools.groupby(((b not in some, b) for b in batches), _out) if out]
+    return batches_text(runs[0][0], runs[0][-1]) + (" and others" if len(runs) > 1 else "")
+
+
+def _out(pair: tuple[bool, int]) -> bool:
+    return pair[0]
 
 
 def _verdict(inputs: RankingInputs, chosen: BoundedConfiguration, rule: str, ranking: Ranking) -> str:
@@ -103,5 +128,8 @@ def _binding(inputs: RankingInputs, chosen: BoundedConfiguration) -> str:
     leader = max(present, key=lambda aux: aux.limit)
     plateau = chosen.counts[0] * rates.q_base / (1 - leader.t) if leader.t < 1 else None
     if plateau is not None and chosen.bound >= plateau * (1 - 1e-9):
-        return f"limited by {rates.base.name}, the only type for batches above {leader.limit}"
+        rest = f"batches above {leader.limit}"
+        if not _is_first(leader.common, inputs.problem.mix.batches):
+            rest = _missed(leader.common, inputs.problem.mix.batches)
+        return f"limited by {rates.base.name}, the only type for {rest}"
     return f"limited by the auxiliaries: {rates.base.name} still has time for smaller queries"

@@ -215,12 +215,12 @@ def _uppers(model: CostModel) -> tuple[int, ...]:
 
 
 def _in_unit(model: CostModel) -> tuple[tuple[float, ...], float]:
-    """T_i and W / threshold of constraint 1, scaled so that the largest T_i is 1.
+    """T_i and W / threshold of constraint 1, scaled so that the least useful T_i and the largest are as far from 1.
 
     Solvers take coefficients below 1e-9 as 0 and above 1e15 as infinite; T_i is cut at W / threshold.
     """
     useful = tuple(min(rate, model.needed) for rate in model.rates)
-    unit = max(useful)
+    unit = max(useful) * math.sqrt(max(min(useful) / max(useful), 1 / MOST_REPLICAS))
     return tuple(rate / unit for rate in useful), model.needed / unit
 
 

@@ -142,7 +142,8 @@ def _profile_status(
     elif kind not in known:
         reason, words = str(Reason.INSTANCE_TYPE_NOT_FOUND), f"there is no InstanceType {kind}"
     else:
-        ready, reason, words = True, USABLE, "services can be planned from it"
+        ready, reason, odd = True, USABLE, profile.spec.latency.warning
+        words = "services can be planned from it" + (f"; {odd}" if odd else "")
     return InputStatus(path, generation, count, ready, reason, words, extra)
 
 

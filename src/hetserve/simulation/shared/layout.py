@@ -46,7 +46,7 @@ def tables_of(services: Sequence[SharedService]) -> Tables:
         ratios=np.concatenate([latency.ratios.reshape(-1, len(latency.probabilities)) for latency in served]),
         batches=np.concatenate([np.tile(model.batches, len(model.types)) for model in models]).astype(np.float64),
         coefficients=np.concatenate([model.arrays.coefficients for model in models]),
-        largest=np.concatenate([model.arrays.largest for model in models]),
+        in_time=np.concatenate([model.arrays.in_time for model in models]),
         shares=np.array([use.share for _, use in uses]),
         harm=np.array([[causes.on(suffers) for _, causes in uses] for suffers, _ in uses]),
     )

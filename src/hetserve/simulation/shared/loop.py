@@ -86,7 +86,7 @@ def _play(world: World, until: float, most_ended: int) -> int:
                 tables.mean[cell:end_cell].reshape(end_kind - kind, sizes),
                 tables.safe[cell:end_cell].reshape(end_kind - kind, sizes),
                 tables.coefficients[kind:end_kind],
-                tables.largest[kind:end_kind],
+                tables.in_time[kind:end_kind],
                 tables.slo[service],
             )
             asking = KernelArguments(model, tables.parameters[service], world.scratch, world.answer)

@@ -21,8 +21,8 @@ UPCOMING, PLANNED, ENDED, TOUCHED = 0, 1, 2, 3
 class Tables(NamedTuple):
     """What stays. By service: first kind and first cell (one more entry), number of sizes, SLO [s], parameters.
 
-    By cell: predicted mean and safe [s], real means [s] x ratios [cell, knot], batch. By kind: Kairos's C_j, largest
-    size within the SLO, share of compute; harm [kind that suffers, kind that causes].
+    By cell: predicted mean and safe [s], real means [s] x ratios [cell, knot], batch. By kind: Kairos's C_j, how many
+    sizes are within the SLO, share of compute; harm [kind that suffers, kind that causes].
     """
 
     kinds: Integers
@@ -36,7 +36,7 @@ class Tables(NamedTuple):
     ratios: Floats
     batches: Floats
     coefficients: Floats
-    largest: Integers
+    in_time: Integers
     shares: Floats
     harm: Floats
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -11,6 +12,7 @@ from hetserve.cli.capacity.plan.result import ServicePlan
 from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
 from hetserve.planning import Plan, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.plan import EvaluatedConfiguration
 
 
 def draw(results: Sequence[ServicePlan], path: str) -> None:
@@ -23,12 +25,19 @@ def draw(results: Sequence[ServicePlan], path: str) -> None:
     save(figure, path)
 
 
+def _held(one: EvaluatedConfiguration | None) -> float:
+    """A gap where nothing was tried; no plan holds nothing."""
+    if one is None:
+        return 0.0
+    return one.held if one.held or one.below is not None else math.nan
+
+
 def _panel(axes: Axes, result: ServicePlan, plan: Plan, problem: Problem) -> None:
     points = result.frontier or ()
     dollars = [point.budget / 1e6 for point in points]
     axes.plot(dollars, [point.ceiling for point in points], color="black", ls="--", lw=1, label="no mix holds more")
     for number, (name, title) in enumerate(TITLES.items()):
-        held = [one.held if (one := dict(point.planners)[name]) is not None else 0.0 for point in points]
+        held = [_held(dict(point.planners)[name]) for point in points]
         colour, width = COLOURS[(1, 0, 2, 3)[number]], 2.2 if name == "flow" else 1.3
         axes.plot(dollars, held, "o-", color=colour, linewidth=width, markersize=4, label=title, zorder=5 - number)
     planned = next(

@@ -57,7 +57,7 @@ class Choice:
     def serving(self) -> FixedMix | None:
         """The flow that serves the held rate: without late queries as far as possible."""
         for margin in (Margin(late=0.5), Margin(), CEILING):
-            found = fixed(self.table, margin, self.values)
+            found = fixed(self.table, margin, self.values, absent=False)
             if found is not None and found.rate >= self.held:
                 return found
         return None

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from hetserve.planning.flow.programs.classes import Values
 from hetserve.planning.flow.search.cost import Climb
-from hetserve.planning.flow.search.leading import allowed
 from hetserve.planning.flow.search.proof import Proof
 from hetserve.planning.flow.search.throughput import Race
 
@@ -31,11 +30,11 @@ def of_race(run: Race) -> tuple[Tried, ...]:
 def of_climb(run: Climb, proof: Proof, best: Values, load: float) -> tuple[Tried, ...]:
     """The others that ran, cheapest first: those below the best broke the SLO, in the trials that chose or proved."""
     key, others = run.key(best), []
-    for values, held in run.tried.items():
+    for values in run.simulated:
         below = run.key(values) < key
-        if values == best or not (run.judge.fluid(values) > run.load and allowed(run.table, values, run.budget)):
+        if values == best:
             continue
-        if held and not below:
+        if run.tried[values] and not below:
             others.append(Tried(values, run.load))
         else:
             others.append(Tried(values, 0.0, load if proof.broke(values, load) else run.load))

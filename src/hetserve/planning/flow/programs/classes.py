@@ -60,6 +60,11 @@ class ClassTable:
         known = np.isfinite(fastest)
         return float((fastest * self.shares)[known].sum()) or 1.0
 
+    @cached_property
+    def slowest(self) -> float:
+        """The longest service time in seconds, of any class on any type."""
+        return float(self.means.max(initial=0.0, where=np.isfinite(self.means))) or 1.0
+
     def misses(self, limit: float) -> Floats:
         """[type, class] probability that service takes longer than `limit` seconds; 1 if not servable."""
         if limit not in self._missed:

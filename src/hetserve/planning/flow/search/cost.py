@@ -14,6 +14,7 @@ from hetserve.planning.flow.programs.program import CEILING, Margin, launch_char
 from hetserve.planning.flow.search.judge import Judge
 from hetserve.planning.flow.search.leading import allowed, cost_of, neighbours, pairs, splits
 from hetserve.planning.flow.search.proof import Proof
+from hetserve.planning.flow.search.untried import Theory
 
 SATURATIONS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.13, 0.08, 0.05)
 MARGINS: Final = ((0.0, 0.2), (0.0, 0.6), (0.1, 0.3), (0.25, 0.3))
@@ -32,7 +33,8 @@ _ABOVE: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 class Climb:
     """Counts by objective (cost and launch charges), as far as they are tried.
 
-    place: in SATURATIONS, of the last program whose counts held. holding: those that hold the load.
+    place: in SATURATIONS, of the last program whose counts held. holding: those that hold the load. reckoned: those
+    that cannot be tried, by theory.
     """
 
     table: ClassTable
@@ -40,9 +42,11 @@ class Climb:
     load: float
     budget: int | None
     charges: tuple[int, ...]
+    theory: Theory
     place: int = 0
     holding: dict[Values, int] = field(default_factory=dict)
     tried: dict[Values, bool] = field(default_factory=dict)
+    reckoned: dict[Values, bool] = field(default_factory=dict)
 
     def objective(self, values: Values) -> int:
         """Micro-dollars: cost, and what launching the new instances weighs."""
@@ -58,28 +62,38 @@ class Climb:
         return min(self.holding, key=self.key, default=None)
 
     def try_(self, values: Values) -> bool:
-        """Whether counts hold the load in the trials that choose."""
-        if values not in self.tried:
-            fit = self.judge.can_try(values) and allowed(self.table, values, self.budget)
-            self.tried[values] = fit and self.judge.holds(values, self.load)
-            if self.tried[values]:
+        """Whether counts hold the load in the trials that choose, or by theory where trials take too long."""
+        if not self.known(values) and allowed(self.table, values, self.budget):
+            if self.judge.can_try(values, self.load):
+                holds = self.tried[values] = self.judge.holds(values, self.load)
+            else:
+                holds = self.reckoned[values] = self.theory.rate(values) >= self.load
+            if holds:
                 self.holding[values] = self.objective(values)
-        return self.tried[values]
+        return values in self.holding
+
+    def known(self, values: Values) -> bool:
+        return values in self.tried or values in self.reckoned
+
+    @property
+    def simulated(self) -> list[Values]:
+        """Those of which trials ran: at or beyond their fluid rate none does."""
+        return [values for values in self.tried if self.judge.fluid(values) > self.load]
 
     def beats(self, values: Values) -> bool:
         return self.best is None or self.key(values) < self.key(self.best)
 
 
-def climb(judge: Judge, load: float, budget: int | None, others: Iterable[Values] = ()) -> Climb:
+def climb(judge: Judge, theory: Theory, load: float, budget: int | None, others: Iterable[Values] = ()) -> Climb:
     """Finds counts that hold the load for little money; none may hold. others: tried too."""
     table = judge.table
     charges = tuple(launch_charge(option, table.problem.launch_weight) for option in table.types)
-    run = Climb(table.merged(COARSE), judge, load, budget, charges)
+    run = Climb(table.merged(COARSE), judge, load, budget, charges, theory)
     for wait, late in MARGINS:
         _descend(run, Margin(wait=wait, late=late))
     for both in pairs(run.table):
         _descend(run, _PAIRED, both)
-    if not run.tried:
+    if not (run.tried or run.reckoned):
         _descend(run, CEILING)
     for values in sorted(others, key=run.key):
         if run.beats(values):
@@ -135,7 +149,7 @@ def _trimmed(run: Climb) -> bool:
         return False
     cheaper = {*neighbours(run.table, best, None), *splits(run.table, cost_of(run.table, best) - 1)}
     enough = (1 - _GAIN) * run.objective(best)
-    untried = [v for v in cheaper if v not in run.tried and run.objective(v) <= enough]
+    untried = [v for v in cheaper if not run.known(v) and run.objective(v) <= enough]
     near = run.judge.fluid.highest(sorted(untried), best, _PER_TRIM, run.load)
     near.sort(key=lambda v: (-run.judge.fluid(v), run.key(v)))
     for values in near[:_PER_TRIM]:
@@ -160,9 +174,9 @@ def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple
 
     Where luck chose, the climb is made again for a little more than the load.
     """
-    others, best = of_papers(judge.table), None
+    others, theory, best = of_papers(judge.table), Theory(judge.table), None
     for above in _ABOVE:
-        run = climb(judge, load * (1 + above), budget, others)
+        run = climb(judge, theory, load * (1 + above), budget, others)
         found = [values for values in (_cheapest_proved(run, proof, load), best) if values is not None]
         best = min(found, key=run.key, default=None)
         if best is not None and run.best and run.objective(best) <= (1 + _LUCK) * run.objective(run.best):
@@ -170,22 +184,30 @@ def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple
     for values in sorted(others, key=run.key):
         # Fewer draws may have refused what just holds.
         cheaper = best is None or run.key(values) < run.key(best)
-        if cheaper and judge.can_try(values) and allowed(run.table, values, budget) and proof.just_holds(values, load):
+        could = cheaper and judge.can_try(values, load) and allowed(run.table, values, budget)
+        if could and proof.just_holds(values, load):
             run.tried[values], run.holding[values] = True, run.objective(values)
             return run, values
     return run, best
 
 
 def _cheapest_proved(run: Climb, proof: Proof, load: float) -> Values | None:
-    """The cheapest of a climb's counts that hold, by halving: where one fails, the cheaper ones are taken to fail."""
+    """The cheapest of a climb's counts that hold, by halving: where one fails, the cheaper ones are taken to fail.
+
+    What cannot be tried holds by theory, and is not proved.
+    """
     ranked = sorted(run.holding, key=run.key)
+
+    def holds(values: Values) -> bool:
+        return values in run.reckoned or proof.holds(values, load)
+
     failed, place, step = -1, 0, 1
-    while place < len(ranked) and not proof.holds(ranked[place], load):
+    while place < len(ranked) and not holds(ranked[place]):
         failed, place = place, max(min(place + step, len(ranked) - 1), place + 1)
         step *= 2
     if place >= len(ranked):
         return None
     while place - failed > 1:
         middle = (place + failed) // 2
-        failed, place = (failed, middle) if proof.holds(ranked[middle], load) else (middle, place)
+        failed, place = (failed, middle) if holds(ranked[middle]) else (middle, place)
     return ranked[place]

@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import ClassTable, Values
 from hetserve.planning.flow.programs.program import FluidRates
-from hetserve.simulation.stability import fewest_queries
+from hetserve.simulation.stability import SLOS, fewest_queries
 
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy
@@ -34,7 +35,7 @@ RAREST: Final = 1e-5
 
 FINE: Final = 0.005
 LOWEST: Final = 0.005
-"""Of the ceiling: what holds less holds nothing."""
+"""Of the ceiling: what holds less is looked for from a trickle up, and roughly."""
 SLOWER: Final = 0.6
 _RESERVE: Final = 0.12
 """About what the confident limit of a proof with 64,000 queries adds to a ratio of 1 %.
@@ -42,6 +43,8 @@ _RESERVE: Final = 0.12
 Least cost keeps half: what passes by luck fails the proof, and one more is tried.
 """
 _STEP: Final = 0.08
+_WIDE: Final = 10.0
+_ROUGH: Final = 0.1
 POWER: Final = 15.0
 """Of the rate by which the share of late queries rises near the highest one: 10 to 30 on most pools."""
 _PER_INSTANCE: Final = 40
@@ -117,10 +120,17 @@ class Judge:
         other.__dict__["_served"] = self._served
         return other
 
-    def can_try(self, values: Values) -> bool:
-        """Whether trials of these counts, long enough to show overload, end in a reasonable time."""
+    def can_try(self, values: Values, rate: float | None = None) -> bool:
+        """Whether trials of these counts, long enough to show overload, end in a reasonable time.
+
+        rate: queries/s that they are to hold; None: the most that they hold.
+        """
         few_enough = 0 < sum(values) <= MOST_INSTANCES and self.table.allowed >= RAREST
-        return few_enough and self._shows_overload(values) <= _MOST_QUERIES
+        return few_enough and self._shows_overload(values, rate) <= _MOST_QUERIES
+
+    def triable(self, values: Values) -> float:
+        """Highest rate [queries/s] at which trials of a reasonable time show overload; at most the fluid rate."""
+        return min(self.fluid(values), _MOST_QUERIES / (2 * SLOS * self.table.problem.slo.latency))
 
     def holds(self, values: Values, rate: float) -> bool:
         """Whether these counts keep the SLO at a rate [queries/s]."""
@@ -131,6 +141,11 @@ class Judge:
             self._made[asked] = self._answer(values, max(rate, _SLOWEST))
             self.tried += 1
         return self._made[asked].passed
+
+    @property
+    def mixes(self) -> int:
+        """Of how many counts trials ran."""
+        return len({values for values, _ in self._made})
 
     def broke(self, values: Values, rate: float) -> bool:
         """Whether a trial was made of this, and failed."""
@@ -158,12 +173,12 @@ class Judge:
         return sum(made.ratios) / len(made.ratios) <= self.table.allowed
 
     def highest(self, values: Values, top: float, floor: float = 0.0) -> float:
-        """Highest rate that holds, to half a percent of `top`, which does not; 0: none.
+        """Highest rate that holds, to half a percent of `top`, which does not; 0: not even next to none.
 
         floor: a rate that holds, from which steps grow upwards; 0: they go down from `top`.
         """
         low, high = self._upwards(values, top, floor) if floor else self._downwards(values, top)
-        while low and high - low > FINE * top:
+        while low and high - low > (FINE * top if high > LOWEST * top else _ROUGH * high):
             middle = (low + high) / 2
             low, high = (middle, high) if self.holds(values, middle) else (low, middle)
         return low
@@ -176,20 +191,26 @@ class Judge:
         return low, min(low + step, top)
 
     def _downwards(self, values: Values, top: float) -> tuple[float, float]:
-        """The same; 0 if not even the lowest one holds."""
+        """The same; 0 if not even next to none holds."""
         high = top
         while high > LOWEST * top:
             rate = max(high - _STEP * top, high * SLOWER)
             if self.holds(values, rate):
                 return rate, high
             high = rate
-        return 0.0, high
+        low = trickle(self.table)
+        if low >= high or not self.holds(values, low):
+            return 0.0, high
+        while low * _WIDE < high and self.holds(values, low * _WIDE):
+            low *= _WIDE
+        return low, min(low * _WIDE, high)
 
     def _answer(self, values: Values, rate: float) -> RateTrial:
         """A trial, or what an equal one of this process answered: a changed budget or load asks much of it again."""
         trial = self._trial(values)
-        asked = (trial.fingerprint, self._mix, self.queries(values), self.effort.seeds, rate)
-        return REMEMBERED.answer(asked, lambda: trial.at(rate, self._works(values)))
+        queries = self.queries(values, rate)
+        asked = (trial.fingerprint, self._mix, queries, self.effort.seeds, rate)
+        return REMEMBERED.answer(asked, lambda: trial.at(rate, self._works(queries)))
 
     def _trial(self, values: Values) -> Trial:
         from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late
@@ -218,20 +239,27 @@ class Judge:
         profiles = {option.name: option.profile for option in self.table.types}
         return System.of(profiles, problem.mix.batches, problem.slo.latency), make_policy(problem.policy)
 
-    def _works(self, values: Values) -> Sequence[Workload]:
-        return [self._work(self.queries(values), seed) for seed in self.effort.seeds]
+    def _works(self, queries: int) -> Sequence[Workload]:
+        return [self._work(queries, seed) for seed in self.effort.seeds]
 
-    def queries(self, values: Values) -> int:
+    def queries(self, values: Values, rate: float) -> int:
         """Queries of one run: enough late ones to count; few instances are late in clumps, many need time to settle."""
         instances, least = sum(values), self.effort.queries
         rare = self.effort.late / self.table.allowed / len(self.effort.seeds)
         few = min(_FEW / instances, self.effort.few) * least
-        long = self._shows_overload(values)
+        long = self._shows_overload(values, rate)
         return min(math.ceil(max(least, few, rare, long, _PER_INSTANCE * instances)), self.effort.most)
 
-    def _shows_overload(self, values: Values) -> int:
-        """Queries until overload shows (decision 0022), in steps of two: counts of about a size see equal queries."""
-        long = fewest_queries(self.table.problem.slo.latency, self.fluid(values)) / self.effort.queries
+    def _shows_overload(self, values: Values, rate: float | None) -> int:
+        """Queries until overload shows (decision 0022), in steps of two: counts of about a size see equal queries.
+
+        At any rate of these counts, if that is not too long, so that all of them see equal queries; else at this one.
+        """
+        most = self._stepped(self.fluid(values))
+        return most if most <= _MOST_QUERIES or rate is None else self._stepped(rate)
+
+    def _stepped(self, rate: float) -> int:
+        long = fewest_queries(self.table.problem.slo.latency, rate) / self.effort.queries
         return 0 if long <= 1 else self.effort.queries * 2 ** math.ceil(math.log2(long))
 
     def _work(self, queries: int, seed: int) -> Workload:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import Values
-from hetserve.planning.flow.search.judge import LOWEST, POWER, SLOWER, Effort, Judge
+from hetserve.planning.flow.search.judge import POWER, SLOWER, Effort, Judge
 
 _PRECISE: Final = 0.015
 _NEAR: Final = 1.2
@@ -60,7 +61,7 @@ class Proof:
         """
         low, high, least = 0.0, start, _PRECISE
         rate = start
-        while rate > LOWEST * self._short.fluid(values):
+        while rate >= min(trickle(self._short.table), start):
             if self._short.holds(values, rate):
                 low = rate
             else:

@@ -22,8 +22,9 @@ class Race:
     """The best counts so far, and the highest rate [queries/s] that they hold.
 
     entered: those that ran, in order, with the rate that they were seen to hold (0: less than the best by then).
-    nearly: the rate that those refused by little may hold. room: the fluid rate that is enough to hold the same for
-    less: close to the rate held short trials hardly tell counts apart, so there half a percent of it is given away.
+    nearly: the rate that those refused by little may hold. ample: those that cannot be tried. room: the fluid rate that
+    is enough to hold the same for less: close to the rate held short trials hardly tell counts apart, so there half a
+    percent of it is given away.
     """
 
     judge: Judge
@@ -31,11 +32,15 @@ class Race:
     rate: float = 0.0
     entered: dict[Values, float] = field(default_factory=dict)
     nearly: dict[Values, float] = field(default_factory=dict)
+    ample: dict[Values, None] = field(default_factory=dict)
     room: float = 0.0
 
     def enter(self, values: Values) -> bool:
         """Lets counts run; whether they are the best now: more by the step of the search, or the same for less."""
-        if values in self.entered or not self.judge.can_try(values):
+        if values in self.entered or values in self.ample:
+            return False
+        if not self.judge.can_try(values):
+            self.ample[values] = None
             return False
         cheaper = bool(self.best) and cost_of(self.judge.table, values) < cost_of(self.judge.table, self.best)
         top = self.judge.fluid(values)
