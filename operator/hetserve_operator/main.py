@@ -31,7 +31,7 @@ from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.extender_lease import ExtenderLease
 from hetserve_operator.watch.handlers import EventHandlers, build_registry, kopf_settings
-from hetserve_operator.watch.observe import Observer
+from hetserve_operator.watch.observe import Observer, RestoredError
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import Controller
@@ -345,12 +345,18 @@ class Operator:
         self.queue.add(key, CAPACITY_DELAY)
 
     async def _resync(self) -> None:
-        """Lists once; then checks periodically whether the watches have lost deletions."""
+        """Lists once; then checks periodically whether the watches have lost deletions.
+
+        Where etcd was restored from a copy it ends the process: kopf would watch on from a revision of the future.
+        """
         while True:
             try:
                 if not self.synced.is_set():
                     await self.extender.look()
                 await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
+            except RestoredError as error:
+                log.critical("%s; ending, so that all is read anew", error)
+                self.stop.set()
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
                 expected = isinstance(error, ApiStatusError | ApiUnreachableError)

@@ -43,7 +43,7 @@ from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
-from hetserve_shell.kube.pages import Pages, count
+from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.kube.store import Store
 
 log = logging.getLogger(__name__)
@@ -70,6 +70,10 @@ class Listed:
     objects: list[RawObject]
     revision: str
     anew: bool = False
+
+
+class RestoredError(Exception):
+    """The API server is at an earlier revision than we are: etcd was restored from a copy."""
 
 
 class Observer:
@@ -109,7 +113,8 @@ class Observer:
     async def recount(self) -> None:
         """Lists each kind again of which the cache has too many or too few objects, twice in a row.
 
-        Those that are not watched, as they could not be read at the start, are listed each time.
+        Those that are not watched, as they could not be read at the start, are listed each time. Raises RestoredError:
+        all that we remember is of a state that never was.
         """
         for path, store in self._cache.listed():
             if path in self.unread:
@@ -133,12 +138,15 @@ class Observer:
 
     async def _surplus(self, path: str, store: Store[Any]) -> int:
         """Objects in a store beyond those of the API server; 1 if the server does not say how many it has."""
+        reached = store.reached
         try:
-            there = await count(self._api, path)
+            there = await glance(self._api, path)
         except ApiStatusError as error:
             self._go_without(path, error)
             return 0
-        return 1 if there is None else len(store) - there
+        if 0 < there.revision < reached:
+            raise RestoredError(f"{path}: revision {there.revision} after {reached}: etcd was restored")
+        return 1 if there.objects is None else len(store) - there.objects
 
     async def _list_unwatched(self, path: str, store: Store[Any]) -> None:
         try:

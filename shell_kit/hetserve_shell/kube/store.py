@@ -1,7 +1,8 @@
 """Facts about the objects of one kind, kept up by watch events and lists.
 
 Both may arrive in any order: an object only moves to a newer resourceVersion (compared as numbers). A full list also
-removes objects whose deletion a watch missed.
+removes objects whose deletion a watch missed. A Reflector's list replaces all: an older version in it is what was
+restored from a copy of etcd.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from hetserve.base.pages import revision_of
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.pages import Pages
 
@@ -43,6 +45,8 @@ class Store(Generic[Fact]):
         self._wrong: dict[str, str] = {}
         self._deleted: dict[str, int] = {}
         self._lists = 0
+        self.reached = 0
+        """The last revision of the API server that an object or a list of pages has shown."""
         self._subscribers: list[Callable[[Fact | None, Fact | None], None]] = []
 
     def subscribe(self, changed: Callable[[Fact | None, Fact | None], None]) -> None:
@@ -51,23 +55,27 @@ class Store(Generic[Fact]):
 
     def put(self, raw: RawObject) -> None:
         """Takes an object, unless it is known in this version or a newer one."""
-        uid, version = str(raw["metadata"]["uid"]), _version(raw)
+        uid, version = _identity(raw)
         known = self._known.get(uid)
-        if self._deleted.get(uid, -1) >= version or (known is not None and known[0] >= version):
-            return
-        before = None if known is None else known[1]
+        if self._deleted.get(uid, -1) < version and (known is None or known[0] < version):
+            self._take(raw, uid, version)
+
+    def _take(self, raw: RawObject, uid: str, version: int) -> None:
+        before = self._known.get(uid, (0, None))[1]
         fact = self._read(raw, uid)
         if fact == before:
             fact = before  # one object for both, so that the new one takes no memory
         self._known[uid] = (version, fact)
+        self.reached = max(self.reached, version)
         self._move(uid, before, fact)
 
     def drop(self, raw: RawObject) -> None:
         """Removes a deleted object."""
-        uid = str(raw["metadata"]["uid"])
+        uid, at = _identity(raw)
         version, before = self._forget(uid)
+        self.reached = max(self.reached, at)
         if self._lists:  # a list that began earlier must not restore it
-            self._deleted[uid] = max(_version(raw), version)
+            self._deleted[uid] = max(at, version)
         self._move(uid, before, None)
 
     async def fill(self, pages: Pages) -> None:
@@ -80,16 +88,20 @@ class Store(Generic[Fact]):
                     listed.add(str(raw["metadata"]["uid"]))
                     self.put(raw)
             self._keep(listed, int(pages.revision))
+            self.reached = max(self.reached, int(pages.revision))
         finally:
             self._lists -= 1
             if not self._lists:
                 self._deleted.clear()
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        """Takes a full list that is newer than all that is known."""
+        """Takes a full list, read after all that is known."""
+        listed = set[str]()
         for raw in objects:
-            self.put(raw)
-        listed = {str(raw["metadata"]["uid"]) for raw in objects}
+            uid, version = _identity(raw)
+            listed.add(uid)
+            if uid not in self._known or self._known[uid][0] != version:
+                self._take(raw, uid, version)
         for uid in [uid for uid in self._known if uid not in listed]:
             self._move(uid, self._forget(uid)[1], None)
 
@@ -150,6 +162,6 @@ class Store(Generic[Fact]):
             changed(before, after)
 
 
-def _version(raw: RawObject) -> int:
-    text = str(raw["metadata"].get("resourceVersion", "0"))
-    return int(text) if text.isdigit() else 0
+def _identity(raw: RawObject) -> tuple[str, int]:
+    meta = raw["metadata"]
+    return str(meta["uid"]), revision_of(meta.get("resourceVersion"))

@@ -14,6 +14,7 @@ import pytest
 
 from harness import limits
 from hetserve.testing.builders import service
+from hetserve.testing.cluster import gpu_node
 from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import NOT_SYNCED, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
@@ -137,6 +138,26 @@ def test_a_service_that_is_edited_is_looked_at_before_those_that_the_cluster_con
         operator.queue.done(first)
         await asyncio.sleep(1.0)
         assert [await operator.queue.get() for _ in others] == others, "our own write waits for its turn"
+
+    virtually(story())
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_the_operator_ends_after_etcd_was_restored_from_a_copy(restored: bool) -> None:
+    async def story() -> None:
+        api, settings = FakeApiServer(), OperatorSettings(leader_election=ALONE)
+        operator = Operator(settings, api, None, start_planning=PlanningInLoop.start)
+        tasks = operator.start()
+        await operator.synced.wait()
+        copy = api.copy()
+        operator.cache.nodes.put(api.add(gpu_node("of a future")))
+        if restored:
+            api.restore(copy)
+        await asyncio.sleep(2 * settings.resync)
+        assert operator.stop.is_set() is restored
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
     virtually(story())
 
