@@ -64,6 +64,8 @@ STANDBY_PLANS_AFTER: Final = 20.0
 """Seconds after its start at which an operator that does not lead yet starts a process that plans."""
 DRAIN_WITHIN: Final = 5.0
 """Seconds for the answers to what is under way when the process ends."""
+LOOK_BACK_EVERY: Final = 5.0
+"""Seconds between two looks at the API server's revision: few writes are made meanwhile to a restored one."""
 EVENTS_WITHIN: Final = 2.0
 """Seconds for the Events that wait when the process ends."""
 POD_NAME: Final = "POD_NAME"
@@ -204,6 +206,7 @@ class Operator:
             ("resync", self._resync),
             ("looks", self._look_again),
             ("extender's lease", self._watch_extender),
+            ("history", self._look_back),
             ("leadership", self._lead),
             ("status of inputs", self.input_statuses.run),
             ("events", self.announcer.run),
@@ -345,18 +348,12 @@ class Operator:
         self.queue.add(key, CAPACITY_DELAY)
 
     async def _resync(self) -> None:
-        """Lists once; then checks periodically whether the watches have lost deletions.
-
-        Where etcd was restored from a copy it ends the process: kopf would watch on from a revision of the future.
-        """
+        """Lists once; then checks periodically whether the watches have lost deletions."""
         while True:
             try:
                 if not self.synced.is_set():
                     await self.extender.look()
                 await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
-            except RestoredError as error:
-                log.critical("%s; ending, so that all is read anew", error)
-                self.stop.set()
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
                 expected = isinstance(error, ApiStatusError | ApiUnreachableError)
@@ -365,6 +362,18 @@ class Operator:
                 continue
             self.synced.set()
             await asyncio.sleep(self.settings.resync)
+
+    async def _look_back(self) -> None:
+        """Ends the process after etcd was restored from a copy: kopf would watch on from a revision of the future."""
+        while True:
+            try:
+                await self.observer.look_back()
+            except (ApiStatusError, ApiUnreachableError) as error:
+                log.debug("the API server does not tell its revision: %s", error)
+            except RestoredError as error:
+                log.critical("%s; ending, so that all is read anew", error)
+                self.stop.set()
+            await asyncio.sleep(LOOK_BACK_EVERY)
 
     async def _watch_extender(self) -> None:
         await self.synced.wait()

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.demand.wanted import Wanted
@@ -73,7 +74,7 @@ class Listed:
 
 
 class RestoredError(Exception):
-    """The API server is at an earlier revision than we are: etcd was restored from a copy."""
+    """etcd was restored from a copy: what is remembered never was."""
 
 
 class Observer:
@@ -98,6 +99,7 @@ class Observer:
         self._cache = cache
         self._planning = planning
         self._now = now
+        self._reached = 0
         self.interests = Interests()
         self.unread: set[str] = set()
         """Paths of what may be missing and could not be listed at the start."""
@@ -113,8 +115,7 @@ class Observer:
     async def recount(self) -> None:
         """Lists each kind again of which the cache has too many or too few objects, twice in a row.
 
-        Those that are not watched, as they could not be read at the start, are listed each time. Raises RestoredError:
-        all that we remember is of a state that never was.
+        Those that are not watched, as they could not be read at the start, are listed each time.
         """
         for path, store in self._cache.listed():
             if path in self.unread:
@@ -129,6 +130,13 @@ class Observer:
                 log.info("%s: the watch has lost events, so all are listed again", path)
                 await self._fill(path, store)
 
+    async def look_back(self) -> None:
+        """Raises RestoredError where the API server is at an earlier revision than at the last call."""
+        now = (await glance(self._api, INSTANCE_TYPE.path())).revision
+        if 0 < now < self._reached:
+            raise RestoredError(f"revision {now} after {self._reached}: etcd was restored from a copy")
+        self._reached = now
+
     async def _fill(self, path: str, store: Store[Any]) -> None:
         """Who is woken by what a list of all shows must see it in a list of its own."""
         pages = Pages(self._api, path)
@@ -138,15 +146,12 @@ class Observer:
 
     async def _surplus(self, path: str, store: Store[Any]) -> int:
         """Objects in a store beyond those of the API server; 1 if the server does not say how many it has."""
-        reached = store.reached
         try:
-            there = await glance(self._api, path)
+            there = (await glance(self._api, path)).objects
         except ApiStatusError as error:
             self._go_without(path, error)
             return 0
-        if 0 < there.revision < reached:
-            raise RestoredError(f"{path}: revision {there.revision} after {reached}: etcd was restored")
-        return 1 if there.objects is None else len(store) - there.objects
+        return 1 if there is None else len(store) - there
 
     async def _list_unwatched(self, path: str, store: Store[Any]) -> None:
         try:

@@ -45,8 +45,6 @@ class Store(Generic[Fact]):
         self._wrong: dict[str, str] = {}
         self._deleted: dict[str, int] = {}
         self._lists = 0
-        self.reached = 0
-        """The last revision of the API server that an object or a list of pages has shown."""
         self._subscribers: list[Callable[[Fact | None, Fact | None], None]] = []
 
     def subscribe(self, changed: Callable[[Fact | None, Fact | None], None]) -> None:
@@ -66,14 +64,12 @@ class Store(Generic[Fact]):
         if fact == before:
             fact = before  # one object for both, so that the new one takes no memory
         self._known[uid] = (version, fact)
-        self.reached = max(self.reached, version)
         self._move(uid, before, fact)
 
     def drop(self, raw: RawObject) -> None:
         """Removes a deleted object."""
         uid, at = _identity(raw)
         version, before = self._forget(uid)
-        self.reached = max(self.reached, at)
         if self._lists:  # a list that began earlier must not restore it
             self._deleted[uid] = max(at, version)
         self._move(uid, before, None)
@@ -88,7 +84,6 @@ class Store(Generic[Fact]):
                     listed.add(str(raw["metadata"]["uid"]))
                     self.put(raw)
             self._keep(listed, int(pages.revision))
-            self.reached = max(self.reached, int(pages.revision))
         finally:
             self._lists -= 1
             if not self._lists:

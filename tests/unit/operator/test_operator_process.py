@@ -16,7 +16,7 @@ from harness import limits
 from hetserve.testing.builders import service
 from hetserve.testing.cluster import gpu_node
 from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.main import NOT_SYNCED, Operator
+from hetserve_operator.main import LOOK_BACK_EVERY, NOT_SYNCED, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.workqueue import Key, WorkQueue
@@ -148,12 +148,12 @@ def test_the_operator_ends_after_etcd_was_restored_from_a_copy(restored: bool) -
         api, settings = FakeApiServer(), OperatorSettings(leader_election=ALONE)
         operator = Operator(settings, api, None, start_planning=PlanningInLoop.start)
         tasks = operator.start()
-        await operator.synced.wait()
         copy = api.copy()
-        operator.cache.nodes.put(api.add(gpu_node("of a future")))
+        api.add(gpu_node("of a future"))
+        await asyncio.sleep(LOOK_BACK_EVERY)
         if restored:
             api.restore(copy)
-        await asyncio.sleep(2 * settings.resync)
+        await asyncio.sleep(2 * LOOK_BACK_EVERY)
         assert operator.stop.is_set() is restored
         for task in tasks:
             task.cancel()
