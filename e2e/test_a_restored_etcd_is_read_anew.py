@@ -20,6 +20,8 @@ from test_the_ledger_survives_the_extender import wait_for_equal_accounts
 GPUS = 5
 MIB = 10_000
 """One fits on a GPU, beside none of its kind."""
+FUTURE = 500
+"""Writes that are lost: more than a control plane makes while it starts."""
 
 
 def while_stopped(cluster: Cluster, change: Callable[[Path], object], *, all_parts: bool) -> None:
@@ -46,6 +48,9 @@ def test_a_ledger_of_the_future_is_left_when_etcd_is_restored(
     sandbox.deployment("never", "small", replicas=GPUS - 1, mib=MIB, model=None)
     sandbox.wait_for_bound(GPUS - 1, "app=never")
     wait_for_equal_accounts(own_cluster)
+    for number in range(FUTURE):
+        metadata = {"name": f"never-{number}", "namespace": namespace}
+        own_cluster.kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
     def restore(data: Path) -> None:
         shutil.rmtree(data)
