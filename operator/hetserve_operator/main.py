@@ -30,7 +30,7 @@ from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.extender_lease import ExtenderLease
 from hetserve_operator.watch.handlers import EventHandlers
-from hetserve_operator.watch.observe import Observer
+from hetserve_operator.watch.observe import Observer, RestoredError
 from hetserve_operator.watch.watches import watches
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
@@ -64,6 +64,8 @@ STANDBY_PLANS_AFTER: Final = 20.0
 """Seconds after its start at which an operator that does not lead yet starts a process that plans."""
 DRAIN_WITHIN: Final = 5.0
 """Seconds for the answers to what is under way when the process ends."""
+LOOK_BACK_EVERY: Final = 5.0
+"""Seconds between two looks at the API server's revision: few writes are made meanwhile to a restored one."""
 EVENTS_WITHIN: Final = 2.0
 """Seconds for the Events that wait when the process ends."""
 POD_NAME: Final = "POD_NAME"
@@ -192,6 +194,7 @@ class Operator:
             ("resync", self._resync),
             ("looks", self._look_again),
             ("extender's lease", self._watch_extender),
+            ("history", self._look_back),
             ("leadership", self._lead),
             ("status of inputs", self.input_statuses.run),
             ("events", self.announcer.run),
@@ -347,6 +350,18 @@ class Operator:
                 continue
             self.synced.set()
             await asyncio.sleep(self.settings.resync)
+
+    async def _look_back(self) -> None:
+        """Ends the process after etcd was restored from a copy: what it remembers is of the future."""
+        while True:
+            try:
+                await self.observer.look_back()
+            except (ApiStatusError, ApiUnreachableError) as error:
+                log.debug("the API server does not tell its revision: %s", error)
+            except RestoredError as error:
+                log.critical("%s; ending, so that all is read anew", error)
+                self.stop.set()
+            await asyncio.sleep(LOOK_BACK_EVERY)
 
     async def _watch_extender(self) -> None:
         await self.synced.wait()

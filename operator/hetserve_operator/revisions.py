@@ -11,15 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from hetserve.base.pages import revision_of
 from hetserve.reconcile.deployments.ownership import is_deleting
 
 DEPLOYMENTS: Final = "deployments"
 PODS: Final = "pods"
-
-
-def revision_of(text: object) -> int:
-    """A resourceVersion as a number; 0 if it is none."""
-    return int(str(text)) if str(text).isdigit() else 0
 
 
 @dataclass(slots=True)

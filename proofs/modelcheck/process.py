@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from hetserve.base.units import Seconds
-from hetserve.placement import LedgerError
+from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
@@ -100,6 +100,7 @@ class Memory:
             on_change=_nothing,
             on_pod=_nothing,
             on_expired=_nothing,
+            on_kept=_nothing,
         )
         handler, listing, election = (
             Revisions(PodEventHandler(placer)),
@@ -237,7 +238,10 @@ class Process:
         return fence, uid
 
     def hear_pod(self, kind: str, pod: PodTruth) -> None:
+        held = self.memory.placer.ledger.booking(pod.uid)
         self.memory.handler.apply(kind, self.scope.shape.pod(pod))
+        if held is not None and held.state is State.BOUND:
+            _assert_place_kept(self.memory.placer, held)
         self._shown(pod.uid)
 
     def hear_node(self, kind: str, node: NodeTruth) -> None:
@@ -302,6 +306,19 @@ class Process:
     def wait_for_doubts(self, seconds: float) -> None:
         """All deadlines of this scale have come."""
         self.memory.clock.now += seconds + SHORT
+
+
+def _assert_place_kept(placer: Placer, held: Booking) -> None:
+    """If a booking has ended by an event, a waiting pod of its Deployment that asks for the same has its place."""
+    ledger, asked = placer.ledger, held.request
+    if ledger.booking(asked.uid) is not None or not asked.deployment:
+        return
+    index = ledger.index
+    open_ = all(place in index.row and index.open[index.row[place]] for place in held.places)
+    alike = [pod for pod in placer.pods.values() if pod.request.deployment == asked.deployment and not pod.terminating]
+    waits = [pod.uid for pod in alike if pod.request.claim == asked.claim and ledger.booking(pod.uid) is None]
+    taken = any(set(other.places) & set(held.places) for other in ledger.bookings().values())
+    assert not (open_ and waits) or taken, f"the place of {asked.uid} is free, and {waits} of its Deployment wait"
 
 
 def _slot(name: str) -> int:

@@ -28,6 +28,11 @@ REST: Final = PodSpec(40, "other", resources=(("hetserve.io/gpu-compute", "40"),
 """Fits beside HALF in memory and compute, and never beside OTHER, which declares none."""
 RIVAL: Final = PodSpec(40, "rival", resources=(("hetserve.io/gpu-compute", "60"),), annotations=PACKED)
 """Fits beside HALF in memory only."""
+ROLLED: Final = PodSpec(60, "m", deployment="d")
+"""Of a Deployment that rolls: the next one gets the place of the one that goes."""
+ROLLED_WHOLE: Final = PodSpec(0, "m", resources=(("hetserve.io/gpu", "1"),), deployment="d")
+ROLLING: Final = {"delete": 1, "terminate": 1, "finish": 1, "create": 1, "lose": 1, "list": 1, "restart": 1}
+ROLLOUT: Final = Shape((ROLLED, ROLLED), {"n0": 1})
 THREE: Final = Shape((ALONE, ALONE, ALONE), ONE_NODE)
 APART: Final = Shape((ALONE, ALONE, ALONE), TWO_NODES)
 ONE_GPU: Final = Shape((ALONE, ALONE), {"n0": 1})
@@ -61,6 +66,7 @@ QUICK: Final[tuple[Scope, ...]] = (
     Scope("a whole GPU and a pair, any fault or edit", Shape((WHOLE, PAIR), ONE_NODE), EDITED, 1),
     Scope("2 pods, 1 GPU and compute for one, any fault or edit", Shape((HALF, RIVAL), {"n0": 1}), EDITED, 1),
     Scope("1 GPU, compute beside none declared, any fault or edit", Shape((REST, OTHER), {"n0": 1}), EDITED, 1),
+    Scope("a rollout on 1 GPU, two faults", ROLLOUT, ROLLING, 2),
     Scope("2 processes, 1 GPU, a lapse and an end", ONE_GPU, {**LAPSE, **END}, 0, processes=2, retires=True),
     Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
     Scope("2 processes, 1 pod, two changes and a restart", ONE_POD, BACK, 1, processes=2, retires=True),
@@ -69,6 +75,9 @@ QUICK: Final[tuple[Scope, ...]] = (
 
 SCOPES: Final[tuple[Scope, ...]] = (
     *QUICK,
+    Scope("a rollout beside a rival, 1 GPU, two faults", Shape((ROLLED, ROLLED, ALONE), {"n0": 1}), ROLLING, 2),
+    Scope("a rollout of whole GPUs beside a rival", Shape((ROLLED_WHOLE, ROLLED_WHOLE, ALONE), ONE_NODE), UNSURE, 1),
+    Scope("2 processes, 1 GPU, a rollout beside the change", ROLLOUT, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("2 pods that share a GPU, any fault or edit", Shape((SMALL, OTHER), {"n0": 1}), EDITED, 1),
     Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
     Scope("2 processes, 1 GPU, a fault beside an end", ONE_GPU, {**END, **UNSURE}, 1, processes=2, retires=True),

@@ -26,6 +26,7 @@ class PodSpec:
     resources: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     namespace: str = "default"
+    deployment: str | None = None
 
     @property
     def compute(self) -> int:
@@ -93,6 +94,7 @@ class Shape:
             node=truth.node,
             phase="Succeeded" if truth.finished else "Running" if truth.node else "Pending",
             terminating=truth.terminating,
+            deployment=spec.deployment,
         )
         raw["metadata"]["resourceVersion"] = str(truth.version)
         raw["metadata"]["annotations"] |= dict(spec.annotations) | dict(() if truth.stripped else truth.notes)

@@ -99,7 +99,7 @@ class Extender:
         self.binder = self._binder(api)
         self.requeuer = self._requeuer(api)
         self.queue = self._queue(api)
-        self.drift = DriftCheck(api, self.placer, self.metrics.drift)
+        self.drift = DriftCheck(api, self.placer, self.metrics.drift, informers=(self.pods, self.nodes))
         self.certificates = self._certificates()
         self.verbs, self.probes = self._servers(check_of(settings.probe_authorization, review_api or api))
         if self.certificates is not None:  # who was let in by other authorities shows a certificate anew

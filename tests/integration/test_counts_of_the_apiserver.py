@@ -7,7 +7,7 @@ import pytest
 from harness.cluster import Cluster
 from hetserve_shell.kube.client import ApiServer, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection
-from hetserve_shell.kube.pages import Pages, count
+from hetserve_shell.kube.pages import Pages, glance
 
 ALL = "/api/v1/configmaps"
 HERE = "/api/v1/namespaces/default/configmaps"
@@ -22,15 +22,15 @@ async def test_the_count_is_exact_right_after_each_write(bare_cluster: Cluster) 
     connection = await ApiConnection.connect(bare_cluster.folder.kubeconfig, user_agent="hetserve-test")
     api = KubernetesApi(connection)
     try:
-        before = await count(api, ALL)
+        before = (await glance(api, ALL)).objects
         assert before == len(await Pages(api, ALL).all())
         assert before is not None
         for number in range(30):
             await write(api, number)
-            assert await count(api, ALL) == before + number + 1
+            assert (await glance(api, ALL)).objects == before + number + 1
         for number in range(30):
             (await api.request("DELETE", f"{HERE}/counted-{number}")).content()
-            assert await count(api, ALL) == before + 29 - number
+            assert (await glance(api, ALL)).objects == before + 29 - number
     finally:
         api.close()
         await connection.close()
@@ -41,7 +41,7 @@ async def test_an_empty_or_short_collection_is_counted_too(bare_cluster: Cluster
     connection = await ApiConnection.connect(bare_cluster.folder.kubeconfig, user_agent="hetserve-test")
     api = KubernetesApi(connection)
     try:
-        assert await count(api, path) == len(await Pages(api, path).all())
+        assert (await glance(api, path)).objects == len(await Pages(api, path).all())
     finally:
         api.close()
         await connection.close()

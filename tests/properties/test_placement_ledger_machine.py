@@ -46,8 +46,16 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
         asks=st.tuples(ASKS, COMPUTE),
         model=st.sampled_from("abc"),
         shares=st.sampled_from([0, 0, 1]),
+        deployment=st.sampled_from([None, "d", "e"]),
     )
-    def create(self, slot: int, asks: tuple[tuple[int, int | None], int | None], model: str, shares: int) -> str:
+    def create(
+        self,
+        slot: int,
+        asks: tuple[tuple[int, int | None], int | None],
+        model: str,
+        shares: int,
+        deployment: str | None,
+    ) -> str:
         name = f"p{slot}"
         if name not in self.cluster:
             self.uids += 1
@@ -60,6 +68,7 @@ class GpuSharing(LateCluster, RuleBasedStateMachine):
                 compute=compute if mib else None,
                 model=model,
                 annotations=wish,
+                deployment=deployment,
             )
             self._tell("ADDED", self.cluster[name])
         return name

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.demand.wanted import Wanted
@@ -43,7 +44,7 @@ from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import RawObject
-from hetserve_shell.kube.pages import Pages, count
+from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.kube.store import Store
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,10 @@ class Listed:
     anew: bool = False
 
 
+class RestoredError(Exception):
+    """etcd was restored from a copy: what is remembered never was."""
+
+
 class Observer:
     """Reads the API for all services. books_compute: whether the extender books compute.
 
@@ -94,6 +99,7 @@ class Observer:
         self._cache = cache
         self._planning = planning
         self._now = now
+        self._reached = 0
         self.interests = Interests()
         self.unread: set[str] = set()
         """Paths of what may be missing and could not be listed at the start."""
@@ -124,6 +130,13 @@ class Observer:
                 log.info("%s: the watch has lost events, so all are listed again", path)
                 await self._fill(path, store)
 
+    async def look_back(self) -> None:
+        """Raises RestoredError where the API server is at an earlier revision than at the last call."""
+        now = (await glance(self._api, INSTANCE_TYPE.path())).revision
+        if 0 < now < self._reached:
+            raise RestoredError(f"revision {now} after {self._reached}: etcd was restored from a copy")
+        self._reached = now
+
     async def _fill(self, path: str, store: Store[Any]) -> None:
         """Who is woken by what a list of all shows must see it in a list of its own."""
         pages = Pages(self._api, path)
@@ -134,7 +147,7 @@ class Observer:
     async def _surplus(self, path: str, store: Store[Any]) -> int:
         """Objects in a store beyond those of the API server; 1 if the server does not say how many it has."""
         try:
-            there = await count(self._api, path)
+            there = (await glance(self._api, path)).objects
         except ApiStatusError as error:
             self._go_without(path, error)
             return 0

@@ -16,7 +16,7 @@ from hetserve.base.units import MiB, Seconds
 from hetserve.placement import QueueSettings, Round, State
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.scheduling_gate import Stuck
-from hetserve.placement.queues.reasons import reason_text
+from hetserve.placement.queues.reasons import Overdue, reason_text
 from hetserve.placement.queues.rounds import Release
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
@@ -63,10 +63,13 @@ class QueueController:
     _reported: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.queue = ReleaseQueue(self.settings, self.unschedulable_after, self.clock, self.wall, self._is_bound)
+        self.queue = ReleaseQueue(
+            self.settings, self.unschedulable_after, self.clock, self.wall, self._is_bound, self._is_reserved
+        )
         for pod in self.placer.pods.values():
             self.queue.shown(pod)
         self.placer.on_pod = self._shown
+        self.placer.on_kept = self.queue.keep
         self.events = EventRecorder(self.api, REPORTER, wall=self.wall)
 
     def wake(self) -> None:
@@ -120,6 +123,10 @@ class QueueController:
         held = self.placer.ledger.booking(uid)
         return held is not None and held.state is State.BOUND
 
+    def _is_reserved(self, uid: str) -> bool:
+        held = self.placer.ledger.booking(uid)
+        return held is not None and held.state is State.RESERVED
+
     def _start(self, patches: Sequence[Patch]) -> asyncio.Task[None]:
         self._turns.update((patch, asyncio.Event()) for patch in patches)
         self._allow(patch for patch in patches if patch.sendable)
@@ -164,7 +171,7 @@ class QueueController:
 
     async def _report(self, release: Release, outcome: PatchOutcome, error: str) -> None:
         """Logs and counts a patch."""
-        pod, failed_open = release.pod, outcome == "released" and release.out_of_turn
+        pod, failed_open = release.pod, outcome == "released" and isinstance(release.reason, Overdue)
         if outcome == "refused":
             self.wake()
         if outcome == "released":

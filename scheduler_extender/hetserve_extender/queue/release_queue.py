@@ -16,7 +16,7 @@ from typing import Final
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import PodView, QueueSettings, Round, Waiting
 from hetserve.placement.pods.scheduling_gate import waiting
-from hetserve.placement.queues.reasons import Overdue
+from hetserve.placement.queues.reasons import Overdue, PlaceKept
 from hetserve.placement.queues.rounds import Release
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve_extender.queue.patch_order import Patch, PatchOrder
@@ -43,7 +43,7 @@ class ReleaseQueue:
     """Each pod is one `WaitingPod`; everything else indexes them.
 
     unschedulable_after: see `Moment`. clock: monotonic [s]. wall: time of day [s]. is_bound: whether the ledger knows a
-    bind of a UID.
+    bind of a UID. is_reserved: whether GPUs are reserved for it.
     """
 
     settings: QueueSettings
@@ -51,6 +51,7 @@ class ReleaseQueue:
     clock: Callable[[], Seconds]
     wall: Callable[[], Seconds]
     is_bound: Callable[[str], bool] = lambda _uid: False
+    is_reserved: Callable[[str], bool] = lambda _uid: False
     line: WaitingLine = field(init=False)
     """GATED pods."""
     patches: PatchOrder = field(default_factory=PatchOrder)
@@ -62,6 +63,8 @@ class ReleaseQueue:
     _unschedulable: set[str] = field(default_factory=set)
     _ends: list[tuple[Seconds, str]] = field(default_factory=list)
     """Heap of the ends of states, some already left."""
+    _kept: set[str] = field(default_factory=set)
+    """Pods in line for which a place was reserved."""
     _leads: bool = False
     _found_until: Seconds = Seconds(-math.inf)
     """End of the slots of pods that the last take-over found without a gate."""
@@ -98,6 +101,11 @@ class ReleaseQueue:
         if pod.state is WaitingState.GATED and uid in self.patches:  # it was out of sight
             pod = pod.chosen()
         self._put(uid, pod)
+
+    def keep(self, uid: str) -> None:
+        """A place is reserved for a pod: if it is in line, it is released next, beyond beta too."""
+        if uid in self.line:
+            self._kept.add(uid)
 
     def gone(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
@@ -136,15 +144,15 @@ class ReleaseQueue:
         now, beta = self.clock(), self.settings.beta
         self.elapse(now)
         look = now - self._looked >= LOOK_EVERY
-        outstanding = self.outstanding(now, math.inf if look else beta)
-        if not look and (outstanding >= beta or not self.line):
+        ahead = self._places_kept()
+        outstanding = self.outstanding(now, math.inf if look or ahead else beta)
+        if not look and not ahead and (outstanding >= beta or not self.line):
             return None
-        overdue: list[Release] = []
         if look:
             self._looked = now
-            overdue = self._overdue(fail_open_after)
-        decided = self._round(outstanding, overdue, largest_gpu)
-        releases = (*overdue, *decided.releases)
+            ahead += self._overdue(fail_open_after, {release.pod.uid for release in ahead})
+        decided = self._round(outstanding, ahead, largest_gpu)
+        releases = (*ahead, *decided.releases)
         return Releases(decided, outstanding + len(releases), self.release(releases))
 
     def release(self, releases: Sequence[Release]) -> tuple[Patch, ...]:
@@ -203,13 +211,20 @@ class ReleaseQueue:
                 self.line.put(release.pod)
             raise
 
-    def _overdue(self, limit: float | None) -> list[Release]:
+    def _places_kept(self) -> list[Release]:
+        if not self._kept:
+            return []
+        kept, self._kept = self._kept, set()
+        return [Release(pod, PlaceKept()) for pod in self.line if pod.uid in kept and self.is_reserved(pod.uid)]
+
+    def _overdue(self, limit: float | None, without: AbstractSet[str]) -> list[Release]:
         if limit is None:
             return []
         now, wall = self.clock(), self.wall()
         late = sorted((pod.since, pod.uid, pod) for pod in self.line if self._gated_for(pod, now, wall) > limit)
+        late = [one for one in late if one[1] not in without]
         room = FAIL_OPEN_AT_ONCE - sum(patch.release.out_of_turn for patch in self.patches)
-        return [Release(pod, Overdue(limit)) for *_, pod in late[:room]]
+        return [Release(pod, Overdue(limit)) for *_, pod in late[: max(room, 0)]]
 
     def _gated_for(self, pod: Waiting, now: Seconds, wall: Seconds) -> float:
         since = self._pods[pod.uid].alone_since

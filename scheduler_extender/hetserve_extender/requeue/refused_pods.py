@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement.decision.decide import fits
+from hetserve.placement.ledger.bookings import State
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import GpuRequest
@@ -173,7 +174,11 @@ class RefusedPods:
 
     def _is_due(self, pod: RefusedPod, request: GpuRequest, fitting: dict[Hashable, bool], state: int) -> bool:
         """Whether to ask for a pod. fitting: whether each kind fits, if decided."""
-        if pod.judged == self.changes.state or not pod.may_be_asked(self.clock()):
+        if not pod.may_be_asked(self.clock()):
+            return False
+        if self.placer.ledger.booking(pod.uid) is not None:  # its place is kept
+            return True
+        if pod.judged == self.changes.state:
             return False
         kind = _kind(request, pod)
         if kind not in fitting:
@@ -190,12 +195,17 @@ class RefusedPods:
         if self._pods.get(pod.uid) is not pod:  # refused again
             return None
         shown = self.placer.pods.get(pod.uid)
-        if shown is not None and not shown.terminating and self.placer.ledger.booking(pod.uid) is None:
+        if shown is not None and not shown.terminating and not self._is_placed(pod):
             with contextlib.suppress(InvalidObjectError):
                 return shown.placeable()
         if shown is not None or self.clock() - pod.at > SEEN_WITHIN:
             del self._pods[pod.uid]
         return None
+
+    def _is_placed(self, pod: RefusedPod) -> bool:
+        """Whether it has GPUs, but for a place kept for it since it was refused."""
+        held = self.placer.ledger.booking(pod.uid)
+        return held is not None and held.state is not State.RESERVED
 
     def _back_off(self, pod: RefusedPod) -> None:
         del self._pods[pod.uid]

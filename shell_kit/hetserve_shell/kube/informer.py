@@ -1,6 +1,7 @@
 """List and watch of one collection, kept up for ever.
 
-The list is a consistent read. The watch resumes from its revision, with bookmarks.
+The list is a consistent read. The watch resumes from its revision, with bookmarks. Before it does, one object is
+listed: a revision below ours means that etcd was restored from a copy, so that what we know never was.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Final, Protocol
 
 import orjson
 
+from hetserve.base.pages import revision_of
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.kube.decoding import decoded
-from hetserve_shell.kube.pages import Pages
+from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.tasks import garbage
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class Reflector:
     optional: bool = False
     labels: str | None = None
     _revision: str = ""
+    _reached: int = 0
     _pause: float = _FIRST_PAUSE
     _pages: Pages = field(init=False)
     _wanted: list[asyncio.Future[None]] = field(default_factory=list)
@@ -87,6 +90,11 @@ class Reflector:
     def revision(self) -> str:
         """The resourceVersion from which the watch goes on; empty before the first list."""
         return self._revision
+
+    @property
+    def reached(self) -> int:
+        """The last revision of the API server that is known here."""
+        return self._reached
 
     async def run(self) -> None:
         """Never returns. Retries failures of the API server after pauses that double up to 5 s."""
@@ -124,7 +132,7 @@ class Reflector:
     async def _follow(self) -> None:
         while True:
             try:
-                if self._wanted or not self._revision:
+                if self._wanted or not self._revision or await self._is_restored():
                     await self._list()
                 await self._watch()
             except ApiStatusError as error:
@@ -140,6 +148,14 @@ class Reflector:
                 log.warning("%s: %s", self.path, error)
                 await self._back_off()
 
+    async def _is_restored(self) -> bool:
+        """Whether the API server is at an earlier revision than we are. Consistent reads never go back but so."""
+        now = (await glance(self.api, self.path)).revision
+        if not 0 < now < self._reached:
+            return False
+        log.warning("%s: revision %d after %d: etcd was restored, listing again", self.path, now, self._reached)
+        return True
+
     async def _list(self) -> None:
         waiting, self._wanted = self._wanted, []
         self.lists, self._served = self.lists + 1, waiting
@@ -149,6 +165,7 @@ class Reflector:
                 self.handler.replace(objects)
             # Before any pause: if the next list fails, the watch resumes from this one.
             self._revision, self._taken = self._pages.revision, self.lists
+            self._reached = revision_of(self._revision)
             while len(objects) > FREED_TURN:
                 del objects[-FREED_TURN:]
                 await asyncio.sleep(0)
@@ -210,6 +227,7 @@ class Reflector:
         if kind != "BOOKMARK":
             self.handler.apply(kind, raw)
         self._revision = raw["metadata"]["resourceVersion"]
+        self._reached = revision_of(self._revision)
 
     async def _go_without(self) -> None:
         if not self.synced.is_set():

@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from hetserve.base.pages import FIRST_PAGE, next_page
+from hetserve.base.pages import FIRST_PAGE, next_page, revision_of
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.connection import ApiTooLargeError, ApiUnreachableError, RawObject
 from hetserve_shell.tasks import garbage
@@ -80,14 +80,19 @@ class Pages:
         return items, content.get("metadata") or {}
 
 
-async def count(api: ApiServer, path: str) -> int | None:
-    """Number of objects of a whole collection, read with one of them; None if the server does not say.
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How many objects a collection has, None if the server does not say, and its revision, 0 if that is no number."""
 
-    Raises ApiStatusError, ApiUnreachableError.
-    """
+    objects: int | None
+    revision: int
+
+
+async def glance(api: ApiServer, path: str) -> Glance:
+    """The latest of a whole collection, read with one of its objects. Raises ApiStatusError, ApiUnreachableError."""
     content = (await api.request("GET", path, query={"limit": "1"}, timeout=_TIMEOUT)).content()
     metadata = content.get("metadata") or {}
-    remaining = metadata.get("remainingItemCount")
+    remaining, revision = metadata.get("remainingItemCount"), revision_of(metadata.get("resourceVersion"))
     if remaining is None and metadata.get("continue"):
-        return None
-    return len(content.get("items") or []) + int(remaining or 0)
+        return Glance(None, revision)
+    return Glance(len(content.get("items") or []) + int(remaining or 0), revision)

@@ -1,7 +1,8 @@
 """Facts about the objects of one kind, kept up by watch events and lists.
 
 Both may arrive in any order: an object only moves to a newer resourceVersion (compared as numbers). A full list also
-removes objects whose deletion a watch missed.
+removes objects whose deletion a watch missed. A Reflector's list replaces all: an older version in it is what was
+restored from a copy of etcd.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from hetserve.base.pages import revision_of
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.pages import Pages
 
@@ -51,11 +53,13 @@ class Store(Generic[Fact]):
 
     def put(self, raw: RawObject) -> None:
         """Takes an object, unless it is known in this version or a newer one."""
-        uid, version = str(raw["metadata"]["uid"]), _version(raw)
+        uid, version = _identity(raw)
         known = self._known.get(uid)
-        if self._deleted.get(uid, -1) >= version or (known is not None and known[0] >= version):
-            return
-        before = None if known is None else known[1]
+        if self._deleted.get(uid, -1) < version and (known is None or known[0] < version):
+            self._take(raw, uid, version)
+
+    def _take(self, raw: RawObject, uid: str, version: int) -> None:
+        before = self._known.get(uid, (0, None))[1]
         fact = self._read(raw, uid)
         if fact == before:
             fact = before  # one object for both, so that the new one takes no memory
@@ -64,10 +68,10 @@ class Store(Generic[Fact]):
 
     def drop(self, raw: RawObject) -> None:
         """Removes a deleted object."""
-        uid = str(raw["metadata"]["uid"])
+        uid, at = _identity(raw)
         version, before = self._forget(uid)
         if self._lists:  # a list that began earlier must not restore it
-            self._deleted[uid] = max(_version(raw), version)
+            self._deleted[uid] = max(at, version)
         self._move(uid, before, None)
 
     async def fill(self, pages: Pages) -> None:
@@ -86,10 +90,14 @@ class Store(Generic[Fact]):
                 self._deleted.clear()
 
     def replace(self, objects: Sequence[RawObject]) -> None:
-        """Takes a full list that is newer than all that is known."""
+        """Takes a full list, read after all that is known."""
+        listed = set[str]()
         for raw in objects:
-            self.put(raw)
-        self.keep({str(raw["metadata"]["uid"]) for raw in objects})
+            uid, version = _identity(raw)
+            listed.add(uid)
+            if uid not in self._known or self._known[uid][0] != version:
+                self._take(raw, uid, version)
+        self.keep(listed)
 
     def keep(self, listed: Collection[str]) -> None:
         """Removes all others than these UIDs."""
@@ -153,6 +161,6 @@ class Store(Generic[Fact]):
             changed(before, after)
 
 
-def _version(raw: RawObject) -> int:
-    text = str(raw["metadata"].get("resourceVersion", "0"))
-    return int(text) if text.isdigit() else 0
+def _identity(raw: RawObject) -> tuple[str, int]:
+    meta = raw["metadata"]
+    return str(meta["uid"]), revision_of(meta.get("resourceVersion"))

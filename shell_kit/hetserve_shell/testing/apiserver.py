@@ -104,6 +104,15 @@ class FakeApiServer:
             queue.put_nowait(with_error)
         self.watchers.clear()
 
+    def copy(self) -> tuple[int, dict[str, Json]]:
+        """A copy of etcd."""
+        return self.revision, copied(self.objects)
+
+    def restore(self, copy: tuple[int, dict[str, Json]]) -> None:
+        """Starts again from a copy of etcd: watches break, and none that goes on is told what changed by it."""
+        self.revision, self.objects = copy[0], copied(copy[1])
+        self.end_watches(ApiUnreachableError("the API server restarts"))
+
     # What components do
 
     async def request(

@@ -13,6 +13,8 @@ from hetserve.objects.resources import CONTAINERS, GpusRequested
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+TEMPLATE_HASH: Final = "pod-template-hash"
+"""Label by which a Deployment tells its ReplicaSets apart."""
 
 
 class Pod(KubernetesObject):
@@ -40,6 +42,14 @@ class Pod(KubernetesObject):
     @property
     def scheduler(self) -> str:
         return (text(self.spec.get("schedulerName"), "spec.schedulerName") or DEFAULT_SCHEDULER)[:LONGEST_NAME]
+
+    @property
+    def deployment(self) -> str:
+        """Name of the Deployment whose ReplicaSet made it, by the name that this asked for; empty: none."""
+        digest = text(self.labels.get(TEMPLATE_HASH), f"label {TEMPLATE_HASH}") or ""
+        asked = text(self.metadata.get("generateName"), "metadata.generateName") or ""
+        name = asked.removesuffix(f"-{digest}-")
+        return name[:LONGEST_NAME] if digest and name != asked else ""
 
     @property
     def priority(self) -> int:

@@ -8,9 +8,10 @@ from typing import Any, Final
 from hetserve.api import names
 from hetserve.objects.fields import LISTS, MOST_ITEMS, is_list_of_objects
 from hetserve.objects.metadata import RawObject
+from hetserve.objects.pod import TEMPLATE_HASH
 from hetserve.objects.resources import CONTAINERS, gives_gpus
 
-_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+_METADATA: Final = ("name", "generateName", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _SPEC: Final = ("nodeName", "priority", "schedulerName", "schedulingGates")
 _CONDITION: Final = ("type", "status", "reason")
 _PREFIX: Final = f"{names.GROUP}/"
@@ -25,7 +26,7 @@ def reduced_pod(raw: RawObject) -> dict[str, Any]:
 
 def _metadata(raw: Mapping[str, Any]) -> dict[str, Any]:
     made = {key: raw[key] for key in _METADATA if key in raw}
-    _put(made, raw, "labels", _ours)
+    _put(made, raw, "labels", _labels)
     _put(made, raw, "annotations", _ours)
     return made
 
@@ -73,6 +74,10 @@ def _status(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _giving_gpus(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in raw.items() if gives_gpus(str(key))}
+
+
+def _labels(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return _ours(raw) | ({TEMPLATE_HASH: raw[TEMPLATE_HASH]} if TEMPLATE_HASH in raw else {})
 
 
 def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,17 +17,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PodEventHandler:
+    """Pods of the ledger. The place of one that is gone is reserved in the same step for the next of its Deployment."""
+
     placer: Placer
 
     def replace(self, objects: Sequence[RawObject]) -> None:
+        before = list(self.placer.ledger.bookings().values())
         self.placer.observe_all(objects)
+        self.placer.pass_on(before)
 
     def apply(self, event: str, raw: RawObject) -> None:
+        held = self.placer.ledger.booking(uid_of(raw))
         if event == "DELETED":
             self.placer.unreadable.pop(object_key(raw), None)
             self.placer.forget(uid_of(raw))
         else:
             self.placer.observe(raw)
+        if held is not None:
+            self.placer.pass_on([held])
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ Synchronous, with an injected clock: on one event loop each call is atomic.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -21,7 +21,7 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, Problem, problem_text
 from hetserve.placement.pods.read_ahead import ReducedPod, changed_pods, view_of
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
-from hetserve.placement.pods.scheduling_gate import Stuck, stuck
+from hetserve.placement.pods.scheduling_gate import Stuck, may_be_placed, stuck
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ class Placer:
     """The ledger of bound pods, the pods without a node, and the decisions about them.
 
     `clock`: monotonic. `hold`: life of a reservation [s]. `on_pod`: gets the UID of a changed pod. `on_change`: called
-    after what can help a waiting pod. `on_expired`: gets the number of unused reservations.
+    after what can help a waiting pod. `on_expired`: gets the number of unused reservations. `on_kept`: gets the UID of
+    a waiting pod for which the place of another of its Deployment was reserved.
     """
 
     clock: Callable[[], Seconds]
@@ -67,6 +68,7 @@ class Placer:
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
+    on_kept: Callable[[str], None] = lambda _uid: None
 
     def filter(self, raw: RawObject, offered: Sequence[str]) -> FilterOutcome:
         """The one node for a pod, reserved, or (mode SCORE) every node that can take it.
@@ -203,6 +205,24 @@ class Placer:
         if self.ledger.release(uid) is not None or known is not None:
             self.on_change()
 
+    def pass_on(self, before: Iterable[Booking]) -> None:
+        """Reserves the places of bound pods that are gone for waiting pods of their Deployments, the oldest first.
+
+        before: bookings before the event; those that are gone have ended by it.
+        """
+        booked = self.ledger.bookings()
+        gone = [one for one in before if one.request.deployment and one.request.uid not in booked]
+        left = [one for one in gone if one.state is State.BOUND]
+        names = {one.request.deployment for one in left}
+        found = self.pods.values() if left else ()
+        waiting = [pod for pod in found if pod.request.deployment in names and may_be_placed(pod)]
+        waiting.sort(key=lambda pod: (pod.created_at, pod.uid))
+        for one in left:
+            siblings = [pod.request for pod in waiting if _workload(pod.request) == _workload(one.request)]
+            heir = next((request for request in siblings if self._takes_place(request, one)), None)
+            if heir is not None:
+                self.on_kept(heir.uid)
+
     def stuck(self) -> tuple[Stuck, ...]:
         self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
         return tuple(pod for _, pod in sorted(self._at_gate.items()))
@@ -226,6 +246,20 @@ class Placer:
         if ended:
             self.on_expired(len(ended))
         return now
+
+    def _takes_place(self, request: GpuRequest, ended: Booking) -> bool:
+        """Reserves the places of a booking that ended, if the pod has none and may have these."""
+        if self.ledger.booking(request.uid) is not None:
+            return False
+        try:
+            reserved = self.ledger.reserve(request, ended.places, Seconds(self.clock() + self.hold))
+        except LedgerError:
+            return False
+        index = self.ledger.index
+        if self._good(reserved) and all(index.usable[index.row[place]] for place in reserved.places):
+            return True
+        self.ledger.release(request.uid)
+        return False
 
     def _good(self, held: Booking) -> bool:
         """Whether a reservation still holds: node open, GPUs not over-used, accepted, without the pod's model."""
@@ -267,6 +301,10 @@ class Placer:
 
 def _keep(pod: PodView) -> bool:
     return pod.concerns_us and pod.node is None and not pod.finished
+
+
+def _workload(request: GpuRequest) -> tuple[str, str]:
+    return request.namespace, request.deployment
 
 
 def _stay(held: Booking, offered: Sequence[str]) -> FilterOutcome:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hetserve.api import names
+from hetserve.objects.pod import TEMPLATE_HASH
 
 Json = dict[str, Any]
 
@@ -53,10 +54,12 @@ def gpu_pod(
     unschedulable: bool = False,
     terminating: bool = False,
     priority: int = 0,
+    deployment: str | None = None,
 ) -> Json:
     """A pod of our scheduler; with `node` and `gpu` ("0,2": several) as our binding leaves it.
 
-    `gpus`: their number; with `memory_mib` 0 whole ones. `compute`: percent; None: not declared.
+    `gpus`: their number; with `memory_mib` 0 whole ones. `compute`: percent; None: not declared. `deployment`: as one
+    of its ReplicaSets makes it, a new one for each pod.
     """
     wishes = dict(annotations or {}) | ({} if product is None else {names.ANNOTATION_GPU_PRODUCT: product})
     metadata: Json = {
@@ -69,6 +72,8 @@ def gpu_pod(
     }
     if terminating:
         metadata["deletionTimestamp"] = created
+    if deployment is not None:
+        metadata |= {"generateName": f"{deployment}-{name}-", "labels": metadata["labels"] | {TEMPLATE_HASH: name}}
     spec = _spec(_asked(memory_mib, gpus, compute), priority, gates, node)
     refused = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase} | (refused if unschedulable else {})}

@@ -14,7 +14,7 @@ from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import Kind
 from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender.observe.drift import BOUND_PODS, DriftCheck
+from hetserve_extender.observe.drift import BOUND_PODS, NODES, PODS, DriftCheck
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.kube.client import Answer, ApiStatusError
 from hetserve_shell.testing.apiserver import FakeApiServer
@@ -92,6 +92,49 @@ async def test_a_list_that_fails_tells_nothing() -> None:
     with pytest.raises(ApiStatusError):
         await scene.check().check()
     assert scene.told == []
+
+
+@dataclass
+class Informer:
+    """A watch that has told of an earlier revision, or of a later one."""
+
+    path: str = PODS
+    reached: int = 0
+    relists: int = 0
+
+    async def relist(self) -> None:
+        self.relists += 1
+
+
+def heard_by(scene: Scene, *informers: Any) -> DriftCheck:
+    check = scene.check()
+    check.informers = informers
+    return check
+
+
+@pytest.mark.parametrize(("ahead", "relists"), [(0, 0), (1, 1)])
+async def test_a_list_below_our_own_revision_is_of_a_restored_etcd(ahead: int, relists: int) -> None:
+    scene = Scene()
+    nodes = Informer(NODES, scene.api.revision + ahead)
+    await heard_by(scene, nodes).check()
+    assert nodes.relists == relists
+
+
+async def test_what_two_readings_miss_is_listed_anew() -> None:
+    scene = Scene()
+    scene.placer.ledger.release("uid-p4")
+    pods, nodes = Informer(), Informer(NODES)
+    await heard_by(scene, pods, nodes).check()
+    assert (pods.relists, nodes.relists) == (1, 0)
+
+
+async def test_what_one_reading_misses_may_be_the_watchs_delay() -> None:
+    scene, pods = Scene(), Informer()
+    gone = scene.placer.ledger.release("uid-p4")
+    assert gone is not None
+    scene.between = lambda: PodEventHandler(scene.placer).apply("ADDED", scene.api.pod("p4"))
+    await heard_by(scene, pods).check()
+    assert pods.relists == 0
 
 
 def test_the_metric_has_every_kind() -> None:

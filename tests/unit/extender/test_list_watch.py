@@ -110,6 +110,18 @@ async def test_it_goes_on_after(watching: Watching, error: Exception | None, lis
     assert watching.handler.lists == lists
 
 
+async def test_after_a_copy_of_etcd_was_restored_it_lists_again(watching: Watching) -> None:
+    await watching.handler.hears()
+    await watching.watch_opened()
+    copy = watching.api.copy()
+    watching.api.add(gpu_node("of a future"))
+    await watching.handler.hears()
+    watching.api.restore(copy)
+    await watching.watch_opened()
+    assert watching.handler.known == {"n0"}
+    assert watching.reflector.reached == copy[0]
+
+
 async def test_an_error_event_lists_again(watching: Watching) -> None:
     await watching.handler.hears()
     await watching.watch_opened()

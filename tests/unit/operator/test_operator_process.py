@@ -15,8 +15,9 @@ import pytest
 
 from harness import limits
 from hetserve.testing.builders import service
+from hetserve.testing.cluster import gpu_node
 from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.main import NOT_SYNCED, Operator
+from hetserve_operator.main import LOOK_BACK_EVERY, NOT_SYNCED, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.watch.handlers import watched
@@ -163,6 +164,26 @@ def test_a_service_that_is_edited_is_looked_at_before_those_that_the_cluster_con
         operator.queue.done(first)
         await asyncio.sleep(1.0)
         assert [await operator.queue.get() for _ in others] == others, "our own write waits for its turn"
+
+    virtually(story())
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_the_operator_ends_after_etcd_was_restored_from_a_copy(restored: bool) -> None:
+    async def story() -> None:
+        api, settings = FakeApiServer(), OperatorSettings(leader_election=ALONE)
+        operator = Operator(settings, api, start_planning=PlanningInLoop.start)
+        tasks = operator.start()
+        copy = api.copy()
+        api.add(gpu_node("of a future"))
+        await asyncio.sleep(LOOK_BACK_EVERY)
+        if restored:
+            api.restore(copy)
+        await asyncio.sleep(2 * LOOK_BACK_EVERY)
+        assert operator.stop.is_set() is restored
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
     virtually(story())
 

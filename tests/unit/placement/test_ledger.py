@@ -15,7 +15,10 @@ from hetserve.placement import (
     parse_node,
     parse_pod,
 )
+from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.read_ahead import ReducedPod
 from hetserve.testing.cluster import gpu_node, gpu_pod
 
 PLACE = ("n0", "0")
@@ -208,6 +211,18 @@ def test_a_relist_ends_what_is_gone_and_doubts_what_is_younger_than_the_list() -
     assert set(ledger.bookings()) == {"uid-stays", "young"}
     _, overdue = ledger.expire(Seconds(50))
     assert [booking.request.uid for booking in overdue] == ["young"]
+
+
+@pytest.mark.parametrize("node", [None, "n1"])
+def test_a_pod_that_left_its_node_with_a_restored_copy_of_etcd_is_booked_as_listed(node: str | None) -> None:
+    placer = Placer(clock=lambda: Seconds(0), hold=Seconds(30))
+    NodeEventHandler(placer).replace([gpu_node("n0"), gpu_node("n1")])
+    placer.observe(gpu_pod("pod", node="n0", gpu="0"))
+    listed = ReducedPod.of(gpu_pod("pod", node=node, gpu="0" if node else None))
+    listed.read(placer.ledger.bookings())
+    placer.observe_all([listed])
+    booking = placer.ledger.booking("uid-pod")
+    assert (booking and booking.places) == (((node, "0"),) if node else None)
 
 
 def test_a_heartbeat_of_a_node_changes_nothing() -> None:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from hetserve_shell.kube.client import Answer, ApiStatusError
-from hetserve_shell.kube.pages import Pages, count
+from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.kube.store import Store
 from hetserve_shell.testing.apiserver import FakeApiServer
 
@@ -194,7 +194,7 @@ async def test_objects_are_counted_by_reading_one(objects: int) -> None:
     api = FakeApiServer()
     for name in range(objects):
         api.put(f"{PATH}/{name}", {"metadata": {"name": str(name)}})
-    assert await count(api, PATH) == objects
+    assert (await glance(api, PATH)).objects == objects
     assert len(api.calls) == 1
 
 
@@ -208,7 +208,7 @@ async def test_a_server_that_does_not_say_how_many_remain_gives_no_count() -> No
     api = Silent()
     for name in "ab":
         api.put(f"{PATH}/{name}", {"metadata": {"name": name}})
-    assert await count(api, PATH) is None
+    assert (await glance(api, PATH)).objects is None
 
 
 def test_a_reflectors_list_replaces_all_that_is_known(store: Numbers) -> None:
@@ -219,3 +219,12 @@ def test_a_reflectors_list_replaces_all_that_is_known(store: Numbers) -> None:
     store.apply("DELETED", number("c", 8, 4))
     assert list(store) == [6]
     assert store.told == [(None, 2), (None, 4), (4, 6), (None, 8), (2, None), (8, None)]
+
+
+def test_a_list_after_etcd_was_restored_brings_older_versions_back(store: Numbers) -> None:
+    for name, value, version in (("a", 2, 5), ("b", 4, 6), ("c", 6, 7)):
+        store.apply("ADDED", number(name, value, version))
+    store.replace([number("a", 8, 3), number("b", 4, 6)])
+    assert sorted(store) == [4, 8]
+    store.apply("MODIFIED", number("a", 10, 4))
+    assert sorted(store) == [4, 10]

@@ -7,6 +7,7 @@ from typing import Final
 from mutants.catalogue.placing.binding import BINDING
 from mutants.catalogue.placing.compute import COMPUTE
 from mutants.catalogue.placing.givers import GIVERS
+from mutants.catalogue.placing.keeping import KEEPING
 from mutants.catalogue.placing.ledger import LEDGER
 from mutants.catalogue.placing.placement import PLACEMENT
 from mutants.catalogue.placing.queues import QUEUES
@@ -24,4 +25,5 @@ PLACING: Final = (
     *SHARING,
     *TENANTS,
     *GIVERS,
+    *KEEPING,
 )

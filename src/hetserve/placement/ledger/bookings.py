@@ -204,6 +204,7 @@ def tells_nothing_new(booking: Booking, pod: PodView) -> bool:
     """Whether a bound pod says exactly what its confirmed booking holds."""
     return (
         booking.confirmed
+        and pod.node == booking.node
         and pod.gpus == booking.gpus
         and not pod.finished
         and pod.request.needs_gpu

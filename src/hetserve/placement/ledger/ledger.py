@@ -90,11 +90,13 @@ class Ledger:
     def relist_pods(self, pods: Iterable[PodView], now: Seconds, same: Collection[str] = frozenset()) -> None:
         """Updates from a complete list: confirmed bookings of absent pods end.
 
-        `same`: UIDs of further pods in the list whose bookings are up to date.
+        `same`: UIDs of further pods in the list whose bookings are up to date. A pod never leaves its node: one that
+        does was restored from a copy of etcd.
         """
         fresh = {pod.request.uid: pod for pod in pods}
         for uid, booking in list(self.bookings().items()):
-            if uid in same or uid in fresh:
+            seen = fresh.get(uid)
+            if uid in same or (seen is not None and (not booking.confirmed or seen.node == booking.node)):
                 continue
             if booking.confirmed:
                 self.release(uid)

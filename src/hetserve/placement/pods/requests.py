@@ -83,7 +83,7 @@ class GpuRequest:
     """`gpus` GPUs of one node, with `memory_mib` on each, or `whole` and idle ones (memory_mib 0).
 
     `compute`: percent of the compute of each GPU, 1 to 100; None: not declared. `model` None: no anti-affinity.
-    `policy` None: the installation's.
+    `policy` None: the installation's. `deployment`: name of the one that it is of; empty: none.
     """
 
     uid: str
@@ -98,6 +98,7 @@ class GpuRequest:
     selector: GpuSelector = ANY_GPU
     priority: int = 0
     compute: Percent | None = None
+    deployment: str = ""
 
     def identity(self) -> dict[str, str | None]:
         return {"namespace": self.namespace, "name": self.name, "uid": self.uid, "model": self.model}

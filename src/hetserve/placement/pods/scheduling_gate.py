@@ -37,6 +37,12 @@ def in_hand(pod: PodView) -> bool:
     return ours and pod.node is None and not pod.gates and not pod.terminating
 
 
+def may_be_placed(pod: PodView) -> bool:
+    """Whether a place may be kept for an unbound pod: our scheduler has it, or will once our gate is lifted."""
+    ours = pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu and pod.complaint is None
+    return ours and pod.node is None and set(pod.gates) <= {names.QUEUE_GATE} and not pod.terminating
+
+
 def waiting(pod: PodView) -> Waiting:
     request = pod.request
     return Waiting(

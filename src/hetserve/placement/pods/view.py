@@ -150,6 +150,7 @@ def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) ->
         selector=wishes.selector,
         priority=pod.priority,
         compute=None if whole else wanted.compute or None,
+        deployment=pod.deployment,
     )
     return request, wishes.complaint
 

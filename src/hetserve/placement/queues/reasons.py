@@ -24,7 +24,12 @@ class Overdue:
     limit: float
 
 
-ReleaseReason = LongestWait | QueueTurn | Overdue
+@dataclass(frozen=True, slots=True)
+class PlaceKept:
+    """The place of a pod of the same Deployment, which is gone, is reserved for it."""
+
+
+ReleaseReason = LongestWait | QueueTurn | Overdue | PlaceKept
 
 
 def reason_text(reason: ReleaseReason) -> str:
@@ -35,5 +40,7 @@ def reason_text(reason: ReleaseReason) -> str:
             return f"queue {queue} holds {share:.0%} of the weight"
         case Overdue(limit):
             return f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
+        case PlaceKept():
+            return "the place of a pod of its Deployment is reserved for it"
         case _:
             assert_never(reason)

@@ -16,7 +16,7 @@ from typing import Final
 from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.placement.queues.clustering import Queues, Shape
 from hetserve.placement.queues.partition import Clustering, Partition, carried, renewed
-from hetserve.placement.queues.reasons import LongestWait, Overdue, QueueTurn, ReleaseReason
+from hetserve.placement.queues.reasons import LongestWait, Overdue, PlaceKept, QueueTurn, ReleaseReason
 from hetserve.placement.queues.weights import Weights, weight
 
 OLDEST_EVERY: Final = 2
@@ -93,7 +93,7 @@ class Release:
 
     @property
     def out_of_turn(self) -> bool:
-        return isinstance(self.reason, Overdue)
+        return isinstance(self.reason, Overdue | PlaceKept)
 
 
 @dataclass(frozen=True, slots=True)
