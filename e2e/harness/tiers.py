@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import pytest
 
+from effort import DEEP
 from harness import limits
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks laws, and gives each test without a limit of its own the usual one."""
+    """Marks laws, and gives each test without a limit of its own the usual one; a law of many examples the longest."""
     for item in items:
-        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        law = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if law:
             item.add_marker(pytest.mark.law)
         if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(limits.TEST))
+            item.add_marker(pytest.mark.timeout(limits.LONGEST_TEST if law and DEEP else limits.TEST))

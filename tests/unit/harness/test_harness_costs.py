@@ -58,7 +58,8 @@ def run(folder: Path, text: str, *arguments: str, **variables: str) -> subproces
     test.write_text(text)
     plugins = ["-p", "harness.costs", "-p", "harness.tiers"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins, *arguments, str(test)]
-    own = os.environ | {"PYTHONPATH": str(ROOT / "e2e"), **variables}
+    folders = (ROOT / "e2e", ROOT / "tests" / "support")
+    own = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders)), **variables}
     return subprocess.run(
         command, cwd=folder, env=own, capture_output=True, text=True, timeout=limits.COMMAND, check=False
     )
