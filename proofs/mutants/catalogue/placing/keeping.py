@@ -57,7 +57,7 @@ KEEPING: Final = (
         "a rollout starts an instance that finds no place",
         "hetserve.reconcile.rollout.surge",
         "_finds_place",
-        always("$room is None or ..."),
+        always("$room >= missing"),
         SURGE,
         "test_an_instance_goes_first_where_two_may_not_be",
     ),
