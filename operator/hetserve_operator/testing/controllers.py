@@ -160,20 +160,23 @@ class Controllers:
         return alike and sum(other.booked_compute for other in (request, *there)) <= WHOLE_COMPUTE
 
     def _roll(self, path: str, deployment: Json) -> None:
-        """maxSurge 0, maxUnavailable 1: an old pod goes only while every other one is ready.
+        """maxSurge 0, maxUnavailable 1: an old pod goes only while every other one is ready; or, with maxSurge 1 and
+        maxUnavailable 0, only while as many others are.
 
         Of a smaller count, those without a node go first, then those that are not ready, as a ReplicaSet chooses.
         """
         spec, digest = deployment["spec"], _hash(deployment["spec"]["template"])
         live = [(p, pod) for p, pod in self.pods(deployment) if "deletionTimestamp" not in pod["metadata"]]
         old = [(p, pod) for p, pod in live if pod["metadata"]["labels"]["pod-template-hash"] != digest]
+        surge = spec["strategy"]["rollingUpdate"]["maxSurge"] if old and spec["replicas"] else 0
         victims = sorted(live, key=lambda one: (_age(one[1]), one not in old))
-        for victim, _ in victims[: max(0, len(live) - spec["replicas"])]:
+        for victim, _ in victims[: max(0, len(live) - spec["replicas"] - surge)]:
             self._delete_pod(victim)
-        if old and len(live) <= spec["replicas"] and sum(_ready(pod) for _, pod in live) == spec["replicas"]:
+        most = spec["replicas"] + surge
+        if old and len(live) <= most and sum(_ready(pod) for _, pod in live) == most:
             self._delete_pod(old[0][0])
         live = [(p, pod) for p, pod in live if "deletionTimestamp" not in pod["metadata"]]
-        for _ in range(spec["replicas"] - len(live)):
+        for _ in range(most - len(live)):
             live.append(self._make_pod(path, deployment, digest))
         updated = sum(pod["metadata"]["labels"]["pod-template-hash"] == digest for _, pod in live)
         status = {

@@ -22,6 +22,7 @@ from hetserve.reconcile.plans.planner import Planner
 from hetserve.reconcile.rollout.carrying import ServiceRate
 from hetserve.reconcile.rollout.making_room import in_the_way
 from hetserve.reconcile.rollout.progress import creation_failures, holdings, limits_of, type_states
+from hetserve.reconcile.rollout.surge import surged
 from hetserve.reconcile.status.build import Seen, build_status, status_changed
 from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteDecisions, WriteStatus
 from hetserve.transition.budget_cut import within_limits
@@ -130,6 +131,7 @@ def _moved(world: World, decision: PlanDecision, held: Holdings, uid: str) -> _M
         return _Move(replace(cut, template_refusal=manifests))
     limits, rate = limits_of(world, decision), ServiceRate(world, decision, held)
     stage = next_counts(decision.counts, held, limits, rate, in_the_way(world, decision, held, manifests, uid))
+    manifests = surged(world, decision, (held, limits), manifests, stage.counts)
     targets = tuple(Target(t, manifests[t], stage.counts[t], n) for t, n in sorted(decision.counts.items()))
     if decision.fresh:
         return _Move(NextWrite(pending=True), targets, stage)

@@ -29,6 +29,8 @@ RM2 = Key("default", "rm2")
 RESYNC = 60.0
 SOON = 5.0
 """Seconds in which an event is followed."""
+LOOKED_BACK_AT = "instancetypes"
+"""Asked for one object every few seconds, for the revision; left out of the counts."""
 READ_BY_A_LEADER = ("instancetypes", "modelprofiles")
 """Listed once more when a term begins, for the statuses that another leader may have written."""
 
@@ -51,7 +53,10 @@ class Cluster(FakeApiServer):
         if method == "GET" and "inferenceservices/" in path:
             self.looks.append((asyncio.get_running_loop().time(), plural))
         elif method == "GET" and "namespaces" not in path:
-            (self.counts if query.get("limit") == "1" else self.lists).append(plural)
+            if query.get("limit") != "1":
+                self.lists.append(plural)
+            elif plural != LOOKED_BACK_AT:
+                self.counts.append(plural)
         if self.after_list is not None and self.lists[-1:] == ["inferenceservices"]:
             act = self.after_list
             self.after_list = None
@@ -158,7 +163,7 @@ def test_at_rest_kinds_are_counted_and_none_is_listed_again() -> None:
             listed = sorted(running.cluster.lists)
             await asyncio.sleep(5 * RESYNC)
             assert sorted(running.cluster.lists) == listed == sorted([*set(listed), *READ_BY_A_LEADER])
-            assert sorted(running.cluster.counts) == sorted(5 * list(set(listed)))
+            assert sorted(running.cluster.counts) == sorted(5 * list({*listed} - {LOOKED_BACK_AT}))
 
     virtually(story())
 
@@ -186,7 +191,7 @@ def test_an_event_that_is_under_way_while_its_kind_is_counted_causes_no_list(lat
                 running.operator.feed.node(made, deleted=False)
                 running.cluster.remove("/api/v1/nodes/new")
             await asyncio.sleep(RESYNC - SOON + RECOUNT_PAUSE / 2)
-            assert len(running.cluster.counts) == len(set(listed))
+            assert len(running.cluster.counts) == len({*listed} - {LOOKED_BACK_AT})
             running.operator.feed.node(made, deleted=late == "a deletion")
             await asyncio.sleep(SOON)
             assert running.cluster.lists == listed

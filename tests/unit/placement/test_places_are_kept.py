@@ -16,7 +16,7 @@ from hetserve.testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 HOLD = 30.0
-WHOLE: dict[str, Any] = {"memory_mib": 0, "gpus": 1}
+WHOLE: Json = {"memory_mib": 0, "gpus": 1}
 
 
 class Scene:

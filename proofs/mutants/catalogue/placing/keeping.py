@@ -9,6 +9,7 @@ from mutants.mutant import Mutant
 
 KEPT: Final = "tests/unit/placement/test_places_are_kept.py"
 FIRST: Final = "tests/unit/extender/test_places_kept_go_first.py"
+SURGE: Final = "tests/unit/operator/test_rollouts_surge_where_they_may.py"
 DRIFT: Final = "tests/unit/extender/test_drift_check.py"
 
 KEEPING: Final = (
@@ -43,6 +44,22 @@ KEEPING: Final = (
         always("$held.state is not State.RESERVED"),
         FIRST,
         "test_a_refused_pod_whose_place_is_kept_is_recalled",
+    ),
+    Mutant(
+        "a rollout starts an instance beyond the budget",
+        "hetserve.reconcile.rollout.surge",
+        "surged",
+        always("$one.price is not None and ..."),
+        SURGE,
+        "test_an_instance_goes_first_where_two_may_not_be",
+    ),
+    Mutant(
+        "a rollout starts an instance that finds no place",
+        "hetserve.reconcile.rollout.surge",
+        "_finds_place",
+        always("$room >= missing"),
+        SURGE,
+        "test_an_instance_goes_first_where_two_may_not_be",
     ),
     Mutant(
         "a watch goes on from a future that never was",

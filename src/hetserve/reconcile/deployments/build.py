@@ -1,7 +1,7 @@
 """Builds the Deployment of one service on one instance type: pure manifests.
 
-No type gets surge instances, which would cost more than the budget and might find no node, nor a progress deadline,
-which gated pods may exceed.
+No type gets a progress deadline, which gated pods may exceed, nor surge instances, which would cost more than the
+budget and might find no node: see `rollout/surge.py` for where they do not.
 """
 
 from __future__ import annotations
@@ -62,6 +62,12 @@ def desired_deployment(service: InferenceService, offer: Offer) -> Json:
             "template": _pod_template(service, offer, labels),
         },
     }
+
+
+def with_surge(manifest: Json) -> Json:
+    """The Deployment, whose old instances go when the new ones are ready."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    return {**manifest, "spec": {**manifest["spec"], "strategy": strategy}}
 
 
 def owner_reference(service: InferenceService) -> Json:

@@ -61,6 +61,8 @@ def _holding(name: str, world: World, decision: PlanDecision, mine: list[RawObje
     replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
     # A status that lags behind still counts a pod as live that terminates by now; it must not count twice.
     live = max(len(pods) - gone, sum(_reported(d) for d in mine) - gone)
+    if coming := sum(map(_surge_to_come, mine)):
+        live = max(live, replicas + coming)
     placed = sum(p.node is not None and not p.terminating for p in pods)
     ready = sum(p.ready and p.node is not None and not p.terminating for p in pods)
     price = _price(name, pods, world, decision)
@@ -139,6 +141,16 @@ def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str)
         and int(status.get("replicas") or 0) == target.final
         and len({p.template_hash for p in pods}) <= 1
     )
+
+
+def _surge_to_come(deployment: RawObject) -> int:
+    """Instances beyond its replicas that a Deployment starts as it rolls."""
+    spec, status = deployment["spec"], deployment.get("status") or {}
+    replicas, seen = int(spec.get("replicas") or 0), int(status.get("observedGeneration") or 0)
+    rolled = seen >= int(deployment["metadata"].get("generation") or 0)
+    if is_deleting(deployment) or not replicas or (rolled and int(status.get("updatedReplicas") or 0) >= replicas):
+        return 0
+    return int(((spec.get("strategy") or {}).get("rollingUpdate") or {}).get("maxSurge") == 1)
 
 
 def _reported(deployment: RawObject) -> int:
