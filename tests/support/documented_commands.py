@@ -90,6 +90,7 @@ ON_A_CLUSTER: Final[Mapping[Stage, tuple[str, ...]]] = {
     Stage.INSTALLING: (_INSTALL, f"{_INSTALL} --values values.yaml"),
     Stage.AS_PODS: (
         f"{_INSTALL} --wait {_IMAGES}",
+        "kubectl -n hetserve-system rollout restart deployment",
         "kubectl --namespace hetserve-system scale deployment hetserve-extender --replicas=0",
         "kubectl --namespace hetserve-system wait --for=delete pod --selector app.kubernetes.io/component=extender"
         " --field-selector status.phase!=Failed,status.phase!=Succeeded",

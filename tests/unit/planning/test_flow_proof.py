@@ -8,6 +8,7 @@ import pytest
 
 from hetserve.planning import Plan, plan
 from hetserve.planning.flow.search.judge import Judge
+from hetserve.simulation.trial import RateTrial
 from hetserve.testing.planning import line, min_cost, option, problem
 
 TYPES = (option("fast", "1", line(20)), option("slow", "0.3", line(60)))
@@ -23,7 +24,9 @@ def proof(monkeypatch: pytest.MonkeyPatch) -> Callable[[Holds], None]:
         def either(judge: Judge, values: Counts, rate: float) -> bool:
             if rate >= judge.fluid(values):
                 return False
-            return holds(judge, values, rate) if judge.effort.reserve is None else True
+            held = holds(judge, values, rate) if judge.effort.reserve is None else True
+            judge._made[values, rate] = RateTrial(rate, (), 0.0, passed=held)
+            return held
 
         monkeypatch.setattr(Judge, "holds", either)
 

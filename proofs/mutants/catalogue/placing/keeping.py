@@ -80,7 +80,7 @@ KEEPING: Final = (
     Mutant(
         "a pod that left its node with a restored copy holds it on",
         "hetserve.placement.ledger.ledger",
-        "Ledger.relist_pods",
+        "_stays",
         Replace("$seen is not None and ...", "$seen is not None"),
         "tests/unit/placement/test_ledger.py",
         "test_a_pod_that_left_its_node_with_a_restored_copy_of_etcd_is_booked_as_listed",

@@ -168,7 +168,7 @@ FLOW: Final = (
         "flow says a least cost that nobody proved",
         "hetserve.planning.flow.search.cost",
         "_cheapest_proved",
-        always("proof.holds(ranked[place], load)"),
+        always("proof.holds(values, load)"),
         _PROOF,
         "test_a_least_cost_found_by_luck_is_not_the_plan",
     ),

@@ -124,8 +124,8 @@ TOTALS: Final = (
     Mutant(
         "reach: no load buys what serves a part",
         _PROGRAM,
-        "_Builder._columns",
-        Replace("max($load * self.unit, _TRICKLE)", "$load * self.unit"),
+        "_Builder.build",
+        Replace("max($rate * self.table.typical, 1.0)", "$rate * self.table.typical"),
         _BY_HAND,
         "test_no_load_of_the_program_is_of_every_batch",
     ),

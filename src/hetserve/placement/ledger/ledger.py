@@ -95,8 +95,7 @@ class Ledger:
         """
         fresh = {pod.request.uid: pod for pod in pods}
         for uid, booking in list(self.bookings().items()):
-            seen = fresh.get(uid)
-            if uid in same or (seen is not None and (not booking.confirmed or seen.node == booking.node)):
+            if uid in same or _stays(booking, fresh.get(uid)):
                 continue
             if booking.confirmed:
                 self.release(uid)
@@ -290,3 +289,8 @@ class Ledger:
         for uid, booking in list(self.bookings().items()):
             if booking.node == node and booking.state is State.RESERVED and not kept.issuperset(booking.gpus):
                 self.release(uid)
+
+
+def _stays(booking: Booking, seen: PodView | None) -> bool:
+    """Whether a list has a booking's pod, and on the booking's node if the booking is confirmed."""
+    return seen is not None and (not booking.confirmed or seen.node == booking.node)
