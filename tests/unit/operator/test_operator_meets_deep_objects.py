@@ -48,7 +48,7 @@ async def test_a_template_that_is_too_deep_is_refused_with_its_path_and_what_run
     assert sim.condition("Ready")["status"] == "True"
 
 
-@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("levels", [*LEVELS[:-1], pytest.param(LEVELS[-1], marks=pytest.mark.deep)])
 async def test_a_service_that_is_too_deep_holds_up_no_other(levels: int) -> None:
     sim = await deep_cluster(levels)
     sim.add({**rm2_scene()[-1], "metadata": {"name": "deep", "namespace": "default"}})
