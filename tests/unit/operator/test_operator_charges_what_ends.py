@@ -19,7 +19,8 @@ from operator_scene import GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployme
 Json = dict[str, Any]
 RM2 = Key("default", "rm2")
 PRICES = {GPU_TYPE: 526_000, CPU_TYPE: 149_000}
-LOW, MIDDLE, HIGH = "1.0", "2.5", "4.0"
+LOW, MIDDLE, HIGH = "1.0", "2.5", "4.2"
+"""The highest is spent but for a cent, on more of both types."""
 
 
 async def grown() -> SimulatedOperator:
@@ -29,7 +30,7 @@ async def grown() -> SimulatedOperator:
     sim.lag()
     budget(sim, HIGH)
     await rounds(sim, 4)
-    assert sim.replicas() != PLANNED
+    assert all(sim.replicas()[name] > count for name, count in PLANNED.items())
     return sim
 
 
