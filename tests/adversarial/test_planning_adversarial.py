@@ -73,7 +73,7 @@ def test_f_that_rounds_to_one_does_not_unlock_unlimited_throughput() -> None:
 def test_weights_that_sum_to_slightly_more_than_one_are_normalised() -> None:
     crooked = BatchMix.of([(10, 0.6), (100, 0.3000003), (1000, 0.1)])
     assert math.fsum(crooked.shares) == pytest.approx(1, abs=1e-15), "1 - f would be negative"
-    assert crooked.share_up_to(1000) == 1.0
+    assert crooked.share_of(range(1001)) == 1.0
     straight = BatchMix.of([(10, 0.6), (100, 0.3), (1000, 0.1)])
     found = [plan_by(problem(kairos_types(), mix=mix), "kairos") for mix in (crooked, straight)]
     assert found[0].counts == found[1].counts, "three parts in ten million change what is bought"

@@ -30,7 +30,7 @@ KEPT = 40
 
 def _answer(work: Work) -> Answer:
     if work.kind == "Capacity" and work.counts is not None:
-        large = 1 - work.problem.mix.share_up_to(1)
+        large = 1 - work.problem.mix.share_of(range(2))
         return Capacity(QPS(sum(RATES[name] * n for name, n in work.counts) / (1 + large)), tried=True)
     return _PLANS(replace(work, problem=replace(work.problem, planner="ilp")))
 

@@ -62,12 +62,6 @@ class BatchMix:
             return 1.0
         return math.fsum(share for b, share in zip(self.batches, self.shares, strict=True) if b in some)
 
-    def share_up_to(self, batch: int) -> float:
-        """Share f of queries with at most this many items; exactly 1.0 for the whole mix."""
-        if batch >= self.largest:
-            return 1.0
-        return math.fsum(share for b, share in zip(self.batches, self.shares, strict=True) if b <= batch)
-
 
 def kairos_mixture() -> BatchMix:
     """Batch sizes of Kairos's public artifact as an exact distribution, in multiples of 10 from 10 to 1000.

@@ -55,5 +55,5 @@ def test_no_query_is_taken_for_smaller_than_it_is(sizes: list[int], thresholds: 
     mix = mix_of_buckets({**buckets, INF: float(len(sizes))})
 
     for bound in bounds:
-        assert mix.share_up_to(bound) <= sum(size <= bound for size in sizes) / len(sizes) + 1e-9
+        assert mix.share_of(range(bound + 1)) <= sum(size <= bound for size in sizes) / len(sizes) + 1e-9
     assert {size for size in sizes if size in bounds} <= set(mix.batches)

@@ -19,9 +19,9 @@ def test_shares_are_normalised_sorted_and_equal_batches_add_up() -> None:
     assert mix.largest == 8
 
 
-def test_share_up_to_a_batch() -> None:
+def test_the_share_of_some_batches() -> None:
     mix = BatchMix.of([(1, 1), (8, 3)])
-    assert [mix.share_up_to(batch) for batch in (0, 1, 7, 8, 100)] == [0.0, 0.25, 0.25, 1.0, 1.0]
+    assert [mix.share_of(range(batch + 1)) for batch in (0, 1, 7, 8, 100)] == [0.0, 0.25, 0.25, 1.0, 1.0]
 
 
 BAD: dict[str, tuple[list[tuple[int, float]], str]] = {
@@ -46,7 +46,7 @@ def test_kairos_mixture_has_the_published_quantiles() -> None:
     assert sum(b * s for b, s in zip(mix.batches, mix.shares, strict=True)) == pytest.approx(243.6, abs=0.05)
     quantiles = {0.01: 20, 0.05: 70, 0.1: 120, 0.25: 150, 0.5: 180, 0.75: 240, 0.9: 510, 0.95: 610, 0.99: 920}
     for share, batch in quantiles.items():
-        assert mix.share_up_to(batch - 10) < share <= mix.share_up_to(batch), f"quantile {share}"
+        assert mix.share_of(range(batch - 9)) < share <= mix.share_of(range(batch + 1)), f"quantile {share}"
 
 
 def test_the_rm2_sample_carries_the_mixture() -> None:

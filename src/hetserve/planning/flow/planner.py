@@ -78,8 +78,8 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
         return too_little(table, None, budget)
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_rate(seed), fluid)
-    mix = untried_throughput(table, budget) or ceiling
     if quick or not judge.can_try(ceiling.counts):
+        mix = untried_throughput(table, budget) or ceiling
         held, untried = untried_rate(table, mix.counts), _why(quick, ceiling.counts, judge)
         return explain(
             Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
