@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
+from hetserve.base.lines import LineCutter, LineTooLongError
 from hetserve_shell.http.client import HttpClient, NotSentError, TooLargeError
 from hetserve_shell.kube.connection import (
     JSON,
@@ -182,18 +183,13 @@ class KubernetesApi:
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
     """Lines without their ends. Raises ApiTooLargeError."""
-    begun: list[bytes] = []
-    size = 0
+    cutter = LineCutter(LARGEST_LINE)
     async for chunk in content.iter_any():
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            if line := b"".join([*begun, end]):
+        try:
+            for line in cutter.cut(chunk):
                 yield line
-            begun, size = [], 0
-        begun.append(rest)
-        size += len(rest)
-        if size > LARGEST_LINE:
-            raise ApiTooLargeError(f"a line has more than {LARGEST_LINE:,} bytes")
+        except LineTooLongError as error:
+            raise ApiTooLargeError(str(error)) from None
 
 
 def _words(error: BaseException) -> str:

@@ -20,6 +20,7 @@ import yaml
 
 from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
+from hetserve.base.lines import LineCutter, LineTooLongError
 from hetserve.base.nesting import shallow
 from hetserve.base.pages import FIRST_PAGE, next_page
 from hetserve.base.units import Seconds
@@ -251,12 +252,12 @@ class ClusterClient:
 
 def _lines(response: Any) -> Iterator[bytes]:
     """Lines without their ends. Raises TooLargeError."""
-    rest = b""
-    for chunk in response.stream(_CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from filter(None, lines)
-        if len(rest) > _LARGEST_LINE:
-            raise TooLargeError(f"a line of the watch has more than {_LARGEST_LINE:,} bytes")
+    cutter = LineCutter(_LARGEST_LINE)
+    try:
+        for chunk in response.stream(_CHUNK):
+            yield from cutter.cut(chunk)
+    except LineTooLongError as error:
+        raise TooLargeError(f"watch: {error}") from None
 
 
 def _is_good(response: Any) -> bool:
