@@ -148,10 +148,6 @@ bench: setup ## Run the benchmarks and print ours beside the alternative
 bench-planning: setup ## Measure the planners and write docs/results/planning.md: exact ranking, the integer program, goals beside
 	$(BIN)/python -m benchmarks.planning_report
 
-.PHONY: bench-planning-choices
-bench-planning-choices: setup ## Measure what planner robust chooses on five models against all it could; four minutes
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.robust_choices
-
 .PHONY: bench-kairos
 bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kairos.md (FLAGS=--full: longer)
 	$(BIN)/python -m benchmarks.bench_dispatch

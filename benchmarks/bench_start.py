@@ -17,10 +17,8 @@ Row = tuple[str, str, str]
 SAMPLES = Path(__file__).parents[1] / "manifests" / "samples"
 PROCESSES = 3 if "--quick" in sys.argv else 15
 CASES = {
-    "hetserve plan rm2.yaml (robust, the default)": ("rm2.yaml",),
     "hetserve plan rm2.yaml --planner kairos": ("rm2.yaml", "--planner", "kairos"),
-    "hetserve plan hetsev.yaml (ilp, the default)": ("hetsev.yaml",),
-    "hetserve plan rm2.yaml -o json": ("rm2.yaml", "-o", "json"),
+    "hetserve plan hetsev.yaml --planner ilp": ("hetsev.yaml", "--planner", "ilp"),
 }
 
 

@@ -1,14 +1,13 @@
 """Measures the planners and writes docs/results/planning.md and planning.json.
 
-benchmarks.robust_choices measures what robust chooses. Run: .venv/bin/python -m benchmarks.planning_report [--quick |
---render]; --quick measures less and writes nothing, --render only writes the page.
+Run: .venv/bin/python -m benchmarks.planning_report [--quick | --render]; --quick measures less and writes nothing,
+--render only writes the page.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import statistics
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from benchmarks.reporting import machine
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PARTS: Final[dict[str, Any]] = {"kbest": bench_kbest, "ilp": bench_ilp, "start": bench_start}
-CHOICES = RESULTS / "planning" / "robust_choices.json"
 
 Row = tuple[str, str, str]
 
@@ -58,28 +56,6 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def choices(outcome: dict[str, Any]) -> str:
-    rows = outcome["problems"]
-    wins = sum(row["overBest"] > 0.999 for row in rows)
-    mean = statistics.fmean(row["overBest"] for row in rows)
-    papers = [row["overPaper"] for row in rows]
-    lines = [
-        f"It took the best of its candidates in {wins} of {len(rows)} problems, and held {mean:.1%} of the best on "
-        f"average, {min(row['overBest'] for row in rows):.1%} at worst. Against the paper's pick it held more in "
-        f"{sum(ratio > 1.001 for ratio in papers)} and less in {sum(ratio < 0.999 for ratio in papers)}, "
-        f"{min(papers):.3f} to {max(papers):.3f} of it; against the best single type at least "
-        f"{outcome['leastOverSingle']:.3f}.\n",
-        "| model | problem | robust | q/s | fluid bound q/s | of it | of the paper's pick | of the best candidate |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        paper = f"{row['overPaper']:.3f} of {row['paper']}"
-        best = f"{row['overBest']:.3f}" + ("" if row["overBest"] > 0.999 else f" of {row['best']}")
-        rates = f"{row['qps']:.5g} | {row['fluid']:.5g} | {row['qps'] / row['fluid']:.3f}"
-        lines.append(f"| {row['model']} | {row['problem']} | {row['chosen']} | {rates} | {paper} | {best} |")
-    return "\n".join(lines) + "\n"
-
-
 def document(kbest: list[Row], ilp: list[Row], start: list[Row]) -> str:
     parts = [
         "# The planners, measured\n",
@@ -96,18 +72,6 @@ def document(kbest: list[Row], ilp: list[Row], start: list[Row]) -> str:
             "## A plan from process start\n",
             "Wall clock of one process after the other, as a user waits for it: interpreter, imports, files, plan.\n",
             table(start),
-        ]
-    if CHOICES.exists():
-        outcome = json.loads(CHOICES.read_text(encoding="utf-8"))
-        seeds = ", ".join(map(str, outcome["seeds"]))
-        parts += [
-            "## What robust chooses\n",
-            "Measured by `make bench-planning-choices` under policy `hetserve`: short runs of one seed find the best "
-            "of the candidates that `robust` evaluates. It, what was chosen, the paper's pick and the best single type "
-            f"are then searched with {outcome['queries']} queries, seeds {seeds}: at most "
-            "1 % late at 95 % confidence, and no backlog that grows. Configurations are (g4dn.xlarge, c5n.2xlarge, "
-            "r5n.large, t3.xlarge).\n",
-            choices(outcome),
         ]
     return "\n".join(parts)
 

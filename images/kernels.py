@@ -46,7 +46,7 @@ def commands(folder: Path, samples: Path = SAMPLES) -> Iterator[tuple[str, ...]]
     """
     one, several = str(samples / "rm2.yaml"), str(samples / "hetsev.yaml")
     yield ("plan", several)
-    for planner in ("flow", "robust", "kairos-plus"):
+    for planner in ("flow", "kairos-plus"):
         yield ("plan", one, "--planner", planner)
     # The search for the best of many configurations: those of a small budget are all looked at, without it.
     yield ("plan", one, "--planner", "kairos", "--budget", MANY)

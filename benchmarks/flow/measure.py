@@ -18,7 +18,7 @@ from hetserve.planning import Plan, Problem, plan
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.registry.planners import PLANNERS
 
-MOST_PLANNERS: Final = ("flow", "robust", "kairos", "homogeneous", "ilp")
+MOST_PLANNERS: Final = ("flow", "kairos", "homogeneous", "ilp")
 """`ilp` has no load to carry then: the most capacity that the budget buys."""
 LEAST_PLANNERS: Final = ("flow", "ilp", "greedy")
 POLICIES: Final = DISPATCH_POLICIES.names_of(lambda member: member.climbs is None)

@@ -19,8 +19,8 @@ MIX = BatchMix.of([(10, 6), (100, 3), (1000, 1)])
 
 
 def plan(given: Problem) -> Plan:
-    """By the planner of the papers, robust or ilp: `test_flow_attacks` is about the default."""
-    return plan_by(given, "ilp" if given.objective == "MinCost" else "robust")
+    """By the planners of the papers: `test_flow_attacks` is about the default."""
+    return plan_by(given, "ilp" if given.objective == "MinCost" else "kairos")
 
 
 def held(made: Plan) -> dict[str, int]:

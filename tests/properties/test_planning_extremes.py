@@ -77,7 +77,7 @@ def test_a_smaller_load_never_costs_more(problem: Problem, load: float) -> None:
         assert one.cost <= other.cost
 
 
-@pytest.mark.parametrize("planner", ["kairos", "robust"])
+@pytest.mark.parametrize("planner", ["kairos", "kairos-plus"])
 def test_a_budget_that_buys_more_than_can_be_ranked_is_refused_in_words(planner: str) -> None:
     types = (option("cheap", "0.000001", line(20)), option("dear", "1", line(10)))
     made = plan(problem(types, budget="999999"), planner)

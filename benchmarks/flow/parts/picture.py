@@ -22,9 +22,9 @@ def draw(throughput: Sequence[Json], costs: Sequence[Json]) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
     held = [row for row in throughput if row["best"] > 0]
-    left.scatter(most.of_best(held, "robust"), most.of_best(held, OURS), s=14, alpha=0.6)
+    left.scatter(most.of_best(held, "kairos"), most.of_best(held, OURS), s=14, alpha=0.6)
     left.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
-    left.set_xlabel("robust: q/s over the best known")
+    left.set_xlabel("kairos: q/s over the best known")
     left.set_ylabel("flow: q/s over the best known")
     over = sorted(ratio for ratio in least.over_ilp(costs, OURS) if math.isfinite(ratio))
     right.plot([(i + 0.5) / len(over) for i in range(len(over))], over, marker=".", linewidth=0.8)

@@ -15,7 +15,7 @@ Counts = tuple[tuple[str, int], ...]
 NOTICEABLE: Final = 0.01
 """Relative gain in bound or capacity that is worth a next step."""
 WIDEST_BUDGET: Final = 8.0
-"""Multiple of the budget up to which Kairos and robust look for the next step."""
+"""Multiple of the budget up to which Kairos looks for the next step."""
 
 
 class Evaluator(Protocol):

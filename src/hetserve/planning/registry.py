@@ -42,7 +42,7 @@ def plan(
 ) -> Plan:
     """Decides for one service; planner: a name in PLANNERS, None: the problem's.
 
-    evaluate: what a configuration holds; None: kairos-plus and robust simulate quickly, exhaustive compares bounds.
+    evaluate: what a configuration holds; None: kairos-plus simulates, exhaustive compares bounds.
     seed: of that simulation. quick: a planner that tries its plan answers without. What cannot be planned is a plan
     with feasible=False, a planner's defect PlannerFailed. Raises ValueError for an unknown planner, or an evaluator for
     one that takes none, ModuleNotFoundError where the extra `planning` is not installed.

@@ -45,15 +45,6 @@ PLANNERS: Final = Registry(
         judge="hetserve.planning.flow.trial:trial",
     ),
     PlannerMember(
-        name="robust",
-        where="hetserve.planning.robust.planner:plan_robust",
-        about="simulates the leading bounds and every type alone with the noise of the profiles, takes what holds most",
-        objectives=("MaxThroughput",),
-        compared_for=("MaxThroughput",),
-        evaluates=True,
-        seeded=True,
-    ),
-    PlannerMember(
         name="kairos",
         where="hetserve.planning.kairos.planner:plan_kairos",
         about="ranks what the budget buys by Kairos's upper bound; simulates nothing",

@@ -41,7 +41,7 @@ class Backlog:
     def trend(self) -> int:
         """Kendall's S of the total age: pairs of parts that rise less those that fall."""
         total = [number * age for number, age in zip(self.queries, self.ages, strict=True)]
-        return int(_kendall(np.array(total)))
+        return sum((later > earlier) - (later < earlier) for earlier, later in itertools.combinations(total, 2))
 
     def as_json(self) -> dict[str, object]:
         return {"queries": list(self.queries), "ageSeconds": list(self.ages)}
@@ -74,28 +74,6 @@ def grows(backlogs: Sequence[Backlog], runs: int | None = None) -> bool:
 def looks_steady(backlogs: Sequence[Backlog]) -> bool:
     """Whether the backlogs, by seed, fall as much as they rise: more runs will hardly show that they grow."""
     return sum(b.trend for b in backlogs) <= 0
-
-
-def parts_of(queries: int) -> NDArray[np.int64]:
-    """[query] Part of the run; PARTS for the first quarter."""
-    first = math.ceil(_LEFT_OUT * queries)
-    numbers = np.arange(queries)
-    parts: NDArray[np.int64] = np.where(numbers < first, PARTS, (numbers - first) * PARTS // max(queries - first, 1))
-    return parts
-
-
-def rises(parts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """`grows` for many runs, each alone, from any backlog [part, run]."""
-    rising: NDArray[np.bool_] = _kendall(parts) > _limit(1)
-    return rising
-
-
-def _kendall(parts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Pairs that rise less pairs that fall, along the first axis."""
-    pairs = itertools.combinations(range(len(parts)), 2)
-    signs = [np.sign(parts[later] - parts[earlier]) for earlier, later in pairs]
-    total: NDArray[np.int64] = np.sum(signs, axis=0).astype(np.int64)
-    return total
 
 
 def _limit(runs: int) -> float:

@@ -22,7 +22,7 @@ from hetserve.planning import Problem, build_problem
 
 METRICS = """
 # TYPE hetserve_plans_total counter
-hetserve_plans_total{feasible="true",planner="robust"} 7.0
+hetserve_plans_total{feasible="true",planner="kairos"} 7.0
 hetserve_plans_total{feasible="true",planner="ilp"} 3.0
 # TYPE hetserve_operator_writes_total counter
 hetserve_operator_writes_total{kind="Create",result="ok"} 4.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from benchmarks.flow.parts import kairos_models, least, most, policies, times
+from benchmarks.flow.parts import least, most, policies, times
 from benchmarks.flow.parts.figures import ratios, summary
 
 
@@ -63,13 +63,13 @@ def test_pools_that_hold_nothing_are_in_no_ratio() -> None:
 
 def test_most_throughput_compares_with_the_best_known_and_names_who_is_ahead() -> None:
     records = [
-        pool("a", 100.0, 99.0, flow=100.0, robust=50.0),
-        pool("b", 100.0, 99.0, exhaustive=True, flow=95.0, robust=99.0),
+        pool("a", 100.0, 99.0, flow=100.0, kairos=50.0),
+        pool("b", 100.0, 99.0, exhaustive=True, flow=95.0, kairos=99.0),
         pool("c", 0.0, None, flow=0.0),
     ]
     page = most.describe(most.collect(records))
     assert line_of(page, "`flow`").startswith("| `flow` | 0.975 | 0.975 | 0.950 | 0 of 2 | 0.950 | 0.950 | 0.950 |")
-    assert line_of(page, "`robust`").startswith("| `robust` | 0.745 | 0.745 | 0.500 | 1 of 2 |")
+    assert line_of(page, "`kairos`").startswith("| `kairos` | 0.745 | 0.745 | 0.500 | 1 of 2 |")
     assert line_of(page, "held over the best known, mean").endswith("| >= 0.98 | 0.975 | **missed** |")
     assert line_of(page, "held over the best known, worst").endswith("| 0.950 | held |")
     assert line_of(page, "another planner's").endswith("| 1.042 (b) | **missed** |")
@@ -78,12 +78,12 @@ def test_most_throughput_compares_with_the_best_known_and_names_who_is_ahead() -
 
 
 def test_a_planner_without_a_plan_holds_nothing() -> None:
-    rows = most.collect([pool("a", 100.0, robust=80.0), pool("b", 100.0, flow=90.0)])["rows"]
+    rows = most.collect([pool("a", 100.0, kairos=80.0), pool("b", 100.0, flow=90.0)])["rows"]
     assert most.of_best(rows, "flow") == [0.0, 0.9]
 
 
 def test_today_s_planners_can_be_reported_without_flow() -> None:
-    page = most.describe(most.collect([pool("a", 100.0, robust=80.0)]))
+    page = most.describe(most.collect([pool("a", 100.0, kairos=80.0)]))
     assert "flow" not in page
     assert "0.800" in page
 
@@ -124,13 +124,6 @@ def test_least_cost_says_which_goals_hold_and_what_no_planner_found() -> None:
     assert line_of(page, "pools on which every plan").endswith("| 75.0% | **missed** |")
     assert "program 5" in page
     assert "no plan though one was found: p4 at 10 q/s (LoadNotCarried)." in page
-
-
-def test_kairos_models_may_lose_half_a_percent() -> None:
-    data = kairos_models.collect([pool("rm2", 100.0, flow=99.6, robust=100.0), pool("ncf", 10.0, flow=10, robust=9)])
-    assert line_of(kairos_models.describe(data), "q/s over `robust`'s").endswith("| 0.996 | held |")
-    data = kairos_models.collect([pool("rm2", 100.0, flow=99.4, robust=100.0)])
-    assert line_of(kairos_models.describe(data), "q/s over `robust`'s").endswith("| 0.994 | **missed** |")
 
 
 def test_policies_are_compared_with_the_best_of_each_pool() -> None:

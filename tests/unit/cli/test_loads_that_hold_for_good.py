@@ -76,7 +76,7 @@ TOO_LONG = {
     "simulate to find": ("simulate", "--slo", "1h", "--find-allowable"),
     "compare": ("compare", "--slo", "10m", "--planners", "homogeneous"),
     "search": ("search", "--slo", "10m"),
-    "plan under a policy": ("plan", "--slo", "1m", "--planner", "robust", "--policy", "hetserve"),
+    "plan under a policy": ("plan", "--slo", "1m", "--planner", "kairos-plus", "--policy", "hetserve"),
 }
 
 

@@ -116,7 +116,7 @@ BAD_INPUT = {
     "no file": (("gone.yaml",), "gone.yaml: cannot be read: No such file or directory"),
     "no service": ((str(REPOSITORY / "crds"),), "no InferenceService in"),
     "unknown service": ((RM2, "--service", "x"), "no InferenceService x in the input; there are: default/rm2"),
-    "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'flow', 'robust', 'kairos'"),
+    "unknown planner": ((RM2, "--planner", "magic"), "'magic' is not one of 'flow', 'kairos', 'kairos-plus'"),
     "unknown output": ((RM2, "-o", "xml"), "'xml' is not one of"),
     "unknown type wanted": ((RM2, "--min-instances", "p5=1"), "--min-instances p5: no such type for rm2; there are:"),
     "instances wanted without a number": ((RM2, "--min-instances", "t3.xlarge"), "'t3.xlarge' is not TYPE=NUMBER"),

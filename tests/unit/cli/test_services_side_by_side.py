@@ -81,7 +81,7 @@ def test_no_picture_is_drawn_of_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["plan", "search"])
 def test_a_budget_that_is_missing_is_bad_input_whoever_needs_it(command: str) -> None:
-    given = ("--planner", "robust") if command == "plan" else COMMANDS["search"]
+    given = ("--planner", "kairos-plus") if command == "plan" else COMMANDS["search"]
     result = run(command, HETSEV, *given)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "SpecInvalid: " in result.stderr

@@ -172,15 +172,11 @@ def test_it_is_planned_beside_the_loop_while_the_plan_in_force_is_followed() -> 
     story(told)
 
 
-async def test_a_planner_that_tries_nothing_is_not_asked() -> None:
-    sim = await running(Mix(LARGE), planner="robust")
+async def test_a_planner_that_tries_nothing_is_not_asked_and_named_until_another_is_set() -> None:
+    sim = await running(Mix(LARGE), planner="kairos")
     before = plan(sim)
     await sim.converge()
     assert plan(sim) == before
-
-
-async def test_a_planner_that_tries_nothing_is_named_until_another_is_set() -> None:
-    sim = await running(Mix(LARGE), planner="kairos")
     said = sim.condition("MetricsAvailable")
     assert (said["status"], said["reason"]) == ("True", "MetricsFresh")
     assert said["message"].startswith("the load is measured and decides nothing: spec.planner kairos tries no plan")

@@ -57,6 +57,20 @@ async def test_a_stored_spec_that_breaks_a_rule_is_named_and_the_other_services_
     assert sim.replicas() == {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}
 
 
+async def test_a_stored_planner_that_there_is_no_longer_is_named_and_what_runs_stays() -> None:
+    sim = await converged()
+    before = sim.service()["status"]["plan"]
+    sim.edit(SERVICE, lambda s: s["spec"].update(planner="robust"))
+    sim.add(model_profile("other-g4dn", {"spec.model": "other"}), service("other", {"spec.budget.hourly": "0.6"}))
+    await sim.converge()
+    planned = sim.condition("Planned")
+    assert (planned["status"], planned["reason"]) == ("False", "SpecInvalid")
+    assert "spec.planner: 'robust' must be one of flow, kairos, " in planned["message"]
+    assert {name: sim.replicas()[name] for name in PLANNED} == PLANNED
+    assert sim.service()["status"]["plan"] == before
+    assert sim.condition("Ready", "other")["status"] == "True"
+
+
 async def test_a_broken_type_stops_only_the_services_that_use_it() -> None:
     sim = await converged()
     other = [model_profile("other-g4dn", {"spec.model": "other"}), service("other", {"spec.budget.hourly": "0.6"})]

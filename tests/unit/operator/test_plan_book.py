@@ -258,7 +258,7 @@ def test_an_edit_forgets_the_plans_of_before(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [PlannerTimedOut("robust", Seconds(30.0)), infeasible(DECLARED, "robust", Reason.PLANNER_FAILED, "it died")],
+    [PlannerTimedOut("kairos", Seconds(30.0)), infeasible(DECLARED, "kairos", Reason.PLANNER_FAILED, "it died")],
     ids=["timed out", "failed"],
 )
 def test_a_planner_that_was_stopped_or_failed_is_asked_again_after_a_while_or_an_edit(
@@ -276,7 +276,7 @@ def test_a_planner_that_was_stopped_or_failed_is_asked_again_after_a_while_or_an
 
 
 def test_a_stopped_ideal_plan_does_not_stop_the_plan_of_the_cluster(bench: Bench) -> None:
-    stopped = PlannerTimedOut("robust", Seconds(30.0))
+    stopped = PlannerTimedOut("kairos", Seconds(30.0))
     bench.ideal(A)
     bench.settle(stopped)
     assert bench.ideal(A) == stopped
@@ -287,7 +287,7 @@ def test_a_stopped_check_is_said_and_a_plan_that_fits_is_taken_where_one_is_need
     bench.ask(A, capped(DECLARED, 8))
     bench.settle()
     bench.ask(A, capped(DECLARED, 9), needed=False)
-    stopped = PlannerTimedOut("robust", Seconds(30.0))
+    stopped = PlannerTimedOut("kairos", Seconds(30.0))
     bench.settle(stopped)
     assert bench.ask(A, capped(DECLARED, 10), needed=False) == stopped
     assert bench.ask(A, capped(DECLARED, 10)) == plan(capped(DECLARED, 8))
@@ -338,7 +338,7 @@ def test_services_with_equal_problems_are_stopped_once_until_the_planner_is_aske
     for key in (A, B, C):
         bench.ask(key, replace(DECLARED, service=key.name), replace(DECLARED, service=key.name))
     bench.book.defer(bench.take())
-    stopped = PlannerTimedOut("robust", Seconds(30.0))
+    stopped = PlannerTimedOut("kairos", Seconds(30.0))
     bench.book.settle(bench.take(Lane.SLOW), stopped, Lane.SLOW)
     assert bench.book.take(Lane.QUICK) is None, "three hundred services of one template time out one by one"
     assert bench.woken == [A, B, C]
@@ -351,7 +351,7 @@ def test_services_with_equal_problems_are_stopped_once_until_the_planner_is_aske
 def test_a_failure_is_not_shared(bench: Bench) -> None:
     bench.ask(A)
     bench.ask(B)
-    bench.settle(infeasible(DECLARED, "robust", Reason.PLANNER_FAILED, "it died"))
+    bench.settle(infeasible(DECLARED, "kairos", Reason.PLANNER_FAILED, "it died"))
     assert bench.take().key == B
 
 

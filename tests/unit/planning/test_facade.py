@@ -16,14 +16,13 @@ from hetserve.testing.planning import hetsev_types, line, min_cost, option, prob
 def test_each_objective_has_its_planner_and_either_can_be_asked_for() -> None:
     both = problem(hetsev_types(), load=100.0)
     assert plan(both).planner == "flow"
-    assert plan(both, "robust").planner == "robust"
     assert plan(both, "kairos").planner == "kairos"
     assert plan(both, "ilp").planner == "ilp"
     assert plan(dataclasses.replace(both, objective="MinCost")).planner == "flow"
 
 
 def test_an_unknown_planner_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="planner 'magic' is unknown; there are: flow, robust, kairos, kairos-plus"):
+    with pytest.raises(ValueError, match="planner 'magic' is unknown; there are: flow, kairos, kairos-plus"):
         plan(problem(hetsev_types()), "magic")
 
 

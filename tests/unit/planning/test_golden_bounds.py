@@ -96,8 +96,8 @@ def test_the_measured_table_of_rm2_gives_143_4_and_the_same_plan_as_its_fitted_l
         )
         for name in GOLDEN["order"]
     ]
-    made = plan(problem(measured, mix=kairos_mixture()), "robust")
+    made = plan(problem(measured, mix=kairos_mixture()), "kairos")
     assert made.bound_qps == pytest.approx(143.4, abs=0.05)
-    assert made.counts == plan(problem(kairos_types(), mix=kairos_mixture()), "robust").counts
+    assert made.counts == plan(problem(kairos_types(), mix=kairos_mixture()), "kairos").counts
     bounds = [entry.qps for entry in made.ranking]
     assert np.allclose(bounds, [143.4, 138.2, 133.6, 132.9, 128.3, 124.2, 123.7, 123.0, 119.0, 118.9], atol=0.05)

@@ -13,22 +13,24 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, entries, nothing_fits, ranking_inputs
 from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import Space, best_configurations, space_of
-from hetserve.planning.plan import Counts, Evaluator, Plan, RankedConfiguration
+from hetserve.planning.plan import Counts, Evaluator, Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.quick_simulation import SEED, STEP, quick_queries, quick_throughputs
+from hetserve.simulation.stability import ceiling, fewest_queries
 
 NAME: Final = "kairos-plus"
 FIRST: Final = 64
 
-WORK: Final = 150_000_000
-"""Limit on queries x (instances + STEP), summed over all trials: 5 to 10 s."""
+SEED: Final = 11
+QUERIES: Final = 6000
+"""Least queries of a trial at each rate."""
+WORK: Final = 300_000
+"""Limit on queries, summed over all trials: 5 to 15 s."""
 
 _MOST_RANKED: Final = 65_536
 
@@ -38,8 +40,8 @@ def plan_kairos_plus(
 ) -> Plan:
     """Best configuration by trial.
 
-    evaluate: rate that a configuration holds; None: a quick simulation with `seed`, within WORK, or planner kairos's
-    plan if WORK allows no trial. limit: most trials; None: until the bounds rule out all others.
+    evaluate: rate that a configuration holds; None: a simulation under the policy that serves with `seed`, within WORK,
+    or planner kairos's plan if WORK allows no trial. limit: most trials; None: until the bounds rule out all others.
 
     Infeasible as planner kairos, or with NoTypeMeetsSLO if nothing that was tried holds any load.
     """
@@ -52,10 +54,11 @@ def plan_kairos_plus(
         return nothing_fits(inputs, NAME)
     length = ""
     if evaluate is None:
-        evaluate = QuickSimulation.long_enough(inputs, top, seed)
-        within, length = evaluate.most_trials(top), f", each with {evaluate.queries} queries"
+        queries = max(QUERIES, fewest_queries(problem.slo.latency, top.bound))
+        within, length = WORK // queries, f", each with {queries} queries"
         if not within:
-            return _untried(problem, evaluate, sum(top.counts))
+            return _untried(problem, queries)
+        evaluate = _simulation(inputs, queries, SEED if seed is None else seed)
         limit = within if limit is None else min(limit, within)
     trials = Trials(inputs, evaluate)
     pruned, end = _try(trials, bounds, limit)
@@ -84,11 +87,9 @@ def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
     return pruned, f"{found}, but the search for the best bounds gave up early: there may be better ones"
 
 
-def _untried(problem: Problem, simulation: QuickSimulation, instances: int) -> Plan:
+def _untried(problem: Problem, queries: int) -> Plan:
     paper = plan_kairos(problem)
-    why = (
-        f"overload would show after {simulation.queries} queries only, too many for one trial of {instances} instances"
-    )
+    why = f"overload would show after {queries} queries only, too many for one trial"
     verdict = f"nothing was tried, this is the paper's pick: {why}; {paper.verdict}"
     return dataclasses.replace(paper, planner=NAME, verdict=verdict)
 
@@ -123,27 +124,30 @@ def _below(one: BoundedConfiguration, other: BoundedConfiguration) -> bool:
     return all(a <= b for a, b in zip(one.counts, other.counts, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class QuickSimulation:
-    inputs: RankingInputs
-    queries: int
-    seed: int = SEED
+def _simulation(inputs: RankingInputs, queries: int, seed: int) -> Evaluator:
+    """Highest rate below their bound that counts hold under the problem's policy."""
+    from hetserve.dispatch import make_policy  # noqa: PLC0415  numba loads late
+    from hetserve.simulation import System, allowable_throughput, steady_per_seed  # noqa: PLC0415
 
-    @classmethod
-    def long_enough(cls, inputs: RankingInputs, top: BoundedConfiguration, seed: int | None) -> QuickSimulation:
-        """Evaluator with enough queries to show overload at the highest bound, `top`."""
-        queries = quick_queries([inputs.ranked(top)], inputs.problem.slo.latency)
-        return cls(inputs, queries, SEED if seed is None else seed)
+    problem, rates = inputs.problem, inputs.rates
+    names = (rates.base.name, *(aux.option.name for aux in rates.auxiliaries))
+    system = System.of({o.name: o.profile for o in problem.types}, problem.mix.batches, problem.slo.latency)
 
-    def most_trials(self, top: BoundedConfiguration) -> int:
-        """Trials of configurations of this size within WORK."""
-        return WORK // (self.queries * (sum(top.counts) + STEP))
+    def held(counts: Counts, /) -> float:
+        by_name = dict(counts)
+        row = np.array([[by_name[name] for name in names]], dtype=np.int64)
+        bound = float(configuration_bounds(rates, row)[0])
+        return allowable_throughput(
+            system,
+            by_name,
+            make_policy(problem.policy),
+            problem.mix,
+            bound,
+            percentile=problem.slo.percentile,
+            seeds=(seed,),
+            queries=queries,
+            criterion=steady_per_seed(),
+            ceiling=min(ceiling(system, by_name, problem.mix), bound),
+        ).rate
 
-    def __call__(self, counts: Counts, /) -> float:
-        rates, held = self.inputs.rates, dict(counts)
-        row = [held[name] for name in (rates.base.name, *(aux.option.name for aux in rates.auxiliaries))]
-        bound = float(configuration_bounds(rates, np.array([row], dtype=np.int64))[0])
-        problem = self.inputs.problem
-        cost = sum(option.price * held[option.name] for option in problem.types)
-        entry = RankedConfiguration(counts, MicroDollarsPerHour(cost), QPS(bound))
-        return float(quick_throughputs(problem, [entry], self.queries, seed=self.seed)[0])
+    return held

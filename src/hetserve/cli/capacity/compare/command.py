@@ -61,7 +61,7 @@ def compare(  # noqa: PLR0917  options arrive by name
     Examples:
       hetserve compare manifests/samples/rm2.yaml
       hetserve compare manifests/samples/rm2.yaml --plot out.png --queries 100000
-      hetserve compare manifests/samples/rm2.yaml --planners robust,homogeneous --policies hetserve,fcfs -o json
+      hetserve compare manifests/samples/rm2.yaml --planners kairos,homogeneous --policies hetserve,fcfs -o json
     """
     overrides, effort = take(options, _SEEDS)
     manifests = read(files)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from hetserve.cli.capacity.plan.result import ServicePlan
     from hetserve.planning import Plan, Problem
 
-_QUERIES, _MOST, _SEEDS, _FIRST_SEED = 10_000, 50_000, 3, 11
-"""Full simulation of a configuration: least and most queries per run, seeds, first seed."""
+_QUERIES, _MOST, _SEEDS = 10_000, 50_000, 3
+"""Full simulation of a configuration: least and most queries per run, seeds."""
 
 
 @click.command()
@@ -140,13 +140,13 @@ def _decide(
     tries = PLANNERS[planner].tries
     _note_unused(problem, overrides)
     if policy is not None and not tries:
-        made = _evaluated(problem, policy, _seed(planner, policy, seed))
+        made = _evaluated(problem, policy, _seed(planner, seed))
     else:
         if policy is not None:
             problem = dataclasses.replace(problem, policy=policy)
         with watched(service.metadata.name) if tries else nullcontext():
             made = decide(problem, seed=seed)
-    return ServicePlan(service, problem, made, _seed(planner, policy, seed) if made.evaluated else None)
+    return ServicePlan(service, problem, made, _seed(planner, seed) if made.evaluated else None)
 
 
 def _note_unused(problem: Problem, overrides: Overrides) -> None:
@@ -154,7 +154,7 @@ def _note_unused(problem: Problem, overrides: Overrides) -> None:
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
     if tries and overrides.base is not None:
-        messages.note(f"--base: planner {planner} has no base; it is of kairos, robust and kairos-plus")
+        messages.note(f"--base: planner {planner} has no base; it is of kairos and kairos-plus")
     if tries and overrides.saturation_threshold is not None:
         messages.note(f"--saturation-threshold: planner {planner} tries its margins; it is of ilp and greedy")
     if problem.objective == "MinCost" and "MinCost" not in PLANNERS[planner].objectives:
@@ -165,7 +165,7 @@ def _note_unused(problem: Problem, overrides: Overrides) -> None:
         )
 
 
-def _seed(planner: str, policy: str | None, given: int | None) -> int:
+def _seed(planner: str, given: int | None) -> int:
     """First seed of what the planner simulates."""
     if given is not None:
         return given
@@ -173,9 +173,7 @@ def _seed(planner: str, policy: str | None, given: int | None) -> int:
         from hetserve.planning.flow.search.judge import SEED as TRIALS  # noqa: PLC0415
 
         return TRIALS
-    if policy is not None:
-        return _FIRST_SEED
-    from hetserve.planning.quick_simulation import SEED  # noqa: PLC0415
+    from hetserve.planning.kairos.plus import SEED  # noqa: PLC0415
 
     return SEED
 

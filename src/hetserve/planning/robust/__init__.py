@@ -1,1 +1,0 @@
-"""Robust: evaluates leading configurations with the noise of the profiles, and takes the best."""
