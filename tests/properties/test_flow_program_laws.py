@@ -16,7 +16,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import LatencySlo, Problem, TypeOption, plan
 from hetserve.planning.flow.programs.classes import ClassTable, class_table
-from hetserve.planning.flow.programs.highs import GAP
+from hetserve.planning.highs import GAP
 from hetserve.planning.flow.programs.program import (
     CEILING,
     Cut,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from hetserve.planning.flow.programs.classes import ClassTable
 from hetserve.planning.flow.programs.dominance import needless
-from hetserve.planning.flow.programs.highs import FEW_NODES, INFINITY, NODES, Model, Solved, loaded, read, run, solve
+from hetserve.planning.highs import FEW_NODES, INFINITY, NODES, Model, Solved, loaded, read, run, solve
 from hetserve.planning.problem import MOST_REPLICAS, TypeOption
 
 Floats = NDArray[np.float64]
