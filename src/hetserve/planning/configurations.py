@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,16 +57,36 @@ def _add_type(ways: NDArray[np.float64], price: int, most: int) -> NDArray[np.fl
 
 def enumerate_configurations(dimensions: tuple[Dimension, ...], budget: int) -> tuple[Ints, Ints]:
     """Counts [configuration, dimension] and costs [configuration], in lexicographic order."""
-    counts = np.zeros((1, 0), dtype=np.int64)
-    left = np.array([budget], dtype=np.int64)
-    for i, dimension in enumerate(dimensions):
-        reserve = sum(d.price * d.least for d in dimensions[i + 1 :])
-        most = (left - reserve) // dimension.price
+    parts = list(configuration_parts(dimensions, budget))
+    none = np.zeros((0, len(dimensions)), np.int64), np.zeros(0, np.int64)
+    counts, costs = zip(*(parts or [none]), strict=True)
+    return np.concatenate(counts), np.concatenate(costs)
+
+
+def configuration_parts(
+    dimensions: tuple[Dimension, ...], budget: int, rows: int = 1 << 16
+) -> Iterator[tuple[Ints, Ints]]:
+    """`enumerate_configurations` in parts, which bounds its memory.
+
+    rows: of a part, at most, unless a single one has more successors.
+    """
+    reserves = [sum(d.price * d.least for d in dimensions[i + 1 :]) for i in range(len(dimensions))]
+    waiting = [(np.zeros((1, 0), dtype=np.int64), np.array([budget], dtype=np.int64))]
+    while waiting:
+        counts, left = waiting.pop()
+        if counts.shape[1] == len(dimensions):
+            yield counts, budget - left
+            continue
+        dimension = dimensions[counts.shape[1]]
+        most = (left - reserves[counts.shape[1]]) // dimension.price
         if dimension.most is not None:
             most = np.minimum(most, dimension.most)
         choices = np.maximum(most - dimension.least + 1, 0)
-        starts = np.repeat(np.cumsum(choices) - choices, choices)
-        column = np.arange(int(choices.sum()), dtype=np.int64) - starts + dimension.least
-        counts = np.column_stack([np.repeat(counts, choices, axis=0), column])
-        left = np.repeat(left, choices) - column * dimension.price
-    return counts, budget - left
+        ends = np.cumsum(choices)
+        if ends[-1] > rows and len(left) > 1:
+            half = min(max(int(np.searchsorted(ends, ends[-1] // 2)), 1), len(left) - 1)
+            waiting += [(counts[half:], left[half:]), (counts[:half], left[:half])]
+        elif ends[-1]:
+            column = np.arange(int(ends[-1]), dtype=np.int64) - np.repeat(ends - choices, choices) + dimension.least
+            counts = np.column_stack([np.repeat(counts, choices, axis=0), column])
+            waiting.append((counts, np.repeat(left, choices) - column * dimension.price))

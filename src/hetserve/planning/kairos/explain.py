@@ -49,7 +49,6 @@ def explain(
         refusals=inputs.problem.left_out + roles(inputs),
         verdict=f"{_verdict(inputs, chosen, rule, ranking)}; {step_text(step.step, step.known)}",
         next_step=step.step,
-        tied=ranking.tied,
     )
 
 
@@ -112,7 +111,7 @@ def _verdict(inputs: RankingInputs, chosen: BoundedConfiguration, rule: str, ran
         f"upper bound, not by measurement; {_binding(inputs, chosen)}; "
         f"{money_text(left)} of {money_text(inputs.budget)} left; "
         f"chosen among {_size(ranking)} configurations by the {rule}"
-        + ("" if ranking.proven else "; the search for the best bounds gave up early: there may be better ones")
+        + ("" if ranking.complete else "; too many to look at all: there may be better ones")
     )
 
 

@@ -34,7 +34,7 @@ def plan_kairos(problem: Problem, _evaluate: Evaluator | None = None, _seed: int
         return nothing_fits(inputs, NAME)
     ranked = tuple(entries(inputs.rates, ranking))
     pick, rule = pick_by_similarity(ranked)
-    step = next_step(inputs, ranked[0], proven=ranking.proven)
+    step = next_step(inputs, ranked[0], complete=ranking.complete)
     return explain(inputs, ranked, pick=pick, rule=rule, ranking=ranking, step=step)
 
 

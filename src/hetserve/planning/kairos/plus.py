@@ -32,7 +32,7 @@ QUERIES: Final = 6000
 WORK: Final = 300_000
 """Limit on queries, summed over all trials: 5 to 15 s."""
 
-_MOST_RANKED: Final = 65_536
+_MOST_RANKED: Final = 32_768
 
 
 def plan_kairos_plus(
@@ -63,7 +63,7 @@ def plan_kairos_plus(
     trials = Trials(inputs, evaluate)
     pruned, end = _try(trials, bounds, limit)
     how = f"{len(trials.done)} configurations tried{length}, {pruned} sub-configurations of them skipped; {end}"
-    return plan_of_trials(trials, NAME, how, proven=bounds.proven)
+    return plan_of_trials(trials, NAME, how, complete=bounds.complete)
 
 
 def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
@@ -81,10 +81,10 @@ def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
     else:
         if not bounds.whole:
             return pruned, f"the {_MOST_RANKED} best bounds were gone through"
-    if bounds.proven:
+    if bounds.complete:
         return pruned, f"no other bound is above {qps_text(best)}"
     found = f"no other bound that was found is above {qps_text(best)}"
-    return pruned, f"{found}, but the search for the best bounds gave up early: there may be better ones"
+    return pruned, f"{found}, but they were too many to look at all: there may be better ones"
 
 
 def _untried(problem: Problem, queries: int) -> Plan:
@@ -98,12 +98,12 @@ def _untried(problem: Problem, queries: int) -> Plan:
 class _Bounds:
     """Configurations by falling bound, ranked in growing portions.
 
-    proven: False once a search reached its limit. whole: the last portion was complete.
+    complete: whether these are the best of all. whole: the last portion had no more.
     """
 
     inputs: RankingInputs
     space: Space
-    proven: bool = True
+    complete: bool = True
     whole: bool = False
 
     def __iter__(self) -> Iterator[BoundedConfiguration]:
@@ -111,13 +111,13 @@ class _Bounds:
         top = FIRST
         while not self.whole and top <= _MOST_RANKED:
             ranking = best_configurations(self.space, top)
-            self.proven = self.proven and ranking.proven
+            self.complete = ranking.complete
             for entry in entries(self.inputs.rates, ranking):
                 if entry.counts not in seen:
                     seen.add(entry.counts)
                     yield entry
             self.whole = len(ranking.counts) < top
-            top *= 2
+            top *= 8
 
 
 def _below(one: BoundedConfiguration, other: BoundedConfiguration) -> bool:

@@ -11,7 +11,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import money_text
 from hetserve.planning.kairos.base import NoBase, choose_base, entry_cost
 from hetserve.planning.kairos.bound import configuration_bounds
-from hetserve.planning.kbest import Ranking, Reaching, best_configurations, cheapest_reaching, grid_of, space_of
+from hetserve.planning.kbest import Ranking, best_configurations, cheapest_reaching, grid_of, space_of
 from hetserve.planning.plan import (
     NOTICEABLE,
     WIDEST_BUDGET,
@@ -108,15 +108,13 @@ def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
         yield BoundedConfiguration(tuple(row), int(cost), float(bound))
 
 
-def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, proven: bool = True) -> StepSearch:
+def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, complete: bool = True) -> StepSearch:
     """Least budget, up to eight times this one, that raises the best bound by NOTICEABLE.
 
-    proven: whether `best` is known to be the best; if not, no gain can be stated. Searches in ever wider steps: a
-    narrow one is quick and usually enough.
+    complete: whether `best` is the best of all; if not, a step is not proven. Searches in ever wider steps: a narrow
+    one is quick and usually enough.
     """
-    if not proven:
-        return StepSearch(None, known=False)
-    target, known = best.bound * (1 + NOTICEABLE), True
+    target, known = best.bound * (1 + NOTICEABLE), complete
     for low, high, richer in _stretches(inputs):
         for factor in _WIDER:
             wider = min(int(inputs.budget * factor), high)
@@ -124,10 +122,10 @@ def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, proven: bool
                 continue
             space = space_of(richer.rates, max(wider, low), inputs.problem.pools)
             found = cheapest_reaching(space, grid_of(space), target)
-            known = known and found.proven
-            if found.counts is not None:
-                found = replace(found, cost=max(found.cost, low), proven=known)
-                return StepSearch(_step_to(inputs, best, richer, found))
+            known = known and found.complete
+            for entry in entries(richer.rates, found):
+                step = _step_to(inputs, best, richer, entry, max(entry.cost, low))
+                return StepSearch(replace(step, proven=step.proven and known))
     return StepSearch(None, known)
 
 
@@ -141,17 +139,18 @@ def _stretches(inputs: RankingInputs) -> Iterator[tuple[int, int, RankingInputs]
             yield low, high, richer
 
 
-def _step_to(inputs: RankingInputs, best: BoundedConfiguration, richer: RankingInputs, found: Reaching) -> NextStep:
-    assert found.counts is not None  # noqa: S101  checked by the caller
-    ranking = best_configurations(space_of(richer.rates, found.cost, inputs.problem.pools), 1)
-    top = next(entries(richer.rates, ranking))
-    bound = float(configuration_bounds(richer.rates, found.counts[None, :])[0])
-    if not ranking.proven and top.bound < bound:
-        top = BoundedConfiguration(tuple(found.counts.tolist()), found.cost, bound)
+def _step_to(
+    inputs: RankingInputs, best: BoundedConfiguration, richer: RankingInputs, found: BoundedConfiguration, budget: int
+) -> NextStep:
+    """What a budget buys in which something was found: that, or what has a higher bound."""
+    ranking = best_configurations(space_of(richer.rates, budget, inputs.problem.pools), 1)
+    top = next(entries(richer.rates, ranking), found)
+    if top.bound < found.bound:
+        top = found
     return NextStep(
-        extra=MicroDollarsPerHour(found.cost - inputs.budget),
+        extra=MicroDollarsPerHour(budget - inputs.budget),
         gain=QPS(top.bound - best.bound),
         counts=richer.counts_of(top.counts),
         cost=MicroDollarsPerHour(top.cost),
-        proven=found.proven and ranking.proven,
+        proven=ranking.complete,
     )

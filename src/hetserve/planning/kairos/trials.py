@@ -41,10 +41,10 @@ def rank_of(trial: TriedConfiguration) -> tuple[float, int, tuple[int, ...]]:
     return -trial.held, trial.entry.cost, trial.entry.counts
 
 
-def plan_of_trials(trials: Trials, planner: str, how: str, *, proven: bool = True) -> Plan:
+def plan_of_trials(trials: Trials, planner: str, how: str, *, complete: bool = True) -> Plan:
     """Plan of the best trial.
 
-    how: what the planner did. proven: the best bound is among the trials; else no next step can be stated.
+    how: what the planner did. complete: whether the best bound of all is among the trials.
     """
     inputs, problem = trials.inputs, trials.inputs.problem
     ranked = sorted(trials.done, key=rank_of)
@@ -56,7 +56,7 @@ def plan_of_trials(trials: Trials, planner: str, how: str, *, proven: bool = Tru
     best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     counts = inputs.counts_of(best.entry.counts)
     best_bound = max((trial.entry for trial in trials.done), key=lambda entry: entry.bound)
-    found = next_step(inputs, best_bound, proven=proven)
+    found = next_step(inputs, best_bound, complete=complete)
     tried = [EvaluatedConfiguration(inputs.ranked(trial.entry), QPS(trial.held)) for trial in ranked]
     return Plan(
         feasible=True,

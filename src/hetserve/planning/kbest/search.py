@@ -1,276 +1,128 @@
-"""The k best configurations by (bound, cost): parts by leader and base count, branch and bound in each.
+"""Good configurations of a space too large to look at: an integer program for each leader, then neighbours.
 
-The relaxation of a part (a fractional knapsack) is concave in the base count; parts are visited in its falling order.
-Keys and costs are exact; MARGIN keeps the relaxations, which are floats, safe.
+The leader is the present auxiliary with the largest limit; once it is fixed, the bound is linear but for its plateau.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from hetserve.compiled import ZERO, njit_inner
-from hetserve.planning.kbest.grid import UNIT
-from hetserve.planning.kbest.space import Bools, Floats, Ints
-from hetserve.planning.kbest.tables import Leaders
+from hetserve.planning.highs import FEW_NODES, INFINITY, FlowSolverError, Model, solve
+from hetserve.planning.kbest.grid import FINE, UNIT, Grid
+from hetserve.planning.kbest.order import Entries, Order, entries_of, none_of
+from hetserve.planning.kbest.space import Ints, Space
 
-MARGIN: Final = 8.0
-"""Error limit of a relaxation in fine steps."""
-
-FOUND: Final = 0
-NODES: Final = 1
-LIMIT: Final = 2
-TIED_COST: Final = 3
-BUDGET: Final = 4
-BASE_PRICE: Final = 5
-
-KEEP: Final = 0
-WORSE: Final = 1
-TIED: Final = 2
+_SCALE: Final = 1000 / FINE
+_DOLLAR: Final = 1e-6
+_ROUNDS: Final = 200
+_AT_ONCE: Final = 16
+"""Entries whose neighbours are looked at together."""
 
 
-class Incumbents(NamedTuple):
-    """The best entries so far, and the counters of the search.
-
-    keys, costs, counts: by key descending, then cost. numbers: indexed by FOUND (entries), NODES (visited), LIMIT (of
-    nodes), TIED_COST, BUDGET, BASE_PRICE. rates: Q_b in fine steps, the highest key that counts, and the key of the
-    last skipped candidate that may tie (cost: TIED_COST).
-    """
-
-    keys: Floats
-    costs: Ints
-    counts: Ints
-    numbers: Ints
-    rates: Floats
+def found_by_program(space: Space, grid: Grid, order: Order) -> Entries:
+    """The first in order of what was found; there may be better ones."""
+    best = order.first(_unique(_entries(space, grid, np.vstack([space.least, _base_alone(space)]))))
+    best = _of_leaders(space, grid, order, best)
+    if order.reaching is None and len(best.keys):
+        # On the plateau other counts have the same bound for less.
+        alike = Order(1, float(best.keys[0]))
+        cheaper = _of_leaders(space, grid, alike, alike.first(best))
+        best = order.first(_unique(best.and_also(cheaper)))
+    return _climbed(space, grid, order, best)
 
 
-class Part(NamedTuple):
-    """One part: base rate, plateau of the auxiliaries (fine steps), its key, ceiling, budget."""
-
-    base: float
-    full: float
-    key_full: float
-    ceiling: float
-    budget: int
-
-
-class Walk(NamedTuple):
-    """Memory of a depth-first walk through one part; each level is a free type of the leader.
-
-    left, rate, spare: money, rate and shared resources before the level. now: its count; turn: where counts stop
-    falling and rise; most: its highest; falling: the side. taken, rest: the same over the types of a merged position.
-    counts: by column.
-    """
-
-    left: Ints
-    rate: Floats
-    spare: Ints
-    now: Ints
-    turn: Ints
-    most: Ints
-    falling: Bools
-    taken: Ints
-    rest: Ints
-    counts: Ints
+def _of_leaders(space: Space, grid: Grid, order: Order, best: Entries) -> Entries:
+    """With what the program finds for each leader."""
+    for place, leader in enumerate(space.leading):
+        earlier = [1 + i for i in space.leading[:place]]
+        if space.most[1 + leader] and not space.least[earlier].any():
+            row = _solved(space, grid, order, leader, earlier, best)
+            if row is not None:
+                one = np.eye(len(row), dtype=np.int64)
+                near = np.vstack([row, row - one, row + one])  # solvers err by a little
+                best = order.first(_unique(best.and_also(_entries(space, grid, near))))
+    return best
 
 
-class Rows(NamedTuple):
-    """Resources that columns share: demand of a new instance, free amount, running instances."""
-
-    demand: Ints
-    free: Ints
-    running: Ints
+def _base_alone(space: Space) -> Ints:
+    row = space.least.copy()
+    row[0] = min(int(space.most[0]), row[0] + (space.budget - int(row @ space.prices)) // int(space.prices[0]))
+    return row
 
 
-@njit_inner
-def key(best: Incumbents, fine: float) -> float:
-    return float(min(np.floor((fine + UNIT / 2) / UNIT), best.rates[1]))
+def _solved(space: Space, grid: Grid, order: Order, leader: int, earlier: list[int], best: Entries) -> Ints | None:
+    """The best counts with this leader, as far as the solver finds them; None: no better than what is known."""
+    cheap = order.reaching is not None
+    model = Model(maximise=not cheap, nodes=FEW_NODES)
+    known, budget = (best.keys[0] if len(best.keys) else 0.0), space.budget
+    if order.reaching is not None:
+        known, budget = order.reaching, min(budget, int(best.costs[0]) if len(best.keys) else budget)
+    bound = model.column(0.0 if cheap else 1.0, lower=max(known - 0.5, 0.0) * UNIT * _SCALE)
+    least, most = space.least.copy(), space.most.copy()
+    most[earlier], least[1 + leader] = 0, max(least[1 + leader], 1)
+    prices = space.prices * _DOLLAR
+    counts = [
+        model.column(price if cheap else 0.0, low, high, integral=True)
+        for price, low, high in zip(prices.tolist(), least.tolist(), most.tolist(), strict=True)
+    ]
+    rates = np.concatenate([[grid.base], grid.weights[leader]]) * _SCALE
+    model.row([bound, *counts], [1.0, *-rates], -INFINITY, 0.0)
+    plateau = (grid.base + grid.slack[leader]) * _SCALE
+    if np.isfinite(plateau):
+        model.row([bound, counts[0]], [1.0, -plateau], -INFINITY, 0.0)
+    model.row(counts, prices, -INFINITY, budget * _DOLLAR)
+    _share(model, space, counts)
+    try:
+        solved = solve(model)
+    except FlowSolverError:
+        return None
+    return None if solved is None else np.rint(solved.values[counts]).astype(np.int64)
 
 
-@njit_inner
-def saturation(best: Incumbents, table: Leaders, leader: int, u: int) -> float:
-    """Auxiliary rate beyond which the key of a part does not rise."""
-    enough = max(best.rates[1] * UNIT - UNIT / 2 - u * best.rates[0], 0.0)
-    return float(min(u * table.slack[leader], enough))
+def _share(model: Model, space: Space, counts: list[int]) -> None:
+    """Rows of the shared resources, which new instances take."""
+    if not len(space.free):
+        return
+    new = [model.column() for _ in counts]
+    for one, count, running in zip(new, counts, space.running.tolist(), strict=True):
+        model.row([one, count], [1.0, -1.0], -running, INFINITY)
+    for demand, free in zip(space.demand.tolist(), space.free.tolist(), strict=True):
+        model.row(new, demand, -INFINITY, free)
 
 
-@njit_inner
-def offer(best: Incumbents, found: float, cost: int, counts: Ints) -> bool:
-    """Enters a configuration if it beats the last entry or there is room; returns whether it did."""
-    last, last_cost = threshold(best)
-    if found < last or (found == last and cost >= last_cost):
-        if found == last and cost == last_cost:
-            note_tie(best, last, last_cost)
-        return False
-    at = min(best.numbers[FOUND], len(best.keys) - 1)
-    if best.numbers[FOUND] == len(best.keys):
-        # The dropped entry may tie with the new last one.
-        note_tie(best, last, last_cost)
-    while at > 0 and (best.keys[at - 1] < found or (best.keys[at - 1] == found and best.costs[at - 1] > cost)):
-        best.keys[at] = best.keys[at - 1]
-        best.costs[at] = best.costs[at - 1]
-        copy(best.counts[at - 1], best.counts[at])
-        at -= 1
-    best.keys[at] = found
-    best.costs[at] = cost
-    copy(counts, best.counts[at])
-    best.numbers[FOUND] = min(best.numbers[FOUND] + 1, len(best.keys))
-    return True
+def _climbed(space: Space, grid: Grid, order: Order, best: Entries) -> Entries:
+    """With the neighbours of the first, until those of all are known."""
+    seen: set[bytes] = set()
+    for _ in range(_ROUNDS):
+        fresh = [row for row in best.counts if row.tobytes() not in seen][:_AT_ONCE]
+        if not fresh:
+            break
+        seen.update(row.tobytes() for row in fresh)
+        for near in _neighbours(space, np.array(fresh)):
+            best = order.first(_unique(best.and_also(_entries(space, grid, near))))
+    return best
 
 
-@njit_inner
-def relaxation(best: Incumbents, table: Leaders, leader: int, u: int) -> float:
-    """Bound of a part in fine steps with fractional instances; concave in u."""
-    money = best.numbers[BUDGET] - table.entry[leader] - u * best.numbers[BASE_PRICE]
-    more = most_rate(
-        table.before[leader], table.served[leader], table.per_price[leader], table.size[leader], ZERO, money
-    )
-    rate = table.first[leader] + more
-    return float(u * best.rates[0] + min(rate, saturation(best, table, leader, u)))
+def _neighbours(space: Space, rows: Ints) -> Iterator[Ints]:
+    """One instance more or less, another type instead of one, or as many of another as the money buys."""
+    one = np.eye(len(space.prices), dtype=np.int64)
+    swaps = (one[:, None, :] - one[None, :, :]).reshape(-1, len(one))
+    yield (rows[:, None, :] + np.vstack([one, -one, swaps])).reshape(-1, len(one))
+    fewer = np.vstack([rows, (rows[:, None, :] - one).reshape(-1, len(one))])
+    bought = np.minimum((space.budget - fewer @ space.prices)[:, None] // space.prices, space.most - fewer)
+    yield (fewer[:, None, :] + np.maximum(bought, 0)[:, :, None] * one).reshape(-1, len(one))
 
 
-@njit_inner
-def judge(
-    before: Ints,
-    served: Ints,
-    per_price: Floats,
-    size: int,
-    start: int,
-    common: int,
-    rate: float,
-    left: int,
-    part: Part,
-    last: float,
-    last_cost: int,
-) -> int:
-    """KEEP, WORSE or TIED: whether anything below a node can enter, or ties with the last entry.
-
-    rate, left: rate of the fixed types, and unspent money. common: divisor of all following prices, which sharpens the
-    verdict but makes it not monotone; 1 disables it. last, last_cost: the entry to beat.
-    """
-    margin = MARGIN if start < size else 0.0
-    money = left - left % common if common > 1 else left
-    reach = min(rate + most_rate(before, served, per_price, size, start, money) + margin, part.full)
-    highest = min(np.floor((part.base + reach + UNIT / 2) / UNIT), part.ceiling)
-    if highest != last:
-        return WORSE if highest < last else KEEP
-    cost = part.budget - left
-    needed = last * UNIT - UNIT / 2 - part.base - rate
-    if needed > 0.0:
-        money_needed = least_money(before, served, per_price, size, start, needed - margin)
-        if money_needed > part.budget:
-            return WORSE
-        whole = max(int(np.ceil(money_needed - 1e-6 - 1e-12 * money_needed)), 0)
-        cost += -(-whole // common) * common if common > 1 else whole
-    if cost < last_cost:
-        return KEEP
-    return TIED if cost == last_cost else WORSE
+def _entries(space: Space, grid: Grid, counts: Ints) -> Entries:
+    """Those within the limits."""
+    counts = counts[((counts >= space.least) & (counts <= space.most)).all(axis=1)]
+    costs = counts @ space.prices
+    within = costs <= space.budget
+    return entries_of(space, grid, counts[within], costs[within]) if within.any() else none_of(space)
 
 
-@njit_inner
-def copy(source: Ints, target: Ints) -> None:
-    """Copies element by element: numba copies a slice twice."""
-    for i in range(len(target)):
-        target[i] = source[i]
-
-
-@njit_inner
-def all_zero(counts: Ints) -> bool:
-    total = 0
-    for i in range(len(counts)):
-        total += counts[i]
-    return total == 0
-
-
-@njit_inner
-def room(rows: Rows, spare: Ints, column: int, placed: int) -> int:
-    """Most further instances of a column that shared resources allow."""
-    most = 2**62
-    for r in range(len(rows.free)):
-        need = rows.demand[r, column]
-        if need > 0:
-            most = min(most, max(rows.running[column] - placed, 0) + spare[r] // need)
-    return most
-
-
-@njit_inner
-def charge(rows: Rows, spare: Ints, column: int, placed: int, more: int) -> None:
-    """Subtracts the demand of `more` instances of a column; running ones are charged."""
-    if len(rows.free) > 0 and more > 0:
-        new = max(placed + more - rows.running[column], 0) - max(placed - rows.running[column], 0)
-        for r in range(len(rows.free)):
-            spare[r] -= rows.demand[r, column] * new
-
-
-@njit_inner
-def start_of_part(table: Leaders, leader: int, u: int, rows: Rows, counts: Ints, spare: Ints) -> bool:
-    """Counts and free resources of a part before any free type is fixed; False if that does not fit."""
-    copy(table.placed[leader], counts)
-    counts[0] = u
-    copy(rows.free, spare)
-    for column in range(len(counts)):
-        charge(rows, spare, column, ZERO, counts[column])
-    enough = True
-    for r in range(len(spare)):
-        enough = enough and spare[r] >= 0
-    return enough
-
-
-@njit_inner
-def part_of(best: Incumbents, table: Leaders, leader: int, u: int) -> Part:
-    base, full = u * best.rates[0], saturation(best, table, leader, u)
-    return Part(base, full, key(best, base + full), best.rates[1], best.numbers[BUDGET])
-
-
-@njit_inner
-def threshold(best: Incumbents) -> tuple[float, int]:
-    """Key and cost to beat; a key of -1 while there is room."""
-    if best.numbers[FOUND] < len(best.keys):
-        return -1.0, 0
-    return best.keys[-1], best.costs[-1]
-
-
-@njit_inner
-def note_tie(best: Incumbents, found: float, cost: int) -> None:
-    """Records that a configuration of this key and cost may have been skipped."""
-    best.rates[2] = found
-    best.numbers[TIED_COST] = cost
-
-
-@njit_inner
-def most_rate(before: Ints, served: Ints, per_price: Floats, size: int, start: int, money: int) -> float:
-    """Most rate that `money` buys of the free types from a position on, with fractions.
-
-    The first three are a leader's rows: the table is too large to pass at every node.
-    """
-    low, high = start, size
-    money += before[start]
-    while low < high:
-        middle = (low + high) // 2
-        if before[middle + 1] < money:
-            low = middle + 1
-        else:
-            high = middle
-    rate = float(served[low] - served[start])
-    if low < size:
-        rate += (money - before[low]) * per_price[low]
-    return rate
-
-
-@njit_inner
-def least_money(before: Ints, served: Ints, per_price: Floats, size: int, start: int, rate: float) -> float:
-    """Least money for which the free types from a position on serve `rate`, with fractions; inf if impossible."""
-    if rate <= 0.0:
-        return 0.0
-    low, high = start, size
-    rate += float(served[start])
-    while low < high:
-        middle = (low + high) // 2
-        if served[middle + 1] < rate:
-            low = middle + 1
-        else:
-            high = middle
-    if low == size:
-        return np.inf
-    return float(before[low] - before[start] + (rate - served[low]) / per_price[low])
+def _unique(entries: Entries) -> Entries:
+    return entries.where(np.unique(entries.counts, axis=0, return_index=True)[1])
