@@ -15,8 +15,8 @@ from hetserve.api.service.scaling_status import DecisionStatus
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.plans.case import inputs_digest
-from hetserve.testing import builders
-from hetserve.testing.data import REPOSITORY
+from testing import builders
+from testing.data import REPOSITORY
 
 DIGESTS_BEFORE_SCALING = {
     "rm2": "0707138e8bdd7f7b",

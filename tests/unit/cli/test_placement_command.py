@@ -12,8 +12,8 @@ from hetserve.cli.app import app
 from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.pods.view import parse_pod
-from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_shell.testing.http_face import HttpFace
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 NODES = ["n0", "n1"]

@@ -14,9 +14,9 @@ from hetserve.placement.log.replay import replay
 from hetserve.placement.log.what_if import what_if
 from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.pods.view import parse_pod
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 

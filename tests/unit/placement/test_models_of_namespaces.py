@@ -20,7 +20,7 @@ from hetserve.placement.log.replay import replay
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.scheduling_gate import waiting
 from hetserve.placement.queues.clustering import distance
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Raw = dict[str, Any]
 SAME = "same model on every GPU"

@@ -10,7 +10,7 @@ import pytest
 from hetserve.base.units import Millionths
 from hetserve.planning import Problem, build_problem
 from hetserve.reconcile.plans.case import inputs_digest
-from hetserve.testing.planning import inference_service, instance_type, model_profile
+from testing.planning import inference_service, instance_type, model_profile
 
 TYPES = [instance_type("a", "1"), instance_type("b", "0.4")]
 PROFILES = [model_profile("m", "a"), model_profile("m", "b")]
