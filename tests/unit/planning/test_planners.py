@@ -17,7 +17,7 @@ from hetserve.planning.kairos.plus import plan_kairos_plus
 from hetserve.planning.kbest import best as kbest
 from hetserve.planning.plan import Evaluator
 from hetserve.registry.planners import PLANNERS
-from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
 
 def counts(made: Plan) -> dict[str, int]:

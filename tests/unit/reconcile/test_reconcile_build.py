@@ -15,8 +15,8 @@ from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, manifest_digest, with_replicas
 from hetserve.reconcile.deployments.template import TemplateError
-from hetserve.testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
+from testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
+from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
 
 MODEL = "spec.template.spec.containers.0"
 
