@@ -145,7 +145,7 @@ bench: setup ## Run the benchmarks and print ours beside the alternative
 	for file in benchmarks/bench_*.py; do $(BIN)/python -m "benchmarks.$$(basename "$$file" .py)"; done
 
 .PHONY: bench-planning
-bench-planning: setup ## Measure the planners and write docs/results/planning.md: exact ranking, the integer program, goals beside
+bench-planning: setup ## Measure the planners and write docs/results/planning.md: ranking, the integer program, goals beside
 	$(BIN)/python -m benchmarks.planning_report
 
 .PHONY: bench-kairos

@@ -61,7 +61,7 @@ def document(kbest: list[Row], ilp: list[Row], start: list[Row]) -> str:
         "# The planners, measured\n",
         "Written by `make bench-planning`. Times are processor time of one thread, compiled code loaded: "
         f"{machine('numba', 'pulp')}.\n",
-        "## Exact top ten by bound and cost\n",
+        "## The ten best by bound and cost\n",
         table(kbest),
         "## HetSev's integer program and its heuristic\n",
         table(ilp),

@@ -1,8 +1,7 @@
 """Compiles what planning and simulation call, into the cache that NUMBA_CACHE_DIR names, and says how much it was.
 
 A compiled kernel is found again under the signature that it was called with, so the command line is what calls it: the
-planners that have kernels, each dispatch policy, and the joint simulation. What settles ties beyond the last place of a
-ranking, which hardly any problem asks for, is not compiled ahead.
+planners that have kernels, each dispatch policy, and the joint simulation.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 
 SAMPLES: Final = Path(__file__).parents[1] / "manifests" / "samples"
 
-MANY: Final = "40"
-"""$/h at which the sample has more configurations than are looked at one by one."""
 GPUS: Final = {"hetsev-v100": ("Tesla-V100-PCIE-32GB", "32768"), "hetsev-t4": ("Tesla-T4", "15360")}
 """Product and MiB of the GPUs of each of the sample's nodes."""
 
@@ -48,8 +45,6 @@ def commands(folder: Path, samples: Path = SAMPLES) -> Iterator[tuple[str, ...]]
     yield ("plan", several)
     for planner in ("flow", "kairos-plus"):
         yield ("plan", one, "--planner", planner)
-    # The search for the best of many configurations: those of a small budget are all looked at, without it.
-    yield ("plan", one, "--planner", "kairos", "--budget", MANY)
     given = folder / "nodes.json"
     given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes()}))
     yield ("simulate", several, "--together", "--nodes", str(given), "--queries", "1000")

@@ -28,8 +28,7 @@ from numba.core.registry import CPUDispatcher
 F = TypeVar("F", bound=Callable[..., object])
 
 ZERO: Final = cast("int", np.int64(0))
-ONE: Final = cast("int", np.int64(1))
-"""As arguments of compiled functions: a literal would be compiled for each value."""
+"""As an argument of compiled functions: a literal would be compiled for each value."""
 
 _PACKAGE = __name__.rpartition(".")[0]
 

@@ -16,7 +16,6 @@ from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import LatencySlo, Problem, TypeOption, plan
 from hetserve.planning.flow.programs.classes import ClassTable, class_table
-from hetserve.planning.highs import GAP
 from hetserve.planning.flow.programs.program import (
     CEILING,
     Cut,
@@ -28,6 +27,7 @@ from hetserve.planning.flow.programs.program import (
     least_cost,
     most_load,
 )
+from hetserve.planning.highs import GAP
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.profiles import LinearProfile

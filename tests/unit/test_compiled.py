@@ -173,14 +173,14 @@ def test_the_name_of_the_cache_follows_the_files_that_a_kernel_calls(monkeypatch
 
 
 def test_the_name_of_the_cache_follows_constants_from_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetserve.planning.kbest import search
+    from hetserve.dispatch import hetserve as policy
 
     def digest() -> str:
-        judge: Any = search.judge
-        return compiled.source_digest(judge.py_func)
+        kernel: Any = policy._serve_by_chance
+        return compiled.source_digest(kernel.py_func)
 
     before = digest()
-    monkeypatch.setattr(search, "UNIT", 2.0**15)
+    monkeypatch.setattr(policy, "ORDINARY", policy.ORDINARY + 1)
     assert digest() != before, "a constant that is changed where it is defined would stay compiled in"
 
 

@@ -86,7 +86,7 @@ def test_a_budget_that_is_missing_is_bad_input_whoever_needs_it(command: str) ->
     assert (result.exit_code, result.stdout) == (2, "")
     assert "SpecInvalid: " in result.stderr
     assert "set spec.budget.hourly" in result.stderr
-    assert "planner kairos" not in result.stderr
+    assert "planner kairos " not in result.stderr
 
 
 def test_a_space_too_large_to_list_is_searched_by_its_bounds() -> None:
