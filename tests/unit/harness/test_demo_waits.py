@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from harness import demo, limits
 from harness.cluster import Cluster
+from harness.components import ROOT
 from harness.demo import DemoError, DemoProgress
 
 NAME = "rm2"
@@ -20,12 +22,12 @@ class Seen:
         self.kube = self
         self.plans = list(plans)
 
-    def list(self, _resource: str) -> list[dict[str, Any]]:
+    def list(self, _resource: str) -> Sequence[dict[str, Any]]:
         plan = self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
         status = {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}], "plan": plan}
         return [{"metadata": {"name": NAME, "namespace": "default", "generation": 1}, "status": status}]
 
-    def pods(self, **_: object) -> list[dict[str, Any]]:
+    def pods(self, **_: object) -> Sequence[dict[str, Any]]:
         return []
 
     def conditions(self, *_: str) -> dict[str, str]:
@@ -38,7 +40,7 @@ class Seen:
     def folder(self) -> Seen:
         return self
 
-    path = demo.ROOT
+    path = ROOT
 
 
 def waited(seen: Seen) -> None:
@@ -59,5 +61,5 @@ def test_a_plan_that_cannot_be_tried_is_not_waited_for() -> None:
 
 def test_a_plan_that_stays_provisional_ends_the_demo_with_its_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PLANNED", 0.0)
-    with pytest.raises(DemoError, match="(?s)Ready with a tried plan within 0 s.*default/rm2.*provisional"):
+    with pytest.raises(DemoError, match=r"(?s)Ready with a tried plan within 0 s.*default/rm2.*provisional"):
         waited(Seen({"tried": False, "provisional": True}))
