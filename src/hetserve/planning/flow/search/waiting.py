@@ -8,10 +8,10 @@ for a share rho of their time. Of its queries would wait longer than t, were all
 
 Sakasegawa's probability of a wait; under much load the exact rate at which its tail falls (Takahashi); under little
 load all n servers are busy all the while, each for the rest r of a service, and nothing urgent can go first: there t is
-the class's own. Late queries are put off, so they hold nobody up
-and (1 - rho) w / (1 - rho w) are late (Boots and Tijms). t is what the SLO leaves of the service: half of the class's
-own, half of the mean on these servers, as what is urgent goes first. The saturation is the rho at which FOR_WAITS of
-those that may be late wait too long.
+the class's own. Late queries are put off, so they hold nobody up and (1 - rho) w / (1 - rho w) are late (Boots and
+Tijms). t is what the SLO leaves of the service: half of the class's own, half of the mean on these servers, as what is
+urgent goes first. The saturation is the rho at which as many wait too long as may be late, less those whose service
+alone takes too long; FOR_WAITS of them at most.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ LEAST: Final = 0.02
 MOST: Final = 0.98
 """Nothing shows above it how long backlogs last."""
 FOR_WAITS: Final = 0.5
-"""Of the late queries that the SLO allows; the others are late as their service takes long."""
+"""At most, of the late queries that the SLO allows; the others are late as their service takes long."""
+LEFT: Final = 0.25
+"""At least: the program without margins spends all that it may on service."""
 MIXED: Final = 1.05
 """Times what must be held where several types serve: no dispatcher splits queries as the fluid program does."""
 _OFTEN_LATE: Final = 0.1
@@ -77,13 +79,19 @@ def saturation(table: ClassTable, found: FixedMix, counts: Sequence[int], *, sca
     carries that rate.
     """
     queues = _queues(table, found, counts)
-    late = max(table.allowed, RAREST) * FOR_WAITS
+    late = max(table.allowed, RAREST) * min(max(1 - _late_in_service(table, found), LEFT), FOR_WAITS)
     low, high = 0.0, _STEEPEST
     for _ in range(_HALVINGS):
         y = (low + high) / 2
         low, high = (low, y) if queues.late(y, scaled=scaled) <= late else (y, high)
     busy = min(max(queues.busy(high), LEAST), MOST)
     return busy / MIXED if np.count_nonzero(found.per_instance * counts > 0) > 1 else busy
+
+
+def _late_in_service(table: ClassTable, found: FixedMix) -> float:
+    """Share of the late queries that the SLO allows whose service alone takes too long."""
+    late = np.where(found.flow > 0, table.misses(table.problem.slo.latency), 0.0) * found.flow
+    return float(late.sum()) / found.rate / max(table.allowed, RAREST)
 
 
 def _queues(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> _Queues:
