@@ -26,8 +26,8 @@ def describe(data: Json) -> str:
     made = [case for case in cases if case["quick"]]
     over = [case["quick"] / case["tried"] for case in both]
     said = [case["theory"] / case["held"] for case in made if case["held"] > 0]
-    words = _WORDS.format(pools=data["pools"], cases=len(cases), wide=len(data["wide"]))
-    wide = [row["over"] for row in data["wide"] if row["over"]]
+    words = _WORDS.format(pools=data["pools"], cases=len(cases), wide=len(data.get("wide", ())))
+    wide = [row["over"] for row in data.get("wide", ()) if row["over"]]
     rows = [
         ("cost over the tried plan's", *_spread(over)),
         ("the same, second family", *_spread(wide)),
@@ -35,7 +35,7 @@ def describe(data: Json) -> str:
         ("share of the queries that are late, of quick plans that do not hold", *_spread(_late(made))),
     ]
     found = table(("what", "least", "median", "p90", "most"), rows)
-    return "\n".join([words, found, _goals(made, both, over, data["demo"], data["wide"])])
+    return "\n".join([words, found, _goals(made, both, over, data.get("demo", ()), data.get("wide", ()))])
 
 
 def _late(made: Sequence[Json]) -> list[float]:
@@ -70,7 +70,7 @@ def _held(cases: Sequence[Json]) -> tuple[str, bool]:
 
 
 def _p90(values: Sequence[float]) -> float:
-    return sorted(values)[int(0.9 * (len(values) - 1))]
+    return sorted(values)[int(0.9 * (len(values) - 1))] if values else 0.0
 
 
 def _spread(values: Sequence[float]) -> tuple[str, ...]:
