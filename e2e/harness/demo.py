@@ -35,7 +35,7 @@ from harness.gobuild import ToolError
 from harness.kube import Manifest, Manifests, read_manifests
 from harness.load.options import DESCRIPTION, Wanted, add_options, wanted
 from harness.nodes import DEMO
-from harness.picture import gpu_picture, gpu_rows, queue_line, ready_of, services_table, sharing
+from harness.picture import gpu_picture, gpu_rows, is_provisional, queue_line, ready_of, services_table, sharing
 from harness.pins import CONTROL_PLANE, PROMETHEUS
 from harness.processes import tail
 from harness.state import StateFolder
@@ -173,14 +173,17 @@ def _samples(cluster: Cluster) -> Manifests:
 
 
 def _wait_for_services(cluster: Cluster, progress: DemoProgress) -> None:
-    """Waits until all services are Ready. Raises DemoError with their conditions."""
+    """Waits until all services are Ready with their tried plans. Raises DemoError with their conditions."""
     said: tuple[str, float] = ("", 0.0)
 
     def ready() -> bool | Unmet:
         nonlocal said
         services = _samples(cluster)
-        waiting = [s["metadata"]["name"] for s in services if ready_of(s).get("status") != "True"]
-        line = f"{len(services) - len(waiting)} of {len(services)} services are Ready, {_pods_line(cluster)}"
+        ready_now = [s for s in services if ready_of(s).get("status") == "True"]
+        waiting = [s["metadata"]["name"] for s in services if s not in ready_now or is_provisional(s)]
+        line = f"{len(ready_now)} of {len(services)} services are Ready, {_pods_line(cluster)}"
+        if provisional := sum(map(is_provisional, services)):
+            line += f", {provisional} {'plan is' if provisional == 1 else 'plans are'} provisional: trials go on"
         now = time.monotonic()
         if line != said[0] and (now - said[1] >= SAY_EVERY or not waiting):
             said = (line, now)
@@ -188,7 +191,7 @@ def _wait_for_services(cluster: Cluster, progress: DemoProgress) -> None:
         return (bool(services) and not waiting) or Unmet(waiting)
 
     try:
-        wait_until(ready, limits.CROWD, "the sample services to be Ready")
+        wait_until(ready, limits.PLANNED, "the sample services to be Ready with tried plans")
     except WaitTimeoutError:
         raise DemoError(_what_is_wrong(cluster)) from None
 
@@ -204,9 +207,9 @@ def _gated(pod: Manifest) -> bool:
 
 
 def _what_is_wrong(cluster: Cluster) -> str:
-    lines = [f"not every service became Ready within {limits.CROWD:.0f} s:"]
+    lines = [f"not every service became Ready with a tried plan within {limits.PLANNED:.0f} s:"]
     for service in _services(cluster):
-        if ready_of(service).get("status") == "True":
+        if ready_of(service).get("status") == "True" and not is_provisional(service):
             continue
         metadata = service["metadata"]
         lines.append(f"  {metadata['namespace']}/{metadata['name']}")

@@ -56,6 +56,8 @@ ROLLOUT: Final = 120 * _SLOWNESS
 """Instances are planned, created, placed and ready; or gone."""
 CROWD: Final = 240 * _SLOWNESS
 """The same of hundreds of pods, or of a whole installation."""
+PLANNED: Final = 240 * _SLOWNESS
+"""The same, and every tried plan has taken the place of a provisional one: one whose process is ended begins anew."""
 
 # Programs that are called.
 COMMAND: Final = 120 * _SLOWNESS

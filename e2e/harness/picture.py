@@ -79,12 +79,13 @@ def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
         slo = spec["slo"]
         what = "holds" if plan.get("tried") else FIGURE.get(spec["objective"], "")
         figure = f"{what} {plan.get('qps', '-')}"
+        mixed = plan.get("summary", "-").replace("+", " + ")
         table.add_row(
             service["metadata"]["name"],
             ready_of(service).get("status", "Unknown"),
             spec["objective"],
             f"{slo.get('percentile', '99')} % in {slo['latency']}",
-            plan.get("summary", "-").replace("+", " + "),
+            f"{mixed} (provisional)" if is_provisional(service) else mixed,
             figure,
             plan.get("hourlyCost", "-"),
             ready_of(service).get("reason", "-"),
@@ -92,6 +93,11 @@ def services_table(services: Sequence[Mapping[str, Any]]) -> RenderableType:
         if plan:
             why.append(Text.assemble((f"{service['metadata']['name']}: ", "bold"), plan.get("verdict", "")))
     return Group(table, Text(), Text("Why these plans", style="italic"), *why)
+
+
+def is_provisional(service: Mapping[str, Any]) -> bool:
+    """Whether the plan in force is a quick answer, until the tried one is worked out."""
+    return (service.get("status", {}).get("plan") or {}).get("provisional") is True
 
 
 def ready_of(service: Mapping[str, Any]) -> Mapping[str, Any]:

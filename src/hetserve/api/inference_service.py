@@ -236,6 +236,9 @@ class PlanStatus(ApiModel):
     tried: bool | None = Field(
         default=None, description="whether a simulation has tried the plan; absent: its planner tries nothing"
     )
+    provisional: bool | None = Field(
+        default=None, description="true: a quick answer, in force until the plan that simulations choose is worked out"
+    )
     planner: str = Field(max_length=64, description="the planner that made the plan")
     runner_up: str | None = Field(default=None, max_length=2048, description="the next best plan, and why not that")
     verdict: str = Field(default="", max_length=4096, description="what the plan holds, and how that is known")

@@ -73,6 +73,7 @@ INFERENCE_SERVICE: Final = CustomResource(
         Column("Cost/h", "string", ".status.plan.hourlyCost"),
         Column("Reason", "string", ".status.reason"),
         Column("Condition", "string", READY, priority=1),
+        Column("Provisional", "boolean", ".status.plan.provisional", priority=1),
         Column("Percentile", "string", ".spec.slo.percentile", priority=1),
         Column("Objective", "string", ".spec.objective", priority=1),
         Column("Load", "string", ".status.demand.qps", priority=1),

@@ -152,10 +152,11 @@ class Plan:
     reason: of hetserve.api.conditions. bound_qps: under MaxThroughput. capacity_qps: under MinCost. ranking: the ten
     best. refusals: types left out or limited. verdict: what the plan achieves. evaluated: what was simulated, best
     first. next_step: None if not known or none exists. scaled_qps: planner homogeneous only: the bound with
-    fractions of instances. Planner flow only: tried: whether a simulation held what the plan says; None: the planner
-    tries nothing. held_qps: rate that it held. ceiling_qps: no mix within limits and budget holds more. floor_cost: no
-    mix that carries the load costs less. flow: how the plan serves `held_qps`, or what it promises untried. prices:
-    what a little more is worth. cheaper: the best mix for less, tried or not. sharing: None where no type shares GPUs.
+    fractions of instances. provisional: a quick answer of a planner that tries its plans. Planner flow only: tried:
+    whether a simulation held what the plan says; None: the planner tries nothing. held_qps: rate that it held.
+    ceiling_qps: no mix within limits and budget holds more. floor_cost: no mix that carries the load costs less. flow:
+    how the plan serves `held_qps`, or what it promises untried. prices: what a little more is worth. cheaper: the best
+    mix for less, tried or not. sharing: None where no type shares GPUs.
     """
 
     feasible: bool
@@ -182,6 +183,7 @@ class Plan:
     prices: MarginalValues | None = None
     cheaper: EvaluatedConfiguration | None = None
     sharing: SharingComparison | None = None
+    provisional: bool = False
 
     @property
     def qps(self) -> QPS | None:

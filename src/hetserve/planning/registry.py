@@ -94,7 +94,8 @@ def trial(problem: Problem, counts: Counts) -> Trial:
 
 def _made(member: PlannerMember, problem: Problem, evaluate: Evaluator | None, seed: int | None, quick: bool) -> Plan:
     if quick and member.judge is not None:
-        return cast("QuickPlanner", member.load())(problem, None, seed, quick=True)
+        answer = cast("QuickPlanner", member.load())(problem, None, seed, quick=True)
+        return dataclasses.replace(answer, provisional=True)
     return cast("Planner", member.load())(problem, evaluate, seed)
 
 

@@ -102,6 +102,12 @@ def test_a_plan_that_was_tried_says_what_it_holds() -> None:
     assert "holds 137.3" in drawn(services_table([tried]))
 
 
+def test_a_provisional_plan_is_called_so() -> None:
+    plan = {"summary": "1xa", "qps": "143.3", "hourlyCost": "2.463", "tried": False, "provisional": True}
+    assert "1xa (provisional)" in drawn(services_table([service(plan=plan)]))
+    assert "provisional" not in drawn(services_table([service(plan={**plan, "tried": True, "provisional": None})]))
+
+
 def test_the_queue_line_distinguishes_an_unknown_number_from_zero() -> None:
     metrics = (
         "# TYPE hetserve_queue_releases counter\n"

@@ -367,7 +367,7 @@ def in_scene(test: Callable[[PlanningScene], Awaitable[None]]) -> Callable[[], N
 def scripted(scene: PlanningScene, script: Script, seconds: float) -> None:
     """Tried plans by a script, each after so many seconds; untried ones at once."""
     scene.plan, scene.judge, scene.seconds = script.planner, script.judge, lambda _: seconds
-    scene.quick = lambda asked: plan_of(asked, QUICK_MIX, tried=False)
+    scene.quick = lambda asked: replace(plan_of(asked, QUICK_MIX, tried=False), provisional=True)
 
 
 def judged_scene(*names: str) -> list[dict[str, Any]]:
@@ -393,11 +393,12 @@ def test_an_untried_plan_is_followed_and_left_only_for_a_gain(held: float, left:
         await scene.look()
         await scene.planned(PATIENCE + 0.5)
         assert (plan_in(scene)["tried"], scene.sim.replicas()) == (False, {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 6})
-        assert "not tried in simulation" in scene.sim.condition("Planned")["message"]
+        assert plan_in(scene)["provisional"] is True
+        assert "provisional, not tried in simulation yet" in scene.sim.condition("Planned")["message"]
         for _ in range(6):
             await scene.planned(25.0)
         await scene.converge()
-        assert plan_in(scene)["tried"] is True
+        assert (plan_in(scene)["tried"], "provisional" in plan_in(scene)) == (True, False)
         assert scene.sim.replicas() == (
             {GPU_DEPLOYMENT: 4, CPU_DEPLOYMENT: 2} if left else {GPU_DEPLOYMENT: 3, CPU_DEPLOYMENT: 6}
         )
@@ -419,6 +420,25 @@ async def test_an_untried_plan_that_turns_out_the_best_is_said_to_be_tried_and_m
         await scene.planned(25.0)
     assert (plan_in(scene)["tried"], plan_in(scene)["qps"], scene.sim.replicas()) == (True, "90.0", before)
     assert "not tried" not in scene.sim.condition("Planned")["message"]
+    assert "provisional" not in plan_in(scene)
+
+
+@pytest.mark.parametrize("mix", [QUICK_MIX, TRIED_MIX])
+def test_where_trials_cannot_tell_the_untried_plan_stays_and_is_no_longer_provisional(mix: tuple[int, int]) -> None:
+    async def tell(scene: PlanningScene) -> None:
+        scripted(scene, Script(mix=mix, tried=False, trials={QUICK_MIX: Trial()}), seconds=20.0)
+        scene.sim.add(*judged_scene("rm2"))
+        await scene.look()
+        await scene.planned(PATIENCE + 0.5)
+        before = scene.sim.replicas()
+        assert plan_in(scene)["provisional"] is True
+        for _ in range(6):
+            await scene.planned(25.0)
+        assert (plan_in(scene)["tried"], "provisional" in plan_in(scene)) == (False, False)
+        assert scene.sim.replicas() == before
+        assert "not tried in simulation" in scene.sim.condition("Planned")["message"]
+
+    story(tell)
 
 
 @in_scene

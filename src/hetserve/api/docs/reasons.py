@@ -10,7 +10,8 @@ DOCS: tuple[ReasonDoc, ...] = (
         ConditionType.PLANNED,
         "True",
         Reason.PLAN_COMPUTED,
-        "A plan was computed for this generation; `status.plan.tried` says whether a simulation has tried it. The "
+        "A plan was computed for this generation; `status.plan.tried` says whether a simulation has tried it, "
+        "and `status.plan.provisional` that the one that simulations choose is still being worked out. The "
         "message names a better one that gains less than 5 %.",
         "-",
     ),

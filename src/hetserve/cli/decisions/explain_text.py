@@ -64,7 +64,8 @@ def _in_force(plan: Json | None) -> str:
     if plan is None:
         return "no plan"
     load = f" for {plan['load']} q/s" if "load" in plan else ""
-    holds = f", {'not tried in simulation' if plan.get('tried') is False else 'holds ' + str(plan.get('qps')) + ' q/s'}"
+    untried = f"{'provisional, ' if plan.get('provisional') else ''}not tried in simulation"
+    holds = f", {untried if plan.get('tried') is False else 'holds ' + str(plan.get('qps')) + ' q/s'}"
     return f"{plan.get('summary')} at {plan.get('hourlyCost')} $/h{load}{holds}, by planner {plan.get('planner')}"
 
 

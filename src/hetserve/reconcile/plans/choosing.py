@@ -117,8 +117,9 @@ def _judged(case: Case, answer: Plan, force: _InForce, trial: Trial | None) -> P
 
 
 def _ideal(case: Case, rival: PlanRecord, ideal: Plan) -> PlanDecision:
-    """What is in force is the plan for an empty cluster. It is recorded anew if only that one was tried."""
-    same = rival.inputs == case.digest and (rival.tried is not False or not ideal.tried)
+    """What is in force is the plan for an empty cluster; recorded anew where only that one was tried, or is final."""
+    final = not rival.provisional and (rival.tried is not False or not ideal.tried)
+    same = rival.inputs == case.digest and final
     return recorded_as(case, rival if same else record_of(case, ideal), ideal=True)
 
 
@@ -126,7 +127,8 @@ def _kept(case: Case, rival: PlanRecord, trial: Trial | None, ideal: Plan | None
     """What is in force stays, recorded anew if the trial says more of it. ideal: what is not better by enough."""
     record = rival
     tried = trial is not None and (trial.held, trial.holds) != (None, None)
-    if trial is not None and (rival.inputs != case.digest or (tried and rival.tried is False)):
+    more = rival.provisional or (tried and rival.tried is False)
+    if trial is not None and (rival.inputs != case.digest or more):
         cost = MicroDollarsPerHour(cost_of(rival, case.declared))
         gpus = recorded_gpus(rival.counts, case.offers.usable, case.recorded)
         record = kept_record(rival, trial, case.declared, case.digest, cost, gpus=gpus)

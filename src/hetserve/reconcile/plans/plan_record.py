@@ -43,7 +43,8 @@ class PlanRecord:
     """A plan in force. raw: status.plan as stored; counts: types with instances; cost, tried, gpus: as recorded.
 
     load: queries/s of measured load that it was made for; None: of declared load. mix: the same of batch sizes.
-    mix_since: from when on a service that follows its load is planned by it [Unix seconds].
+    mix_since: from when on a service that follows its load is planned by it [Unix seconds]. provisional: a plan of
+    trials is still to come.
     """
 
     raw: Json
@@ -57,6 +58,7 @@ class PlanRecord:
     load: QPS | None = None
     mix: BatchMix | None = None
     mix_since: float | None = None
+    provisional: bool = False
 
     @property
     def nonzero(self) -> dict[str, int]:
@@ -67,7 +69,8 @@ class PlanRecord:
         """One line for people: counts, price, figure, planner, and the runner-up."""
         raw = self.raw
         line = f"{raw['summary']} at {raw['hourlyCost']} $/h for {raw['qps']} q/s ({raw['planner']})"
-        line = f"{line}; not tried in simulation" if self.tried is False else line
+        yet = "provisional, not tried in simulation yet" if self.provisional else "not tried in simulation"
+        line = f"{line}; {yet}" if self.tried is False else line
         return line if not raw.get("runnerUp") else f"{line}; runner-up: {raw['runnerUp']}"
 
 
@@ -88,13 +91,16 @@ def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
         "verdict": verdict,
         "inputs": inputs,
         **_tried(plan.tried),
+        **({"provisional": True} if plan.provisional else {}),
     }
     if plan.runner_up is not None:
         rival = plan.runner_up
         text = f"{summary(rival.counts)} at {format_money(rival.cost)} $/h for {rival.qps:.1f} q/s"
         raw["runnerUp"] = f"{text}: {plan.why_not_runner_up}"[:_SHORT] if plan.why_not_runner_up else text[:_SHORT]
     counts = tuple((name, n) for name, n in plan.counts if n > 0)
-    return PlanRecord(raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried, gpus)
+    return PlanRecord(
+        raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried, gpus, provisional=plan.provisional
+    )
 
 
 def handmade_record(
@@ -197,7 +203,20 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         return None
     tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
     verdict = str(raw.get("verdict") or "")
-    return PlanRecord(dict(raw), counts, texts["inputs"], texts["qps"], verdict, cost, tried, gpus, load, mix, since)
+    return PlanRecord(
+        dict(raw),
+        counts,
+        texts["inputs"],
+        texts["qps"],
+        verdict,
+        cost,
+        tried,
+        gpus,
+        load,
+        mix,
+        since,
+        raw.get("provisional") is True,
+    )
 
 
 def _read_time(told: object) -> float | None:

@@ -20,8 +20,6 @@ from hetserve.planning.flow.search.waiting import saturation
 
 MARGINS: Final = ((0.1, 0.3), (0.0, 0.6))
 """wait, late: the second where no type leaves time to wait."""
-SAFETY: Final = 1.05
-"""Times what counts must hold by theory, which errs by so much."""
 _SOLVES: Final = 8
 _MUCH: Final = 1.1
 """Times the load: counts that hold so much more are too many."""
@@ -42,17 +40,16 @@ class Theory:
         self._known: dict[Values, float] = {}
 
     def rate(self, counts: Values) -> float:
-        """Queries/s, with SAFETY; 0: they cannot serve every batch."""
+        """Queries/s; 0: they cannot serve every batch."""
         if counts not in self._known:
             found = self.fluid.mix(counts)
-            held = 0.0 if found is None else found.rate * saturation(self.table, found, counts)
-            self._known[counts] = held / SAFETY
+            self._known[counts] = 0.0 if found is None else found.rate * saturation(self.table, found, counts)
         return self._known[counts]
 
     def hoped(self, counts: Values) -> float:
         """The saturation of counts in proportion to these that hold what these could with nothing in hand."""
         found = self.fluid.mix(counts)
-        return 1.0 if found is None else saturation(self.table, found, counts, scaled=True) / SAFETY
+        return 1.0 if found is None else saturation(self.table, found, counts, scaled=True)
 
 
 def untried_throughput(table: ClassTable, budget: int) -> Mix | None:

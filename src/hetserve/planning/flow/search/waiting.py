@@ -1,20 +1,23 @@
 """What counts hold without a trial, by queueing theory: waits of each class at the instances that serve it in time.
 
 Instances count by their dual prices in the fluid program: those that add as much are n equal servers, and a class keeps
-such a server busy for its part of the price. A class waits at the n servers that serve it in time, which are busy for
-a share rho of their time; of its queries about
+such a server busy for its part of the price, s. A class waits at the n servers that serve it in time, which are busy
+for a share rho of their time. Of its queries would wait longer than t, were all of them served (M/G/n),
 
-    rho^(sqrt(2 (n+1)) - 1) exp(-2 n (1 - rho) t / ((1 + c^2) s))
+    w = rho^(sqrt(2 (n+1)) - 1) max(exp(-n y t / E s), P(r > t)^n),        rho (E exp(y s / E s) - 1) = y
 
-wait longer than t: Sakasegawa's probability of a wait in M/M/n, and its tail with Allen and Cunneen's factor
-(1 + c^2)/2 for M/G/n; s is the mean of the service time and c^2 its squared coefficient of variation. t is what the
-SLO leaves of the service: half of the class's own, half of the mean on these servers, as what is urgent goes first. The
-saturation is the rho at which as many wait too long as may be late.
+Sakasegawa's probability of a wait; under much load the exact rate at which its tail falls (Takahashi); under little
+load all n servers are busy all the while, each for the rest r of a service, and nothing urgent can go first: there t is
+the class's own. Late queries are put off, so they hold nobody up and (1 - rho) w / (1 - rho w) are late (Boots and
+Tijms). t is what the SLO leaves of the service: half of the class's own, half of the mean on these servers, as what is
+urgent goes first. The saturation is the rho at which as many wait too long as may be late, less those whose service
+alone takes too long; FOR_WAITS of them at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -27,28 +30,83 @@ from hetserve.planning.flow.search.judge import RAREST
 Floats = NDArray[np.float64]
 
 LEAST: Final = 0.02
-MOST: Final = 0.97
+MOST: Final = 0.98
+"""Nothing shows above it how long backlogs last."""
+FOR_WAITS: Final = 0.5
+"""At most, of the late queries that the SLO allows; the others are late as their service takes long."""
+LEFT: Final = 0.25
+"""At least: the program without margins spends all that it may on service."""
+MIXED: Final = 1.05
+"""Times what must be held where several types serve: no dispatcher splits queries as the fluid program does."""
 _OFTEN_LATE: Final = 0.1
 """A type does not serve a class in time where more of it is late without a wait."""
-_HALVINGS: Final = 20
+_STEEPEST: Final = 8.0
+"""y at a rho below LEAST, whatever the service times."""
+_HALVINGS: Final = 30
 _FAINT: Final = 1e-9
+_OVERFLOW: Final = 700.0
+_FULL: Final = 1 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class _Queues:
+    """By class: equal servers, what it may wait and its service, over the mean service time. variances: of a class."""
+
+    shares: Floats
+    servers: Floats
+    waits: Floats
+    services: Floats
+    variances: Floats
+    rests: Floats
+
+    def busy(self, y: float) -> float:
+        """rho of which the tail falls by y."""
+        powers = np.minimum(y * self.services + y * y / 2 * self.variances, _OVERFLOW)
+        return min(y / (float((self.shares * np.exp(powers)).sum()) - 1), _FULL)
+
+    def late(self, y: float, *, scaled: bool) -> float:
+        """Share of the queries that wait too long."""
+        busy = self.busy(y)
+        n = self.servers / busy if scaled else self.servers
+        tails = busy ** (np.sqrt(2 * (n + 1)) - 1) * np.maximum(np.exp(-y * n * self.waits), self.rests**n)
+        return float((self.shares * tails * (1 - busy) / (1 - busy * tails)).sum())
 
 
 def saturation(table: ClassTable, found: FixedMix, counts: Sequence[int], *, scaled: bool = False) -> float:
-    """Share of the fluid rate of these counts that keeps the SLO, LEAST to MOST.
+    """Share of the fluid rate of these counts that keeps the SLO, LEAST / MIXED to MOST.
 
     found: the fluid rate of the counts, with nothing in hand. scaled: of the multiple of the counts that, so saturated,
     carries that rate.
     """
-    servers, waits = _servers(table, found, counts), _waits(table, found, counts)
-    late = max(table.allowed, RAREST)
-    low, high = LEAST, MOST
+    queues = _queues(table, found, counts)
+    late = max(table.allowed, RAREST) * min(max(1 - _late_in_service(table, found), LEFT), FOR_WAITS)
+    low, high = 0.0, _STEEPEST
     for _ in range(_HALVINGS):
-        busy = (low + high) / 2
-        n = servers / busy if scaled else servers
-        tails = busy ** (np.sqrt(2 * (n + 1)) - 1) * np.exp(-2 * (1 - busy) * n * waits)
-        low, high = (busy, high) if float((table.shares * tails).sum()) <= late else (low, busy)
-    return low
+        y = (low + high) / 2
+        low, high = (low, y) if queues.late(y, scaled=scaled) <= late else (y, high)
+    busy = min(max(queues.busy(high), LEAST), MOST)
+    return busy / MIXED if np.count_nonzero(found.per_instance * counts > 0) > 1 else busy
+
+
+def _late_in_service(table: ClassTable, found: FixedMix) -> float:
+    """Share of the late queries that the SLO allows whose service alone takes too long."""
+    late = np.where(found.flow > 0, table.misses(table.problem.slo.latency), 0.0) * found.flow
+    return float(late.sum()) / found.rate / max(table.allowed, RAREST)
+
+
+def _queues(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> _Queues:
+    times = _services(found, counts, table.shares)
+    mean = float((times * table.shares).sum())
+    services, (together, alone) = times / mean, _slack(table, found, counts)
+    longer = np.maximum(services[None, :] - alone[:, None] / mean, 0.0)
+    return _Queues(
+        table.shares,
+        _servers(table, found, counts),
+        (together + alone) / 2 / mean,
+        services,
+        services**2 * (table.spreads(found.flow) - 1),
+        np.minimum((longer * table.shares).sum(axis=1), 1.0),
+    )
 
 
 def _servers(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Floats:
@@ -60,14 +118,13 @@ def _servers(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Float
     return equal
 
 
-def _waits(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> Floats:
-    """[class] how long it may wait, over (1 + c^2) s: half by its own queries; 0: no type serves it in time."""
+def _slack(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> tuple[Floats, Floats]:
+    """[class] seconds that the SLO leaves of service: the mean where it is served, and its own; 0: none serves it."""
     means = np.where(np.isfinite(table.means), table.means, 0.0)
     left, in_time = found.flow * (table.problem.slo.latency - means), _in_time(table, counts)
     together = _mean(left.sum(axis=1)[:, None] * in_time, found.flow.sum(axis=1)[:, None] * in_time)
     alone = _mean(left, found.flow)
-    waits: Floats = (np.maximum(together, 0.0) + np.maximum(alone, 0.0)) / 2 / _service(table, found, counts)
-    return waits
+    return np.maximum(together, 0.0), np.maximum(alone, 0.0)
 
 
 def _mean(sums: Floats, weights: Floats) -> Floats:
@@ -83,13 +140,9 @@ def _in_time(table: ClassTable, counts: Sequence[int]) -> NDArray[np.bool_]:
     return np.isfinite(table.means) & (late <= _OFTEN_LATE) & (np.array(counts)[:, None] > 0)
 
 
-def _service(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> float:
-    """(1 + c^2) s in seconds: the second moment of an equal server's service time over the mean.
-
-    Of a class it is as long as its part of the price; classes that cost nothing keep no such server busy.
-    """
+def _services(found: FixedMix, counts: Sequence[int], shares: Floats) -> Floats:
+    """[class] seconds that it keeps an equal server busy, by its part of the price; what costs nothing keeps none."""
     total = float((found.per_instance * counts).sum())
     equal = total * total / float((found.per_instance**2 * counts).sum())
-    times = equal / found.rate * found.per_class / table.shares
-    squares = times * times * table.spreads(found.flow)
-    return float((squares * table.shares).sum() / (times * table.shares).sum())
+    times: Floats = equal / found.rate * found.per_class / shares
+    return times
