@@ -187,7 +187,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "the extender writes it": annotate(EXTENDER, "waiting", {GPU: "1"}),
     "an owner changes a wish": annotate(TENANT, "waiting", {names.ANNOTATION_GPU_PRODUCT: "Tesla-T4"}),
     # Who says that a pod has ended
-    "an owner says that its pod has ended": ends(TENANT, "held", "Succeeded", 'status.phase: "Succeeded"', TENANT, *RUNS),
+    "an owner says that its pod has ended": ends(
+        TENANT, "held", "Succeeded", 'status.phase: "Succeeded"', TENANT, *RUNS
+    ),
     "an owner says that its pod has failed": ends(TENANT, "held", "Failed", '"Failed"', *RUNS),
     "another account says so": ends(REPORTER, "held", "Failed", REPORTER, *RUNS),
     "an owner says so of a pod without a GPU yet": ends(TENANT, "waiting", "Failed", *RUNS),
