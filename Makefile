@@ -194,7 +194,7 @@ mutants: setup ## Plant known bugs into copies of the source and show the test t
 	PYTHONPATH=proofs:tests/support $(BIN)/python -m mutants $(FLAGS)
 
 .PHONY: house
-house: setup ## Measure sizes, import circles, prose and repeated code, beside the tree before (FLAGS="--before REV --files")
+house: setup ## Count lines, large folders and names that mean two things (FLAGS="--before REV --json")
 	@PYTHONPATH=proofs $(BIN)/python -m house $(FLAGS)
 
 .PHONY: images

@@ -20,7 +20,7 @@ from hetserve.planning.mincost.greedy import plan_greedy
 from hetserve.planning.mincost.ilp import LeastCostSearch, plan_ilp
 from hetserve.planning.mincost.milp import Chain
 from hetserve.planning.mincost.model import build_model
-from hetserve.testing.planning import line, min_cost, option
+from testing.planning import line, min_cost, option
 
 T = TypeVar("T")
 Row = tuple[str, str, str]

@@ -18,9 +18,9 @@ from hetserve.planning.configurations import count_configurations
 from hetserve.planning.kairos.base import NoBase, choose_base
 from hetserve.planning.kbest import Space, grid_of, list_all, search_best, space_of
 from hetserve.planning.rates import derive_rates
-from hetserve.testing.kbest_dp import best_by_dp
-from hetserve.testing.kbest_pools import FAMILIES, full_pool, small_pool
-from hetserve.testing.planning import kairos_types, problem
+from testing.kbest_dp import best_by_dp
+from testing.kbest_pools import FAMILIES, full_pool, small_pool
+from testing.planning import kairos_types, problem
 
 QUICK = "--quick" in sys.argv
 POOLS, SMALL, FULL = (70, 300, 3) if QUICK else (1000, 5000, 20)

@@ -8,7 +8,7 @@ from harness import limits
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
-from hetserve.testing.scenes import autoscaler
+from testing.scenes import autoscaler
 
 FEW, MANY = 2, 8
 """Many: more often than repairs are free of delay; the next one is held back for 8 s, its successors ever longer."""

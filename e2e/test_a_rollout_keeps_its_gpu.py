@@ -11,7 +11,7 @@ from harness.cluster import Cluster
 from harness.kube import Manifest
 from harness.sandbox import GPU_MIB, Sandbox
 from harness.waiting import Unmet, wait_until
-from hetserve.testing.builders import MEASURED
+from testing.builders import MEASURED
 
 IMAGES = ("model:1", "model:2")
 GRACE = 5

@@ -9,7 +9,7 @@ import yaml
 
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
-from hetserve.testing import builders
+from testing import builders
 
 CASES: dict[str, tuple[dict[str, Any], str, str, tuple[str, ...]]] = {
     "an instance type that does not exist": (

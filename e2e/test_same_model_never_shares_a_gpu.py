@@ -11,7 +11,7 @@ from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from harness.waiting import WaitTimeoutError
 from hetserve.placement.check import violations
-from hetserve.testing.builders import MEASURED
+from testing.builders import MEASURED
 
 GPUS = 4
 

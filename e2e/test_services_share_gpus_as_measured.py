@@ -27,7 +27,7 @@ from hetserve.api.names import (
 from hetserve.planning.offers import Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.deployments.build import desired_deployment, with_replicas
-from hetserve.testing.builders import MEASURED
+from testing.builders import MEASURED
 
 EXTENDER_LEASE = "hetserve-extender"
 

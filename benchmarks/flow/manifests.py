@@ -13,7 +13,7 @@ from hetserve.base.units import format_money
 from hetserve.planning import Problem, TypeOption
 from hetserve.profiles import LatencyProfile, LinearProfile, Spread, TableProfile
 from hetserve.profiles.spec import milliseconds, profile_manifest
-from hetserve.testing.builders import POD_TEMPLATE
+from testing.builders import POD_TEMPLATE
 
 WEIGHTS = 1_000_000
 

@@ -14,8 +14,8 @@ from benchmarks.flow import report, workers
 from benchmarks.reporting import Json
 
 from hetserve.planning import Problem
-from hetserve.testing.plan_laws import broken_laws
-from hetserve.testing.wide_problems import Seeded, rising_loads, wide_problem
+from testing.plan_laws import broken_laws
+from testing.wide_problems import Seeded, rising_loads, wide_problem
 
 COUNT: Final = 200
 LOADS: Final = 4

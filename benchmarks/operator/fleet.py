@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
-from hetserve.testing import builders
+from testing import builders
 
 Json = dict[str, Any]
 

@@ -20,7 +20,7 @@ from hetserve.scaling import InForce, ScalingRules, decide
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import free_problem, growing_problem
-from hetserve.testing.scaling import facts, steady
+from testing.scaling import facts, steady
 
 TITLE: Final = "Speed of a decision"
 _RUNS: Final = 500

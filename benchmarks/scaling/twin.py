@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from benchmarks.reporting import Json, table, verdict
 
-from hetserve.testing import builders
-from hetserve.testing.cluster import gpu_node, serving_pod
 from hetserve_shell.http.client import HttpClient
-from hetserve_shell.testing.apiserver import FakeApiServer
 from hetserve_twin.main import read_loads
 from hetserve_twin.settings import TwinSettings
 from hetserve_twin.twin import Twin
+from testing import builders
+from testing.cluster import gpu_node, serving_pod
+from testing.kit.apiserver import FakeApiServer
 
 TITLE: Final = "The load twin in real time"
 GOAL: Final = 5000

@@ -20,7 +20,7 @@ from hetserve.planning import Problem, build_problem
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Playing, Setting, arrivals_of, follow
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 TITLE: Final = "Worth: ten days of load"
 LAUNCH: Final = Seconds(60.0)

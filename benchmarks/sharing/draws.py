@@ -15,8 +15,8 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.manifests import Manifests
 from hetserve.api.model_profile import ModelProfile
-from hetserve.testing import builders
-from hetserve.testing.cluster import gpu_node
+from testing import builders
+from testing.cluster import gpu_node
 
 FAST: Final = "v100"
 SLOW: Final = "t4"

@@ -20,7 +20,7 @@ from hetserve.simulation.shared import (
     SharedService,
     play,
 )
-from hetserve.testing.dispatching import table
+from testing.dispatching import table
 
 SEED: Final = 15
 PERCENTILE: Final = 98.0

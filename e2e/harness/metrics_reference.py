@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from harness.reference_docs import NOTE, table
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.observe.certificate_metrics import CertificateFigures
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_operator.metrics import Hideable, OperatorMetrics
 from hetserve_twin.engine import LoadTwin
 from hetserve_twin.exposition import TwinCollector
+from testing.cluster import gpu_node, gpu_pod
 
 _INTRO: Final = (
     "As the components describe them, at `/metrics` of their probe ports. [Metrics](../metrics.md) says more of each, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.kube import Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL
-from hetserve.testing import builders
+from testing import builders
 
 SERVICE = "rm"
 

@@ -17,7 +17,7 @@ from harness.controlplane import environment
 from harness.processes import ProcessRecord, end, spawn
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 SELECTOR = "app.kubernetes.io/component=extender"
 

@@ -21,7 +21,7 @@ from hetserve.api.names import (
     RESOURCE_GPU_MEMORY,
     SCHEDULER_NAME,
 )
-from hetserve.testing import builders
+from testing import builders
 
 GPU_MIB: Final = 16384
 Overrides = Mapping[str, Any]

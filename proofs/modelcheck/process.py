@@ -15,12 +15,12 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
-from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.binding import Bind, BindFence, Binds, Ended, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from modelcheck.election import NOBODY, Clock, Election, identity
 from modelcheck.truth import NodeTruth, PodTruth, Scope
+from testing.extender import Unfenced
 
 Input = tuple[Any, ...]
 """Method of Process and its arguments."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hetserve.api import names
 from hetserve.placement.check import violations
 from hetserve.placement.placer import Mode
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Raw = dict[str, Any]
 CAPACITY = 100

@@ -20,7 +20,7 @@ from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, Worke
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import Arrivals, PolicyContractError, System, draw_workload, record_workload, simulate
 from hetserve.simulation.run import run_trace
-from hetserve.testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
+from testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
 
 policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)
 

@@ -14,7 +14,7 @@ from hetserve.dispatch.calling import decide
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.simulation import System, draw_workload, record_workload
 from hetserve.simulation.run import run_trace
-from hetserve.testing.dispatching import AUXILIARY, BASE, BATCHES, EVEN_MIX, SLO, latency_model, snapshot, table
+from testing.dispatching import AUXILIARY, BASE, BATCHES, EVEN_MIX, SLO, latency_model, snapshot, table
 
 POOL = {"a": 1, "b": 3}
 

@@ -9,7 +9,7 @@ from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import count_violations, run_trace
-from hetserve.testing.dispatching import table
+from testing.dispatching import table
 
 SIZES = (1, 10, 85, 189)
 MIX = BatchMix.of(zip(SIZES, (0.72, 0.2, 0.06, 0.02), strict=True))

@@ -17,8 +17,8 @@ from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, 
 from hetserve.planning.check import violations
 from hetserve.planning.flow.programs.program import CEILING
 from hetserve.profiles import LinearProfile, Spread
-from hetserve.testing import flow_brute_force as brute_force
-from hetserve.testing.planning import line, min_cost, option, problem
+from testing import flow_brute_force as brute_force
+from testing.planning import line, min_cost, option, problem
 
 MIX: Final = BatchMix.of([(1, 5), (4, 3), (16, 2)])
 
@@ -214,7 +214,7 @@ def test_the_least_instances_wanted_are_in_the_plan() -> None:
 def test_the_solver_writes_nothing_to_either_output() -> None:
     """SciPy's copy of it does, past Python's own streams."""
     code = (
-        "import json; from hetserve.planning import plan; from hetserve.testing.flow_pools import flow_pool, for_load;"
+        "import json; from hetserve.planning import plan; from testing.flow_pools import flow_pool, for_load;"
         "made = [plan(flow_pool(3), quick=True), plan(for_load(flow_pool(3), 50.0), quick=True)];"
         "print(json.dumps([one.feasible for one in made]))"
     )

@@ -17,7 +17,7 @@ from hetserve.simulation.shared import (
     SharedService,
     play,
 )
-from hetserve.testing.dispatching import table
+from testing.dispatching import table
 
 FCFS = make_policy("fcfs")
 SECOND = 0.1

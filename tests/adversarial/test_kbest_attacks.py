@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetserve.planning.kbest import grid_of, list_all, search_best
-from hetserve.testing.kbest_pools import space
+from testing.kbest_pools import space
 
 
 def same(pool: object, top: int = 10) -> None:

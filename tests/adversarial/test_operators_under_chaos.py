@@ -17,16 +17,16 @@ import pytest
 from changing_cluster import PROFILES, SERVICES, THINGS, Json, Watches
 from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.planning.work import Done, Work
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import rm2_scene
 from hetserve_operator import main
 from hetserve_operator.main import Operator
 from hetserve_operator.plans.process import ProcessDiedError
 from hetserve_operator.settings import OperatorElection, OperatorSettings
-from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop, SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.builders import service
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import STATUSES, Controllers, PlanningInLoop, SimulatedOperator, path_of
+from testing.scenes import rm2_scene
 from virtual_time import InPlace, virtually
 
 SEEDS = int(os.environ.get("HETSERVE_CHAOS_SEEDS", "12"))

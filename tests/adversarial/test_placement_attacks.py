@@ -20,7 +20,7 @@ from hetserve.placement import (
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 
 def _ledger(*nodes: str) -> Ledger:

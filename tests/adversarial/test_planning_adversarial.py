@@ -13,7 +13,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Problem
 from hetserve.planning import plan as plan_by
 from hetserve.planning.check import violations
-from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem, table
+from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem, table
 
 MIX = BatchMix.of([(10, 6), (100, 3), (1000, 1)])
 

@@ -17,13 +17,13 @@ from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 

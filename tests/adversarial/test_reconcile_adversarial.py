@@ -9,13 +9,13 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 from hetserve.transition.next_counts import next_counts
 from hetserve.transition.staging import Instances, Limits, hourly_cost
-from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from sharing_scene import left_by_the_version_before, measure
+from testing.builders import MEASURED, instance_type, model_profile, service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node, rm2_scene
 
 Json = dict[str, Any]
 SERVICE = path_of(service("rm2"))

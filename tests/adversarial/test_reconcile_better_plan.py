@@ -10,8 +10,8 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Counts, EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import SimulatedOperator, decided
+from testing.operator import SimulatedOperator, decided
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 STANDING, NEW = {GPU_TYPE: 3, CPU_TYPE: 6}, {GPU_TYPE: 4, CPU_TYPE: 2}
 BOUND = 100.0

@@ -12,8 +12,8 @@ from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.scaling import Action, Change, Facts, InForce, Pending, ScalingReason, ScalingRules, Unanswered, decide
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.counts import cost_of, covers
-from hetserve.testing.planning import hetsev_types
-from hetserve.testing.scaling import NOW, facts, measured, scaled_problem, steady
+from testing.planning import hetsev_types
+from testing.scaling import NOW, facts, measured, scaled_problem, steady
 
 
 def test_samples_from_the_future_and_out_of_the_window_do_not_shrink_anything() -> None:
@@ -25,7 +25,7 @@ def test_samples_from_the_future_and_out_of_the_window_do_not_shrink_anything() 
 
 
 def test_a_clock_that_jumps_back_does_not_lift_or_lengthen_step_policies_for_ever() -> None:
-    from hetserve.testing.scaling import at_most, limited
+    from testing.scaling import at_most, limited
 
     rules = ScalingRules(up=limited(30.0, at_most(1)))
     later = Change(NOW + 600, Action.SCALE_UP, ScalingReason.LOAD_ABOVE_CAPACITY, (("t4", 1),), (("t4", 2),))

@@ -25,7 +25,7 @@ from hetserve.placement.decision.wording import texts_by_node
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.pods.requests import MOST_WISHES
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 ALL = 32768
 

@@ -17,10 +17,8 @@ from hetserve.base.units import Seconds
 from hetserve.placement.check import violations
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import Revisions
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.testing import Unfenced, released_lease
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
@@ -28,7 +26,9 @@ from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import Unfenced, released_lease
+from testing.kit.apiserver import FakeApiServer
 
 NODES = 10
 GPUS = 4

@@ -15,9 +15,9 @@ from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import view_of
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_operator.watch.cache import Cache
 from hetserve_shell.kube.store import Store
+from testing.cluster import gpu_node, gpu_pod
 
 HUGE = "1e9999999"
 """The API server accepts such a quantity and keeps its text."""

@@ -18,7 +18,7 @@ import pytest
 from effort import spread
 from harness import limits
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory as Linux tells it")
 
@@ -26,7 +26,7 @@ SERVER = """
 import asyncio, socket, sys, time, orjson, uvloop
 from hetserve.placement.placer import Placer
 from hetserve.placement.event_handlers import NodeEventHandler
-from hetserve.testing.cluster import gpu_node
+from testing.cluster import gpu_node
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
@@ -34,7 +34,7 @@ from hetserve_shell.leader.elector import Elector
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import FakeApiServer, Unfenced, released_lease
+from testing.extender import FakeApiServer, Unfenced, released_lease
 
 longest = 0.0
 

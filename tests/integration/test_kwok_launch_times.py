@@ -12,7 +12,7 @@ from harness import limits
 from harness.cluster import Cluster
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_INSTANCE_TYPE
-from hetserve.testing import builders
+from testing import builders
 
 MINUTE, TWENTIETH = "1m", 0.05
 """Played as 3 s."""

@@ -11,8 +11,8 @@ import yaml
 from harness.cluster import Cluster
 from harness.kube import ApiError, Manifest
 from hetserve.api.inference_service import InferenceService, InferenceServiceStatus
-from hetserve.testing import builders
 from kstatus import kstatus
+from testing import builders
 
 TABLE = yaml.safe_load((Path(__file__).parents[1] / "golden" / "api" / "specs.yaml").read_text())
 

@@ -22,10 +22,10 @@ from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
-from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve.testing.data import reference_data
-from hetserve.testing.scenes import node
 from readers_desk import DAY, runs_of_sharing
+from testing.cluster import gpu_node, gpu_pod
+from testing.data import reference_data
+from testing.scenes import node
 
 Json = dict[str, Any]
 NO_PLAN: Final = 3

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from harness import limits
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 COMPONENTS = {"operator": "hetserve_operator", "extender": "hetserve_extender", "twin": "hetserve_twin"}
 

@@ -29,7 +29,11 @@ def test_the_operator_folder_does_not_shadow_the_standard_module() -> None:
 
 def test_test_folders_are_no_packages_and_test_files_have_unique_names() -> None:
     files = tracked("tests/**/*.py", "e2e/**/*.py")
-    packages = [path for path in files if path.endswith("__init__.py") and not path.startswith("e2e/harness/")]
+    packages = [
+        path
+        for path in files
+        if path.endswith("__init__.py") and not path.startswith(("e2e/harness/", "tests/support/"))
+    ]
     names = [Path(path).name for path in files if Path(path).name.startswith("test_")]
     assert packages == []
     assert sorted(names) == sorted(set(names))

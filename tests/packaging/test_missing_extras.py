@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness import limits
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 SAMPLE = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 SCRIPTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]

@@ -15,11 +15,11 @@ from hetserve.base.units import Seconds
 from hetserve.placement import State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.verbs.binding import TRIES, Bind, Binds, Ended, ReadPod, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
+from testing.cluster import gpu_node, gpu_pod
 
 NODES: Final = ("n0", "n1")
 PODS: Final = ("p0", "p1", "p2")

@@ -17,7 +17,7 @@ from hetserve.planning.plan import Plan
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, read_record
-from hetserve.testing.builders import instance_type, model_profile, service
+from testing.builders import instance_type, model_profile, service
 
 TYPES = ("a", "b")
 SERVICE = InferenceService.model_validate(service("rm2"))

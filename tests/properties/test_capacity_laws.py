@@ -20,8 +20,8 @@ from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.capacity import Capacity
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact
-from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
-from hetserve.testing.scenes import cpu_profile, cpu_type
+from testing.builders import MEASURED, instance_type, model_profile, service
+from testing.scenes import cpu_profile, cpu_type
 
 SERVICES = (("default", "rm2"), ("default", "other"), ("team", "rm2"))
 MODELS = ("rm2", "dlrm")

@@ -12,7 +12,7 @@ from effort import examples
 from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
-from hetserve.testing.planning_strategies import (
+from testing.planning_strategies import (
     cost_problems,
     flow_cost_problems,
     flow_problems,

@@ -26,8 +26,8 @@ from hetserve.scaling.record.record import DecisionRecord, Listener, decided_on_
 from hetserve.scaling.record.replay import NotReplayableError, replay
 from hetserve.scaling.record.ring import MOST_BYTES, Ring, appended, record_of_entry
 from hetserve.scaling.record.writing import ExactWriter, text_of
-from hetserve.testing.scaling import facts, steady
-from hetserve.testing.scaling_strategies import following, scaling_rules, situations
+from testing.scaling import facts, steady
+from testing.scaling_strategies import following, scaling_rules, situations
 
 EXACT = st.floats(allow_nan=False, width=64)
 POSITIVE = st.floats(1e-9, 1e6, exclude_min=True)

@@ -16,7 +16,7 @@ from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.document import document_of, packed
 from hetserve.scaling.record.record import decided_on_record
 from hetserve.scaling.record.ring import appended, ring_manifest
-from hetserve.testing.scaling import facts, steady
+from testing.scaling import facts, steady
 
 Json = dict[str, Any]
 _, RECORD = decided_on_record("web", "team", facts(steady(60.0), {"t4": 2}), Answers(quick=True))

@@ -15,7 +15,7 @@ from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.kairos import costs
-from hetserve.testing.dispatching import BATCHES, latency_model, snapshot, snapshots
+from testing.dispatching import BATCHES, latency_model, snapshot, snapshots
 
 relaxed = settings(deadline=None, max_examples=examples(200))
 

@@ -12,8 +12,8 @@ from hetserve.dispatch import make_policy
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import Arrivals, System, Workload, draw_workload
 from hetserve.simulation.run import RunTrace, arrival_arrays, run_trace
-from hetserve.testing.dispatching import EVEN_MIX, systems
-from hetserve.testing.plain_simulation import simulate_plainly
+from testing.dispatching import EVEN_MIX, systems
+from testing.plain_simulation import simulate_plainly
 
 policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)
 relaxed = settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])

@@ -15,7 +15,7 @@ from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.stability import ceiling
-from hetserve.testing.dispatching import BATCHES, EVEN_MIX, table
+from testing.dispatching import BATCHES, EVEN_MIX, table
 
 relaxed = settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 

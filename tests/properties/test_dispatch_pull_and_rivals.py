@@ -14,7 +14,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.lp import fluid_bound
-from hetserve.testing.dispatching import snapshots
+from testing.dispatching import snapshots
 
 MINE: tuple[tuple[str, dict[str, int]], ...] = (
     ("hetserve", {}),

@@ -20,16 +20,16 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
-from hetserve_shell.testing.apiserver import FakeApiServer
 from http_clients import said
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import Unfenced
+from testing.kit.apiserver import FakeApiServer
 
 LIMITS = Limits(head=2048, body=20_000, bodies=30_000, connections=16, waiting=5.0, lingering=0.05)
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r]+\r\n((?:[^\r\n]+\r\n)*)\r\n")

@@ -11,7 +11,7 @@ from effort import examples
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.planning.plan import Counts
 from hetserve.scaling.replay import Fleet
-from hetserve.testing.scaling import scaled_problem
+from testing.scaling import scaled_problem
 
 STEP = 15.0
 PATIENCE = 400

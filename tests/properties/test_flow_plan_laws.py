@@ -22,9 +22,9 @@ from hetserve.planning.flow.search.judge import REMEMBERED
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.trial import RateTrial, Trial
-from hetserve.testing import flow_brute_force as brute_force
-from hetserve.testing.flow_pools import flow_pool, for_load
-from hetserve.testing.planning_strategies import flow_cost_problems, flow_problems
+from testing import flow_brute_force as brute_force
+from testing.flow_pools import flow_pool, for_load
+from testing.planning_strategies import flow_cost_problems, flow_problems
 
 SEEDS = range(10)
 FEW = (0, 3)

@@ -31,9 +31,9 @@ from hetserve.planning.flow.programs.program import (
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.profiles import LinearProfile
-from hetserve.testing import flow_brute_force as brute_force
-from hetserve.testing.planning import line, min_cost, problem
-from hetserve.testing.planning_strategies import flow_cost_problems, flow_problems, flow_types, lines, margins, mixes
+from testing import flow_brute_force as brute_force
+from testing.planning import line, min_cost, problem
+from testing.planning_strategies import flow_cost_problems, flow_problems, flow_types, lines, margins, mixes
 
 WORSE = 1 + GAP + 1e-6
 """The solver may stop within GAP of the best."""

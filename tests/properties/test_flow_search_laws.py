@@ -20,8 +20,8 @@ from hetserve.planning.flow.programs.dominance import needless
 from hetserve.planning.flow.programs.highs import GAP
 from hetserve.planning.flow.programs.program import FluidRates, Margin, Mix, fixed, launch_charge, least_cost, most_load
 from hetserve.planning.flow.search.leading import allowed
-from hetserve.testing.planning import line, problem
-from hetserve.testing.planning_strategies import flow_cost_problems, flow_problems, margins
+from testing.planning import line, problem
+from testing.planning_strategies import flow_cost_problems, flow_problems, margins
 
 WORSE = 1 + GAP + 1e-6
 """The solver may stop within GAP of the best."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.dispatch import Policy, make_policy
 from hetserve.simulation.shared import GpuInstance, JointRun
-from hetserve.testing.plain_sharing import PlainSharing
-from hetserve.testing.sharing import SharingScene, assert_same_fates, sharing_scenes
+from testing.plain_sharing import PlainSharing
+from testing.sharing import SharingScene, assert_same_fates, sharing_scenes
 
 PULL, FCFS = make_policy("hetserve"), make_policy("fcfs")
 LINES = make_policy("clockwork_least_wait")

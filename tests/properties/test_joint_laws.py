@@ -15,8 +15,8 @@ from hetserve.dispatch import make_policy
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
-from hetserve.testing.dispatching import BATCHES, EVEN_MIX, systems
-from hetserve.testing.sharing import Offered, SharingScene, shared_service, sharing_scenes
+from testing.dispatching import BATCHES, EVEN_MIX, systems
+from testing.sharing import Offered, SharingScene, shared_service, sharing_scenes
 
 PULL, FCFS = make_policy("hetserve"), make_policy("fcfs")
 LARGEST = max(BATCHES)

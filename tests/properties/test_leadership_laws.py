@@ -14,11 +14,11 @@ from hetserve.base.units import Seconds
 from hetserve.placement import State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import FenceState, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.leader.lease import Candidate, Lease, Terms
+from testing.cluster import gpu_node, gpu_pod
 
 PODS: Final = ("p0", "p1")
 LEASE: Final = Lease("killed", "1", 3.0, transitions=0, used=True, raw={})

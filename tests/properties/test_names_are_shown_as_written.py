@@ -25,8 +25,8 @@ from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.status.build import Seen, build_status
 from hetserve.sanitize import sanitize
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.verbs import wire
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 TOKENS = ("[/red]", "[b]", "[", "]", "/", "\\", ":smile:", "a", "Z9", " ", "$x$", "$", "é", "界", "%s", "{0}")

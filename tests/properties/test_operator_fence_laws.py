@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.api import names
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
 from slow_network import Hold, Succession
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 BUDGET = 2_500_000

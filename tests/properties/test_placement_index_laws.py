@@ -19,7 +19,7 @@ from hetserve.placement.ledger.allocations import Allocations
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.testing.cluster import gpu_node
+from testing.cluster import gpu_node
 
 NODES = ["n0", "n1"]
 UIDS = [f"u{number}" for number in range(5)]

@@ -23,8 +23,8 @@ from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.placer import VERIFY_AFTER, Mode
 from hetserve.placement.pods.read_ahead import ReducedPod
-from hetserve.testing.cluster import gpu_pod
 from late_cluster import CAPACITY, GPUS, HOLD, NODES, LateCluster, Raw, is_stranger, stranger
+from testing.cluster import gpu_pod
 
 ANSWERS = st.sampled_from(["comes", "is lost", "is late"])
 ASKS = st.sampled_from([(2000, None), (4000, None), (6000, None), (9999, None), (4000, 2), (6000, 2), (0, 1), (0, 2)])

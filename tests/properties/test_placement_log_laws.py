@@ -18,7 +18,7 @@ from hetserve.placement.log.journal import JournaledLedger, JournaledPlacer, off
 from hetserve.placement.log.replay import Player, replay
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.view import parse_pod
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 NODES = ("n0", "n1", "cpu", "cpu2", "odd")
 """Two without GPUs, one whose inventory cannot be read."""

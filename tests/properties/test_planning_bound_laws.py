@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetserve.planning.kairos.bound import closed_bounds
-from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
+from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 
 shares = st.fractions(0, 1, max_denominator=50)
 rates = st.fractions(Fraction(1, 10), 1000, max_denominator=20)

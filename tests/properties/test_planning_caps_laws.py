@@ -16,7 +16,7 @@ from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.plan import WIDEST_BUDGET
 from hetserve.reconcile import fits
 from hetserve.registry.planners import OBJECTIVES, Objective, made_for
-from hetserve.testing.planning_strategies import cost_problems, throughput_problems
+from testing.planning_strategies import cost_problems, throughput_problems
 
 SIMULATED = ("robust", "kairos-plus")
 

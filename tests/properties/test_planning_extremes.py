@@ -12,7 +12,7 @@ from effort import examples
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
-from hetserve.testing.planning import hetsev_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, line, min_cost, option, problem
 
 PLANNERS = ("ilp", "greedy", "homogeneous")
 SMALLEST = 5e-324

@@ -16,8 +16,8 @@ from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.check import violations
 from hetserve.planning.mincost.ilp import plan_ilp
 from hetserve.planning.mincost.milp import CBC, HIGHS
-from hetserve.testing.flow_brute_force import allowed
-from hetserve.testing.planning_strategies import cost_problems, pooled
+from testing.flow_brute_force import allowed
+from testing.planning_strategies import cost_problems, pooled
 
 
 def exact_rate(option: TypeOption, problem: Problem) -> Fraction | None:

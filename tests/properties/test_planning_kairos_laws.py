@@ -16,7 +16,7 @@ from hetserve.planning import Plan, Problem, TypeOption
 from hetserve.planning import plan as decide
 from hetserve.planning.check import violations
 from hetserve.profiles import LinearProfile
-from hetserve.testing.planning_strategies import throughput_problems
+from testing.planning_strategies import throughput_problems
 
 Counts = tuple[int, ...]
 

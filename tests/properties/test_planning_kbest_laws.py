@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.planning.configurations import count_configurations
 from hetserve.planning.kbest import Space, grid_of, list_all, search_best
-from hetserve.testing.kbest_pools import small_pool
+from testing.kbest_pools import small_pool
 
 seeds = st.integers(0, 10**9)
 tops = st.sampled_from([1, 3, 10, 25])

@@ -17,7 +17,7 @@ from hetserve.planning.check import violations
 from hetserve.planning.kairos.plus import plan_kairos_plus
 from hetserve.planning.mincost.model import build_model
 from hetserve.registry.planners import PLANNERS
-from hetserve.testing.planning_strategies import cost_problems, throughput_problems
+from testing.planning_strategies import cost_problems, throughput_problems
 
 COST_PLANNERS = PLANNERS.names_of(lambda member: "MinCost" in member.objectives)
 THROUGHPUT_PLANNERS = ("kairos", "kairos-plus", "homogeneous", "exhaustive")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from effort import examples, spread
 from hetserve.planning import Problem
 from hetserve.planning.validate import problem_error
-from hetserve.testing.plan_laws import PLANNERS, broken_laws
-from hetserve.testing.wide_problems import Seeded, rising_loads, wide_problem
+from testing.plan_laws import PLANNERS, broken_laws
+from testing.wide_problems import Seeded, rising_loads, wide_problem
 
 UNTRIED = tuple(name for name in PLANNERS if name != "flow")
 LOADS = 3

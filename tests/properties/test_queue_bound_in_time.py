@@ -21,10 +21,10 @@ from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
-from hetserve_shell.testing.apiserver import FakeApiServer
 from queue_scene import release_round
+from testing.cluster import gpu_pod
+from testing.kit.apiserver import FakeApiServer
 
 START: Final = 1_800_000_000
 JUDGED_WITHIN: Final = 4

@@ -16,11 +16,11 @@ from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
 from hetserve.placement.queues.reasons import LongestWait
 from hetserve.placement.queues.rounds import Release
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.queue.waiting_pod import SEEN_WITHIN, WaitingState
 from queue_scene import in_state
+from testing.cluster import gpu_pod
 
 OURS = names.QUEUE_GATE
 UNSCHEDULABLE_AFTER = 5.0

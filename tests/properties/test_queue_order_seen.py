@@ -24,12 +24,12 @@ from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_pod
+from testing.kit.apiserver import FakeApiServer
 from virtual_time import virtually
 
 START: Final = 1_800_000_000

@@ -16,10 +16,10 @@ from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.pods.view import parse_pod
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import LOOK_EVERY, ReleaseQueue
 from hetserve_extender.queue.waiting_pod import NEVER, RETRY_AFTER_AT_MOST, SEEN_WITHIN, WaitingState
+from testing.cluster import gpu_pod
 
 BETA: Final = 3
 UNSCHEDULABLE_AFTER: Final = 7.0

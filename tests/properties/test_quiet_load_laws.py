@@ -20,7 +20,7 @@ from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.questions import Ask
 from hetserve.scaling.quiet import Quiet
-from hetserve.testing.scaling import NOW, STEP, at_most, facts, limited, scaled_problem
+from testing.scaling import NOW, STEP, at_most, facts, limited, scaled_problem
 
 SMALL = BatchMix.single()
 RATES = {"t4": 25.0, "v100": 50.0}

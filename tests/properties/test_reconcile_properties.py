@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.base.units import parse_money
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
-from hetserve_operator.testing import CrashError, SimulatedOperator, path_of
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
+from testing.builders import MEASURED, instance_type, model_profile, service
+from testing.operator import CrashError, SimulatedOperator, path_of
+from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, rm2_scene
 
 Json = dict[str, Any]
 SERVICE = path_of(service("rm2"))

@@ -13,11 +13,11 @@ from effort import examples
 from hetserve.api import names
 from hetserve.base.units import parse_money
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.revisions import DEPLOYMENTS
-from hetserve_operator.testing import SimulatedOperator
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
+from testing.builders import service
+from testing.operator import SimulatedOperator
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 PRICES = {GPU_TYPE: 526_000, CPU_TYPE: 149_000}

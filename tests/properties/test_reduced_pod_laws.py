@@ -15,7 +15,7 @@ from hetserve.objects.reduced import reduced_pod
 from hetserve.placement.pods.read_ahead import read_ahead
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.reconcile.cluster.observed import pod_fact
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 Some = st.SearchStrategy[Any]
 MANY = [{"name": "c", "type": "Ready", "resources": {"limits": {"cpu": "1"}}}] * (MOST_ITEMS + 1)

@@ -13,7 +13,6 @@ from hetserve.base.units import Seconds
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.pods.requests import GpuRequest
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.requeue.refused_pods import (
     ANSWERED_WITHIN,
     RETRY_AFTER_AT_MOST,
@@ -22,6 +21,7 @@ from hetserve_extender.requeue.refused_pods import (
     RefusedState,
     RequeueOutcome,
 )
+from testing.cluster import gpu_node, gpu_pod
 
 NODES: Final = ("n0", "n1")
 SIZES: Final = (4096, 20000)

@@ -20,9 +20,9 @@ from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.capacity import Capacity
 from hetserve.reconcile.cluster.observed import node_fact, pod_fact
 from hetserve.reconcile.deployments.build import desired_deployment
-from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
-from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import GPU_TYPE, node
+from testing.builders import MEASURED, instance_type, model_profile, service
+from testing.cluster import gpu_pod
+from testing.scenes import GPU_TYPE, node
 
 Json = dict[str, Any]
 GPUS = 4

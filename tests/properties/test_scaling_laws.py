@@ -15,8 +15,8 @@ from hetserve.scaling import Action, Answer, Decision, Facts, InForce, Pause, Pe
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.capacity import by_rates
 from hetserve.scaling.plans.counts import cost_of, covers, total
-from hetserve.testing.scaling import facts, measured, scaled_problem, steady
-from hetserve.testing.scaling_strategies import demands, following, scaling_rules, service_types, situations
+from testing.scaling import facts, measured, scaled_problem, steady
+from testing.scaling_strategies import demands, following, scaling_rules, service_types, situations
 
 
 def decided(given_facts: Facts) -> Decision:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from effort import examples, spread
 from hetserve.demand.observed import Freshness
-from hetserve.testing.builders import REMOVED
 from scaling_judge import Judge
 from scaling_story import KINDS, PRICES, Story, kind_of
+from testing.builders import REMOVED
 from unsafe_line import WAYS, Way
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import Millionths, Percent, format_ratio
 from hetserve.planning import PlanSettings, Problem, TypeOption, build_problem
 from hetserve.planning.tenancy import Tenancy
-from hetserve.testing.planning import inference_service, instance_type, model_profile
+from testing.planning import inference_service, instance_type, model_profile
 
 ONE = 1_000_000
 sigmas = st.integers(ONE, 3 * ONE) | st.sampled_from([ONE, 1_050_000, 1_250_000])

@@ -20,8 +20,8 @@ from hetserve.planning.flow.programs.highs import GAP
 from hetserve.planning.flow.programs.program import Margin, Mix, least_cost, most_load
 from hetserve.planning.flow.search.leading import allowed, leading, neighbours, splits
 from hetserve.planning.validate import problem_error, unattainable
-from hetserve.testing import flow_brute_force as brute_force
-from hetserve.testing.planning_strategies import (
+from testing import flow_brute_force as brute_force
+from testing.planning_strategies import (
     cost_problems,
     flow_cost_problems,
     flow_problems,

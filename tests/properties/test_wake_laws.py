@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from changing_cluster import PROFILES, SERVICES, THINGS, Json, Watches
 from effort import examples
 from hetserve.api.kinds import INFERENCE_SERVICE
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
-from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.workqueue import Key
+from testing.builders import service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import GPU_TYPE, node, rm2_scene
 
 
 def put(raw: Json) -> Callable[[SimulatedOperator], None]:

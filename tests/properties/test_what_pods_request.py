@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hetserve.api import names
 from hetserve.objects.resources import gpu_compute, gpu_memory
 from hetserve.reconcile.cluster.observed import pod_fact
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 Json = dict[str, Any]
 amounts = st.integers(0, 9)

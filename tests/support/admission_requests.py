@@ -9,7 +9,7 @@ from typing import Any, Final
 from harness.kube import MERGE, Manifest
 from harness.nodes import Gpus, NodeGroup
 from hetserve.api import names
-from hetserve.testing import builders
+from testing import builders
 
 SPACE: Final = "locked"
 V100: Final = NodeGroup("locked", "locked", 1, cpu="16", memory="64Gi", gpus=Gpus("Tesla-V100", 32_768, 2))

@@ -10,12 +10,12 @@ from typing import Any
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.names import LABEL_SERVICE
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
-from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, autoscaler, cpu_profile, cpu_type, node
 from hetserve_operator.watch.handlers import EventHandlers
-from hetserve_shell.testing.apiserver import FakeApiServer
-from hetserve_shell.testing.deployments import copied
+from testing.builders import MEASURED, instance_type, model_profile, service
+from testing.cluster import gpu_pod
+from testing.kit.apiserver import FakeApiServer
+from testing.kit.deployments import copied
+from testing.scenes import CPU_TYPE, GPU_TYPE, autoscaler, cpu_profile, cpu_type, node
 
 Json = dict[str, Any]
 LABELS = {"metadata.labels": {"tier": "gpu"}}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
 
 PLACE = "nested here"
 

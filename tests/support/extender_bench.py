@@ -13,7 +13,7 @@ from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.verbs.bind import Binder
 from hetserve_shell.http.limits import Handler, Reply
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
 
 
 @dataclass

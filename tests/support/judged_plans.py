@@ -12,7 +12,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.registry.planners import PLANNERS, PlannerMember
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE
+from testing.scenes import CPU_TYPE, GPU_TYPE
 
 MEMBER: Final = PlannerMember(
     name="judged", where="judged_plans:answers", about="says what a test says", judge="judged_plans:answers"

@@ -14,8 +14,8 @@ from hetserve.placement.check import plugged
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_extender.leader.fence import Revisions
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 NODES = ("n0", "n1")
 GPUS = ("0", "1")

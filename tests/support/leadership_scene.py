@@ -11,13 +11,13 @@ import httpx
 
 from harness import limits
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.settings import LeaderElectionOptions, Settings
-from hetserve_extender.testing import released_lease
 from hetserve_shell.http.listener import listen
-from hetserve_shell.testing.apiserver import FakeApiServer
 from http_clients import plain_client
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
 
 SYSTEM = names.SYSTEM_NAMESPACE
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/hetserve-extender"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import SimulatedOperator, path_of
+from testing.builders import service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 GPU_DEPLOYMENT = deployment_name("rm2", GPU_TYPE)
 CPU_DEPLOYMENT = deployment_name("rm2", CPU_TYPE)

@@ -9,7 +9,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 SAMPLES = REPOSITORY / "manifests" / "samples"
 RM2 = str(SAMPLES / "rm2.yaml")

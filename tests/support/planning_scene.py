@@ -12,8 +12,8 @@ from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import ProcessDiedError
-from hetserve_operator.testing import PlanningInLoop, SimulatedOperator, decided, judged
 from hetserve_operator.workqueue import Key
+from testing.operator import PlanningInLoop, SimulatedOperator, decided, judged
 from virtual_time import virtually
 
 DEADLINE = 30.0

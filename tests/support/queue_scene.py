@@ -8,10 +8,10 @@ from typing import Any
 
 from extender_bench import Bench
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.queue.waiting_pod import WaitingState
+from testing.cluster import gpu_pod
 
 GATED = (names.QUEUE_GATE,)
 

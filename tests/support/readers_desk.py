@@ -9,7 +9,7 @@ from hetserve.api.names import API_VERSION
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.record import decided_on_record
 from hetserve.scaling.record.ring import appended, ring_manifest
-from hetserve.testing.scaling import facts, steady
+from testing.scaling import facts, steady
 
 DAY: Final = "time_s,qps\n0,40\n60,40\n120,40\n180,40\n"
 """A load trace."""

@@ -9,9 +9,9 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.requeue.requeuer import Requeuer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 NODES = ("n0", "n1")

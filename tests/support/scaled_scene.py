@@ -6,11 +6,11 @@ from typing import Any
 
 from hetserve.base.units import Seconds
 from hetserve.reconcile import PlannerTimedOut
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook
-from hetserve_operator.testing import SimulatedOperator
-from hetserve_operator.testing.planning import worked_out
+from testing.builders import REMOVED, instance_type, model_profile, service
+from testing.operator import SimulatedOperator
+from testing.operator.planning import worked_out
+from testing.scenes import node
 
 Json = dict[str, Any]
 _EACH = {"intercept": "99.9999ms", "slope": "0.0001ms"}

@@ -22,14 +22,14 @@ from hetserve.planning.work import Done, Work
 from hetserve.reconcile import PlannerTimedOut
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.plans.book import Lane, PlanBook, Ticket
-from hetserve_operator.testing import CrashError, SimulatedOperator, path_of
-from hetserve_operator.testing.planning import decided, judged, worked_out
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer
+from testing.builders import REMOVED, instance_type, model_profile, service
+from testing.operator import CrashError, SimulatedOperator, path_of
+from testing.operator.planning import decided, judged, worked_out
+from testing.scenes import node
 from unsafe_line import Line
 
 Json = dict[str, Any]

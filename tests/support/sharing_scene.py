@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import instance_type, model_profile, service
-from hetserve.testing.scenes import GPU_TYPE, node
-from hetserve_operator.testing import SimulatedOperator, path_of
+from testing.builders import instance_type, model_profile, service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import GPU_TYPE, node
 
 Json = dict[str, Any]
 BEFORE = Path(__file__).resolve().parents[1] / "golden" / "operator" / "before_compute_was_booked.json"

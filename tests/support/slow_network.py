@@ -10,13 +10,13 @@ from enum import Enum, auto
 from typing import Any
 
 from hetserve.api import names
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE
 from hetserve_operator.leader.leadership import NotLeadingError
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import NOT_SENT, Answer, ApiServer
 from hetserve_shell.kube.connection import JSON, ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import SimulatedOperator
+from testing.scenes import CPU_TYPE, GPU_TYPE
 
 PRICES = {GPU_TYPE: 526_000, CPU_TYPE: 149_000}
 KEY = Key("default", "rm2")

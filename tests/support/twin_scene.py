@@ -8,9 +8,9 @@ from typing import Any
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.trace import LoadTrace
-from hetserve.testing import planning
 from hetserve_twin.engine import Load, LoadTwin, ReadyPod, Rules
 from hetserve_twin.systems import ServiceFacts
+from testing import planning
 
 TYPES: Mapping[str, int] = {"fast": 10, "slow": 20}
 """Milliseconds of a query of one item, by type."""

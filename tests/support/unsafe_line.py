@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from hetserve.api import names
-from hetserve_operator.testing import CrashError
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import JSON, ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import CrashError
 
 Way = Literal["crash before", "crash after", "no answer", "lost", "late", "late of the dead", "409", "429", "500"]
 WAYS: Final[tuple[Way, ...]] = (

@@ -19,7 +19,7 @@ PROGRAM = """
 import sys
 from hetserve.dispatch import Worker, make_policy
 from hetserve.dispatch.calling import decide
-from hetserve.testing.dispatching import snapshot
+from testing.dispatching import snapshot
 print(len(decide(make_policy("fcfs"), snapshot([(0.0, 1)], [Worker(0)])).dispatches))
 assert "scipy.linalg" not in sys.modules, "SciPy was loaded for nothing"
 """
@@ -80,7 +80,7 @@ import sys
 from hetserve.compiled import compilations
 from hetserve.dispatch import Worker, make_policy
 from hetserve.dispatch.calling import decide
-from hetserve.testing.dispatching import snapshot
+from testing.dispatching import snapshot
 compiled = []
 with compilations(compiled.append):
     decide(make_policy(sys.argv[1]), snapshot([(0.0, 1)], [Worker(0)]))

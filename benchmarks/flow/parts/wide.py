@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.flow.parts.figures import goals
 from benchmarks.reporting import Json
 
-from hetserve.testing.plan_laws import LAWS, PLANNERS
+from testing.plan_laws import LAWS, PLANNERS
 
 TITLE: Final = "All that the API accepts"
 _WORDS: Final = """{pools} problems, four rising loads each, from 1e-5 instances to a hundred: mixes by name and by list

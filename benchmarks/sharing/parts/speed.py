@@ -16,7 +16,7 @@ from hetserve.profiles import TableProfile
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
-from hetserve.testing.dispatching import table as profile_of
+from testing.dispatching import table as profile_of
 
 TITLE: Final = "Speed of the joint simulation"
 GOAL = 100_000

@@ -72,11 +72,24 @@ def build_problem(
     counts instead of the settings' threshold. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes,
     ProfileMissing, ProfileConflict or LoadUnknown.
     """
-    settings, facts = settings or PlanSettings(), world or ClusterFacts()
+    settings = settings or PlanSettings()
     sharing = sharing or SharingRule(settings.max_slowdown)
     offers = resolve_offers(service, types, profiles, sharing)
     if isinstance(offers, Unplannable):
         return offers
+    return problem_of(service, offers, world or ClusterFacts(), settings, sharing=sharing, load=load)
+
+
+def problem_of(
+    service: InferenceService,
+    offers: Offers,
+    facts: ClusterFacts,
+    settings: PlanSettings,
+    *,
+    sharing: SharingRule,
+    load: QPS | None = None,
+) -> Problem | Unplannable:
+    """Problem of a service from its resolved offers; as `build_problem`, of whose refusals only LoadUnknown is left."""
     spec = service.spec
     if load is None and spec.load is not None and spec.load.expected_qps is not None:
         load = QPS(spec.load.expected_qps)

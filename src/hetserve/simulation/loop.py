@@ -1,7 +1,7 @@
 """The compiled event loop: arrivals, completions and wake-ups in order of (time, kind, worker).
 
 At equal times completions come first, then arrivals, then wake-ups; lower workers first. Each policy has its own copy
-of the loop. `hetserve.testing.plain_simulation` is its reference.
+of the loop. `tests/support/testing/plain_simulation.py` is its reference.
 """
 
 from __future__ import annotations

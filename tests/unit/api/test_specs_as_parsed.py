@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.testing import builders
+from testing import builders
 
 TABLE = yaml.safe_load((Path(__file__).parents[2] / "golden" / "api" / "specs.yaml").read_text())
 MODELS: dict[str, type[BaseModel]] = {

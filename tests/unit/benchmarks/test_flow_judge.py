@@ -23,7 +23,7 @@ from hetserve.dispatch import make_policy
 from hetserve.planning import Problem, build_problem
 from hetserve.profiles import LinearProfile, Spread
 from hetserve.simulation import Backlog, System, draw_workload, grows, simulate
-from hetserve.testing.planning import line, option, problem
+from testing.planning import line, option, problem
 
 pytestmark = pytest.mark.deep
 

@@ -12,7 +12,7 @@ from hetserve.planning import Problem, TypeOption
 from hetserve.planning.slo import serves_whole_mix
 from hetserve.planning.validate import problem_error, unattainable
 from hetserve.profiles.spread import CONSTANT
-from hetserve.testing.data import reference_data
+from testing.data import reference_data
 
 POOLS = pools(60)
 

@@ -14,7 +14,7 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.replay import Fleet, arrivals_of
-from hetserve.testing.scaling import LAUNCH, scaled_problem, steady
+from testing.scaling import LAUNCH, scaled_problem, steady
 
 pytestmark = pytest.mark.deep
 

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 HETSEV = str(REPOSITORY / "manifests" / "samples" / "hetsev.yaml")
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")

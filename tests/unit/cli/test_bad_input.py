@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 SAMPLE = (REPOSITORY / "manifests" / "samples" / "rm2.yaml").read_text(encoding="utf-8")
 SERVICE = SAMPLE[SAMPLE.index("apiVersion: hetserve.io/v1alpha1\nkind: InferenceService") :]

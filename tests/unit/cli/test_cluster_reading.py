@@ -11,8 +11,8 @@ from hetserve.base.units import Seconds
 from hetserve.cli.cluster import client
 from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, pod_path
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
-from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_shell.testing.http_face import HttpFace
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.http_face import HttpFace
 
 
 def connected(api: HttpFace, folder: Path) -> ClusterClient:

@@ -16,7 +16,7 @@ from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.document import document_of
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 from hetserve.scaling.record.ring import Ring, appended, ring_manifest
-from hetserve.testing.scaling import NOW, facts, steady
+from testing.scaling import NOW, facts, steady
 
 Json = dict[str, Any]
 OWNER = {"kind": "InferenceService", "name": "web", "uid": "u1"}

@@ -33,10 +33,10 @@ from hetserve.cli.health.finding import Finding, Level
 from hetserve.cli.health.gather import gather, version_of
 from hetserve.cli.health.judgement import findings, sound
 from hetserve.cli.health.schema import differences
-from hetserve.testing.cluster import gpu_node
-from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import settings_object
 from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, SECOND, WELL
+from testing.cluster import gpu_node
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 PULLS = WaitFact("x-1", "extender", "r/x:1", "ImagePullBackOff", "no r/x:1")

@@ -19,9 +19,9 @@ from hetserve.cli.health.facts import SchedulerFact, SideFact, TlsFact, Unread
 from hetserve.cli.health.finding import Finding, Level
 from hetserve.cli.health.gather import gather
 from hetserve.cli.health.judgement import findings
-from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import settings_object
 from sound_installation import WELL
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 DAY = 86400.0

@@ -13,8 +13,8 @@ from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.health.facts import ComponentFact, DeploymentFact, LeaseFact, Unread, WaitFact
 from hetserve.cli.health.waits import waits
 from hetserve.cli.health.workloads import components
-from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import labels_of, settings_object
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 NAMESPACE = "hetserve-system"

@@ -19,8 +19,8 @@ from hetserve.cli.cluster.client import ClusterClient
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 from hetserve.scaling.record.ring import Ring, appended, ring_manifest, time_text
-from hetserve.testing.scaling import NOW, facts, steady
-from hetserve_shell.testing.http_face import HttpFace
+from testing.kit.http_face import HttpFace
+from testing.scaling import NOW, facts, steady
 
 Json = dict[str, Any]
 SERVICE = f"/apis/{API_VERSION}/namespaces/team/inferenceservices/web"

@@ -13,8 +13,8 @@ from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient, ClusterError
 from hetserve.cli.placement.watch import follow
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve_shell.testing.http_face import HttpFace
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 BOUND = gpu_pod("a", memory_mib=6144, model="bert", node="n0", gpu="0")

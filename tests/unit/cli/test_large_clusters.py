@@ -18,8 +18,8 @@ from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import PAGE_BYTES, ClusterClient
 from hetserve.cli.placement.queue_release import gated, release_all
-from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_shell.testing.http_face import HttpFace
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 

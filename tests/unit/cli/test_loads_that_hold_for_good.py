@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 STARVED = ("--budget", "10", "--counts", "c5n.2xlarge=1,g4dn.xlarge=2,r5n.large=57")

@@ -13,7 +13,7 @@ from hetserve.api.manifests import ManifestError, Manifests, read_manifests
 from hetserve.base import yaml_loader
 from hetserve.base.plain_scalars import PLAIN
 from hetserve.base.yaml_loader import contents, key_text
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 TYPE = """
 apiVersion: hetserve.io/v1alpha1

@@ -11,8 +11,8 @@ import yaml
 from click.testing import CliRunner
 
 from hetserve.cli.app import app
-from hetserve.testing.data import REPOSITORY
 from plan_command import HETSEV, RM2, answer, run
+from testing.data import REPOSITORY
 
 BOTH = {"service", "model", "objective", "feasible", "reason", "message", "planner", "counts", "cost", "runnerUp"}
 BOTH |= {"ranking", "refusals", "verdict", "nextStep", "maxSlowdown", "types", "sharing"}

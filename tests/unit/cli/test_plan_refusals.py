@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hetserve.testing.data import REPOSITORY
 from plan_command import HETSEV, RM2, edited, run
+from testing.data import REPOSITORY
 
 INFEASIBLE = {
     "minimum over the budget": (

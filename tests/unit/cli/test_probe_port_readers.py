@@ -20,9 +20,9 @@ from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_url
 from hetserve.cli.cluster.reader_token import reader_token
-from hetserve.testing.cluster import gpu_node
-from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import labels_of, settings_object
+from testing.cluster import gpu_node
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 PODS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"

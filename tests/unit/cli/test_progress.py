@@ -12,7 +12,7 @@ import pytest
 from hetserve.cli.app import app
 from hetserve.cli.output.progress import COMPILING, steps
 from hetserve.compiled import compilations
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 SAMPLE = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 QUICK = ("--queries", "500", "--seeds", "3", "--seed", "1")

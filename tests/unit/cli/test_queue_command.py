@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster.snapshot import written_time
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_shell.kube.client import ApiStatusError
-from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import settings_object
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 OURS = names.QUEUE_GATE

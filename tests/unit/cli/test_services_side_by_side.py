@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from hetserve.cli.app import COMMANDS as COMMANDS_OF_THE_GROUP
 from hetserve.cli.app import app
 from hetserve.planning.formatting import latency_text
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 SAMPLES = REPOSITORY / "manifests" / "samples"
 RM2, HETSEV = str(SAMPLES / "rm2.yaml"), str(SAMPLES / "hetsev.yaml")

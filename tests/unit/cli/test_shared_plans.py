@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.testing import builders
+from testing import builders
 
 SHORT = ("--queries", "500", "--seeds", "1")
 COMMANDS: dict[str, tuple[str, ...]] = {

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 PAPER = ("--counts", "g4dn.xlarge=1,r5n.large=13")

@@ -10,9 +10,9 @@ from pathlib import Path
 from harness import limits
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.placement.watch import follow
-from hetserve.testing.cluster import gpu_node
-from hetserve_shell.testing.http_face import HttpFace
-from hetserve_shell.testing.port_forward import serve_forward
+from testing.cluster import gpu_node
+from testing.kit.http_face import HttpFace
+from testing.kit.port_forward import serve_forward
 
 
 def test_a_watch_ends_once_its_reader_has_left(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient, ClusterError
 from hetserve.cli.cluster.follow_object import follow_object
 from hetserve.cli.health.standing import standing
-from hetserve_shell.testing.http_face import HttpFace
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 COLLECTION = "/apis/hetserve.io/v1alpha1/namespaces/team/inferenceservices"

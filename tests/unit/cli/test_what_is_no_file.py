@@ -15,7 +15,7 @@ import hetserve.base.files
 from harness import limits
 from hetserve.base.files import UnreadableError, read_bytes
 from hetserve.cli.app import app
-from hetserve.testing.data import REPOSITORY
+from testing.data import REPOSITORY
 
 SAMPLE = REPOSITORY / "manifests" / "samples" / "rm2.yaml"
 READERS: dict[str, tuple[tuple[str, ...], int]] = {

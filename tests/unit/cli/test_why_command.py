@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.placement.node_rules import against_node
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve_shell.testing.http_face import HttpFace
 from installation_objects import settings_object
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
+from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 NODE = gpu_node("n0", gpus=2, product="T4", memory_mib=16384)

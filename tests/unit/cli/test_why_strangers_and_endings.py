@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 NODE = gpu_node("n0", gpus=2, product="T4", memory_mib=16384)

@@ -14,7 +14,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.service.load import BatchDistribution
 from hetserve.demand import BatchMix, declared_mix, parse_batches
 from hetserve.demand.distributions import MOST_BATCHES, expanded
-from hetserve.testing import builders
+from testing import builders
 
 
 def named(**fields: Any) -> BatchMix:

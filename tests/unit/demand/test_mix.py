@@ -9,7 +9,7 @@ import yaml
 
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.demand.batches import parse_batches
-from hetserve.testing.data import REPOSITORY, reference_data
+from testing.data import REPOSITORY, reference_data
 
 
 def test_shares_are_normalised_sorted_and_equal_batches_add_up() -> None:

@@ -15,8 +15,8 @@ from hetserve.demand.grouped import buckets_by_service, buckets_of, take_apart
 from hetserve.demand.queries import Part, RangeQuery, group_of, group_queries, groups, mix_query, own_queries
 from hetserve.demand.wanted import OwnQueries
 from hetserve.reconcile.cluster.observed import service_outline
-from hetserve.testing.builders import service as manifest
 from measured_demand import WANTED
+from testing.builders import service as manifest
 
 ADS = WANTED
 

@@ -12,7 +12,7 @@ import pytest
 from hetserve.dispatch import LatencyModel, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
-from hetserve.testing.dispatching import BATCHES, latency_model, snapshot
+from testing.dispatching import BATCHES, latency_model, snapshot
 
 
 def test_an_unknown_policy_is_refused_with_those_that_exist() -> None:
@@ -46,7 +46,7 @@ from numba.core.registry import CPUDispatcher
 
 from hetserve.dispatch import Worker, hetserve, hetserve_plan, make_policy
 from hetserve.dispatch.calling import decide
-from hetserve.testing.dispatching import snapshot
+from testing.dispatching import snapshot
 
 decide(make_policy("hetserve"), snapshot([(0.0, 10), (0.5, 1)], [Worker(1), Worker(0)], now=1.0))
 kernels = {

@@ -6,7 +6,7 @@ import numpy as np
 
 from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
-from hetserve.testing.dispatching import latency_model, snapshot
+from testing.dispatching import latency_model, snapshot
 
 GPU, CPU, OLD = 0, 1, 2
 NOW = 100.0

@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
 from hetserve.dispatch.calling import decide
-from hetserve.testing.dispatching import latency_model, snapshot
+from testing.dispatching import latency_model, snapshot
 
 BASE, AUXILIARY = 0, 1
 IDLE_BASE, IDLE_AUXILIARY = Worker(BASE), Worker(AUXILIARY)

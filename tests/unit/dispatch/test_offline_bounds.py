@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import LatencyModel
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.dispatch.oracle import oracle_throughput, reference
-from hetserve.testing.data import reference_data
+from testing.data import reference_data
 
 MODEL = LatencyModel.of(("base", "aux"), (10, 20), np.array([[1.0, 2.0], [2.0, 9.0]]), 5.0)
 EVEN = BatchMix.of([(10, 1.0), (20, 1.0)])

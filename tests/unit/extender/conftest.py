@@ -16,12 +16,10 @@ from harness import limits
 from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node
 from hetserve_extender.extender import NOT_SYNCED
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.handlers import Verbs
@@ -29,8 +27,10 @@ from hetserve_shell.http.limits import HttpError, Limits
 from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import probe_server
 from hetserve_shell.http.server import HttpServer
-from hetserve_shell.testing.apiserver import FakeApiServer
 from http_clients import LIMITS, Served, plain_client, until
+from testing.cluster import gpu_node
+from testing.extender import Unfenced
+from testing.kit.apiserver import FakeApiServer
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from harness import limits
-from hetserve.testing.cluster import gpu_node
 from hetserve_extender.extender import Extender
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
-from hetserve_extender.testing import released_lease
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
 
 
 async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pytest.MonkeyPatch) -> None:

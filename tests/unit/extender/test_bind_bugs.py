@@ -11,13 +11,13 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, State
 from hetserve.placement.placer import VERIFY_AFTER
-from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import Unfenced
+from testing.kit.apiserver import FakeApiServer
 
 ARGS = BindArgs("p0", "default", "uid-p0", "n0")
 

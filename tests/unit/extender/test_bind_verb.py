@@ -10,8 +10,8 @@ import pytest
 
 from extender_bench import Bench
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.verbs.wire import BindArgs
+from testing.cluster import gpu_pod
 
 
 async def test_only_what_our_scheduler_asks_for_is_bound(bench: Bench) -> None:

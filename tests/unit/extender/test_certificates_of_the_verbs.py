@@ -15,16 +15,16 @@ from click.testing import CliRunner
 
 from authorities import CLIENT, PAST, SERVER, Authority, put
 from harness import limits
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fitness import reach
 from hetserve_extender.main import main
 from hetserve_extender.settings import Settings, TlsOptions
-from hetserve_extender.testing import released_lease
 from hetserve_shell.settings import SettingsError, load_settings
-from hetserve_shell.testing.apiserver import FakeApiServer
 from hetserve_shell.tls import rotation
 from http_clients import until
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
 
 
 @pytest.fixture(scope="module")

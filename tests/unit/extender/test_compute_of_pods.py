@@ -9,14 +9,13 @@ from extender_bench import Bench
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve.placement.log.journal import VERSION
 from hetserve.placement.log.replay import replay
 from hetserve.placement.log.what_if import what_if
 from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.pods.view import parse_pod
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 
@@ -113,33 +112,6 @@ def test_a_log_is_replayed_with_the_compute_and_tells_where_it_was_decided_other
 def test_what_another_policy_would_have_done_counts_compute_too() -> None:
     found = what_if(logged(), PolicyName("BestFit"))
     assert (found.arrived, found.placed, found.never_placed) == (4, 2, 2)
-
-
-def _without_compute(value: Any) -> Any:
-    """As a version without compute wrote it."""
-    if isinstance(value, dict):
-        return {
-            key: _without_compute(item) for key, item in value.items() if key not in {"compute", "annotated_compute"}
-        }
-    return [_without_compute(item) for item in value] if isinstance(value, list) else value
-
-
-def test_a_log_from_before_compute_is_replayed_to_the_same_decisions() -> None:
-    log = PlacementLog(1 << 20, wall=lambda: 1.8e9)
-    placer = log.placer(lambda: Seconds(5.0), Seconds(30.0))
-    NodeEventHandler(placer).replace([gpu_node("n0", gpus=2)])
-    PodEventHandler(placer).replace([gpu_pod("old", model="old", node="n0", gpu="0")])
-    for name, mib in (("a", 4096), ("b", 30000), ("c", 30000)):
-        pod = gpu_pod(name, memory_mib=mib, model=name)
-        for node in placer.filter(pod, ["n0"]).passed:
-            placer.fix_gpus(parse_pod(pod).request, node)
-    placer.journaled.release("uid-a")
-    records = _without_compute([json.loads(line) for line in b"".join(log.pieces()).splitlines()])
-    assert records[0]["version"] == VERSION
-    records[0]["version"] = 2
-    assert "Compute" not in json.dumps(records)
-    again = replay(records)
-    assert (again.difference, again.decisions > 3) == (None, True)
 
 
 def test_a_restarted_extender_books_what_running_pods_declare() -> None:

@@ -13,11 +13,11 @@ from hetserve.base.units import Seconds
 from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import Kind
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.observe.drift import BOUND_PODS, NODES, PODS, DriftCheck
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.kube.client import Answer, ApiStatusError
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.apiserver import FakeApiServer
 
 Json = dict[str, Any]
 SIZE = 2

@@ -8,14 +8,14 @@ from collections import deque
 
 from harness import limits
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.settings import Settings
-from hetserve_extender.testing import released_lease
 from hetserve_shell.http.listener import listen
-from hetserve_shell.testing.apiserver import FakeApiServer
-from hetserve_shell.testing.reviews import ReviewingApi
 from http_clients import plain_client
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
+from testing.kit.reviews import ReviewingApi
 
 
 async def _until_ready(extender: Extender) -> None:

@@ -17,7 +17,6 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader import fence_writer
 from hetserve_extender.leader.fence import (
     LANDED_BY,
@@ -29,12 +28,13 @@ from hetserve_extender.leader.fence import (
 )
 from hetserve_extender.leader.fence_writer import FenceWriter
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.testing import BusyApi
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_shell.leader.stamp import stamp_of
-from hetserve_shell.testing.apiserver import ANNOTATIONS_AT_MOST, FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import BusyApi
+from testing.kit.apiserver import ANNOTATIONS_AT_MOST, FakeApiServer
 
 
 @pytest.fixture

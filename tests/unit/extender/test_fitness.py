@@ -13,12 +13,12 @@ import pytest
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import fitness, shared_port
 from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
-from hetserve_extender.testing import released_lease
 from hetserve_shell.http.listener import listen
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
-from hetserve_shell.testing.apiserver import FakeApiServer
 from leadership_scene import FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
 from virtual_time import virtually
 
 TERMS = Terms()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from harness import limits
-from hetserve.testing.cluster import gpu_node
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.informer import Reflector
 from hetserve_shell.tasks import garbage
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node
+from testing.kit.apiserver import FakeApiServer
 
 
 @pytest.mark.parametrize("was_on", [True, False])

@@ -7,9 +7,9 @@ import json
 
 from harness import limits
 from hetserve_extender.extender import Extender
-from hetserve_extender.testing import released_lease
 from http_clients import post
 from leadership_scene import FILTER, SYSTEM, cluster, leads, running, settings, until
+from testing.extender import released_lease
 
 
 async def connected(extender: Extender) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -12,13 +12,13 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import LeaderFence, Revisions
-from hetserve_extender.testing import BusyApi
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import TRIES, Binds
 from hetserve_extender.verbs.wire import BindArgs
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import BusyApi
+from testing.kit.apiserver import FakeApiServer
 
 
 @dataclass

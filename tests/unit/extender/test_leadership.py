@@ -8,17 +8,17 @@ import socket
 import pytest
 
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import leader, shared_port
 from hetserve_extender.leader.label import LeaderLabel
 from hetserve_extender.settings import LeaderElectionOptions
-from hetserve_extender.testing import released_lease
 from hetserve_shell.http.listener import listen
 from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.leader.lease import Candidate, Terms
-from hetserve_shell.testing.apiserver import FakeApiServer
 from leadership_scene import BIND, FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
+from testing.cluster import gpu_pod
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
 
 
 async def test_of_two_pods_one_leads_and_the_other_says_so_at_every_verb() -> None:

@@ -12,11 +12,11 @@ from extender_bench import reply_of
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, problem_lines
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView
 from hetserve_extender.observe.probes import placement_routes
 from hetserve_shell.tasks.slices import SLICE, Slices
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 
 def placer_with(nodes: Sequence[object], pods: Sequence[object]) -> Placer:

@@ -19,13 +19,13 @@ from hetserve.base.units import Seconds
 from hetserve.placement import PodView, parse_pod
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods import read_ahead
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_shell.kube.client import Answer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.kube.informer import FREED_TURN, Reflector
 from hetserve_shell.kube.pages import LISTED_TURN, PAGE_BYTES
-from hetserve_shell.testing.apiserver import FakeApiServer, Fault
+from testing.cluster import gpu_node, gpu_pod
+from testing.kit.apiserver import FakeApiServer, Fault
 
 
 @dataclass

@@ -14,9 +14,9 @@ from harness.metrics_reference import described, metrics_page
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.fairness import FairnessWindow, jain
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
-from hetserve.testing.data import REPOSITORY
 from hetserve_extender.observe.metrics import Metrics
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
+from testing.data import REPOSITORY
 
 Described = dict[str, tuple[str, frozenset[str]]]
 """Type and labels by name."""

@@ -6,10 +6,10 @@ import asyncio
 
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.observe.ledger_metrics import LedgerFigures
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.tasks.slices import SLICE, Slices
+from testing.cluster import gpu_node, gpu_pod
 
 
 def crowded() -> Placer:

@@ -13,7 +13,7 @@ from hetserve.placement import Mode, PolicyName
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 ALL = 32768

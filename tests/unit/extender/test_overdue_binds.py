@@ -9,12 +9,12 @@ from typing import Any
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
-from hetserve_extender.testing import Unfenced
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import READ_AT_ONCE, Binds
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import Unfenced
+from testing.kit.apiserver import FakeApiServer
 from virtual_time import virtually
 
 SLOW = 10.0

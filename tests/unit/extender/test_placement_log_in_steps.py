@@ -19,17 +19,17 @@ from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.replay import replay
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_extender.observe import placement_log
 from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.settings import Settings
-from hetserve_extender.testing import released_lease
 from hetserve_shell.tasks.slices import SLICE, Slices
-from hetserve_shell.testing.apiserver import FakeApiServer
 from http_clients import plain_client
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
 
 STEP = 50_000
 """Bytes of JSON that a verb may wait for; a list of the pods here has ten times as many."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from extender_bench import Bench
 from hetserve.placement.event_handlers import PodEventHandler
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from queue_scene import GATED, fill_beta, release, release_round
 from recall_scene import NODES
 from recall_scene import Scene as Recalls
+from testing.cluster import gpu_pod
 
 SERVING: dict[str, Any] = {"deployment": "serving", "model": "serving"}
 

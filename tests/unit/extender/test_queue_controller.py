@@ -11,9 +11,9 @@ from extender_bench import Bench
 from harness import limits
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from queue_scene import GATED, add_gated, patched, release, release_round, turns_until
+from testing.cluster import gpu_pod
 
 
 async def test_a_quantity_with_a_sign_does_not_keep_a_pod_at_the_gate(

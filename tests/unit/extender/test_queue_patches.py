@@ -11,10 +11,10 @@ import pytest
 from extender_bench import Bench
 from harness import limits
 from hetserve.api import names
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import RETRY_AFTER, SEEN_WITHIN
 from queue_scene import GATED, SlowApi, add_gated, release, release_round, turns_until
+from testing.cluster import gpu_pod
 
 
 async def test_a_lost_answer_counts_as_released_until_the_watch_tells(

@@ -9,10 +9,10 @@ import pytest
 
 from extender_bench import Bench
 from hetserve.base.units import Seconds
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import SEEN_WITHIN
 from queue_scene import add_gated, patched, release
+from testing.cluster import gpu_pod
 
 UNSCHEDULABLE_AFTER = 30.0
 

@@ -15,13 +15,13 @@ from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import WaitingState
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer
 from queue_scene import in_state
+from testing.cluster import gpu_pod
+from testing.kit.apiserver import FakeApiServer
 from virtual_time import virtually
 
 GATED = (names.QUEUE_GATE,)

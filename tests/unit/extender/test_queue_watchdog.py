@@ -7,10 +7,10 @@ import pytest
 from extender_bench import Bench
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.release_queue import FAIL_OPEN_AT_ONCE
 from queue_scene import GATED, SlowApi, fill_beta, release, turns_until
+from testing.cluster import gpu_pod
 
 
 async def test_the_watchdog_lets_pods_go_that_waited_too_long_and_says_so(

@@ -9,10 +9,10 @@ import pytest
 
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Mode
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
 from hetserve_extender.requeue.refused_pods import ANSWERED_WITHIN
 from queue_scene import turns_until
 from recall_scene import Scene
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 
 async def test_a_pod_that_was_refused_before_the_watch_showed_the_free_gpu_is_recalled() -> None:

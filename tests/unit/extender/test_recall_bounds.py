@@ -11,13 +11,13 @@ import pytest
 from harness import limits
 from hetserve.api import names
 from hetserve.placement.event_handlers import NodeEventHandler
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.requeue import refused_pods
 from hetserve_extender.requeue.refused_pods import LONGEST_UID, REMEMBERED, SEEN_WITHIN
 from hetserve_extender.requeue.requeuer import SETTLE
 from hetserve_shell.tasks import slices
 from hetserve_shell.tasks.supervisor import supervise
 from recall_scene import Scene
+from testing.cluster import gpu_node, gpu_pod
 
 
 async def test_pods_that_ended_or_were_placed_are_forgotten_and_unknown_ones_in_time() -> None:

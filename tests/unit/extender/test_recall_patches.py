@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.requeue.refused_pods import ANSWERED_WITHIN, RETRY_AFTER, RETRY_AFTER_AT_MOST, SEEN_WITHIN
 from hetserve_extender.requeue.requeuer import AT_ONCE
 from hetserve_shell.kube.client import Answer
 from recall_scene import Scene
+from testing.cluster import gpu_pod
 
 
 async def test_an_api_server_that_does_not_answer_is_not_asked_for_everybody() -> None:

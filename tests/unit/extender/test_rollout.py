@@ -14,8 +14,8 @@ from hetserve_extender import extender
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import rollout
 from hetserve_extender.leader.rollout import DEFERENCE, HURRY_FOR, Rollout
-from hetserve_shell.testing.apiserver import FakeApiServer
 from leadership_scene import LEASE, SYSTEM, cluster, leads, running, settings, until
+from testing.kit.apiserver import FakeApiServer
 
 APPLICATION = {f"app.kubernetes.io/{key}": key for key in ("name", "instance", "component")}
 

@@ -17,11 +17,9 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader import fence_writer
 from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, listed_pod
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.testing import released_lease
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
@@ -30,7 +28,9 @@ from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.pages import LISTED_TURN
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.cluster import gpu_node, gpu_pod
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer
 
 TERMS: Final = Terms()
 SLOW: Final = 1.2 * TERMS.renew_deadline / LISTED_TURN

@@ -9,7 +9,7 @@ from extender_bench import Bench
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU
 from hetserve.placement.event_handlers import NodeEventHandler
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 
 async def test_filter_answers_with_one_node_and_holds_its_gpu(bench: Bench) -> None:

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from extender_bench import Bench
-from hetserve.testing.cluster import gpu_pod
 from hetserve_extender.verbs import wire
+from testing.cluster import gpu_pod
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "extender"
 CASES = sorted(path.name.removesuffix(".request.json") for path in GOLDEN.glob("*.request.json"))

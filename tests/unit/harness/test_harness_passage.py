@@ -11,7 +11,7 @@ import yaml
 from harness import limits
 from harness.passage import passage
 from harness.waiting import wait_until
-from hetserve_shell.testing.http_face import HttpFace
+from testing.kit.http_face import HttpFace
 
 PATH = "/apis/apps/v1/namespaces/shop/deployments/ads"
 ADS = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "ads", "namespace": "shop"}, "spec": {}}

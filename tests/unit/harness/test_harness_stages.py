@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.kube import Manifest
 from harness.stages import default_stages, drain_name, launch_name, launch_stages
 from hetserve.api.names import LABEL_INSTANCE_TYPE
-from hetserve.testing import builders
+from testing import builders
 
 
 def instance_type(name: str, launch: str = "30s") -> Manifest:

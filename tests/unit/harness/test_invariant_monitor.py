@@ -10,7 +10,7 @@ from harness.gpu_faults import KNOWN_WITHIN, GpuFault, GpuFaults
 from harness.invariant_monitor import InvariantMonitor
 from harness.invariants import broken, capacities
 from hetserve.api.names import RESOURCE_GPU_MEMORY
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Pod = dict[str, Any]
 BOUND_AT = 1_767_225_600.0

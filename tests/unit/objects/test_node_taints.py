@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hetserve.objects.node import Node, Taint
-from hetserve.testing.cluster import gpu_node
+from testing.cluster import gpu_node
 
 TAINT = Taint("gpu", "big", "NoSchedule")
 TOLERATIONS: dict[str, tuple[dict[str, Any], bool]] = {

@@ -10,7 +10,7 @@ from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import KubernetesObject, OwnerReference, object_key, uid_of
 from hetserve.objects.node import Node
 from hetserve.objects.pod import Pod, PodOutline
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "uid": ({"metadata": {"uid": 7}}, "metadata.uid: 7 is not a text"),

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile import Announcement
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.work import announcer
 from hetserve_operator.work.announcer import HELD_FOR, KEPT_FOR, Announcer
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.builders import service
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import SimulatedOperator
+from testing.scenes import rm2_scene
 from virtual_time import virtually
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.reconcile import PlanQuestion
-from hetserve.testing.planning import line, option, problem
 from hetserve_operator.main import Operator
 from hetserve_operator.plans.crowd import CROWD_AT_MOST, CROWDED, HOLDS, Crowd
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
+from testing.planning import line, option, problem
 
 
 def grown(crowd: Crowd, *times: float) -> Crowd:

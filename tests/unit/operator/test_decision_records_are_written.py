@@ -16,11 +16,11 @@ from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import CrashError, SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import SERVICE
+from testing.operator import CrashError, SimulatedOperator
+from testing.scenes import rm2_scene
 
 Json = dict[str, Any]
 RING = "/api/v1/namespaces/default/configmaps/rm2-decisions"

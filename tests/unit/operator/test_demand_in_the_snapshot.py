@@ -11,7 +11,6 @@ from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.planning.inputs import PlanSettings
-from hetserve.testing.builders import service
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import Memory
@@ -20,7 +19,8 @@ from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.workqueue import Key
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.builders import service
+from testing.kit.apiserver import FakeApiServer
 
 KEY = Key("default", "rm2")
 METRICS = {"spec.metrics": {"source": "Hetserve"}}

@@ -10,7 +10,7 @@ from hetserve.api.names import ANNOTATION_BOOKS_COMPUTE
 from hetserve_operator.watch.extender_lease import ASK_AGAIN, ExtenderLease
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/hetserve-system/leases/hetserve-extender"
 TERMS = Terms(3.0, 2.0, 0.5)

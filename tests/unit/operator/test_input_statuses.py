@@ -19,11 +19,11 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
 from hetserve.reconcile.interest import may_use
 from hetserve.reconcile.status.inputs import InputStatus, input_statuses
-from hetserve.testing import builders
 from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.work.input_statuses import GATHERED, GATHERED_AT_MOST, InputStatuses
-from hetserve_shell.testing.apiserver import FakeApiServer, path_of
+from testing import builders
+from testing.kit.apiserver import FakeApiServer, path_of
 from virtual_time import virtually
 
 Json = dict[str, Any]

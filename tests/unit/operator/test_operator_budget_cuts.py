@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import instance_type, model_profile
-from hetserve.testing.scenes import GPU_TYPE, rm2_scene
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE, converged, deployment_path
+from testing.builders import instance_type, model_profile
+from testing.operator import SimulatedOperator
+from testing.scenes import GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 SMALL = {GPU_DEPLOYMENT: 1, CPU_DEPLOYMENT: 3}

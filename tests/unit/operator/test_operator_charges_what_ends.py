@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import parse_money
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE
 from hetserve_operator.revisions import DEPLOYMENTS, Seen
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+from testing.operator import SimulatedOperator
+from testing.scenes import CPU_TYPE, GPU_TYPE
 
 Json = dict[str, Any]
 RM2 = Key("default", "rm2")

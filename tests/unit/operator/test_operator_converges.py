@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.testing.builders import instance_type, service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import SimulatedOperator, path_of
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+from testing.builders import instance_type, service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from hetserve.demand.observed import Freshness
-from hetserve.testing.scenes import GPU_TYPE, rm2_scene
-from hetserve_operator.testing import CrashError, SimulatedOperator
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from measured_demand import steady, unknown
 from operator_scene import CPU_DEPLOYMENT, SERVICE, deployment_path
+from testing.operator import CrashError, SimulatedOperator
+from testing.scenes import GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 VOLATILE = ("resourceVersion", "uid", "generation", "creationTimestamp", "lastTransitionTime", "time", "sampledAt")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import CrashError, SimulatedOperator
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE, converged, deployment_path
+from testing.operator import CrashError, SimulatedOperator
+from testing.scenes import rm2_scene
 
 Json = dict[str, Any]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.leader.fence import LANDED_BY
 from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+from testing.operator import SimulatedOperator
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 KEY = Key("default", "rm2")

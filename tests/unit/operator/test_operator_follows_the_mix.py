@@ -16,11 +16,11 @@ from hetserve.scaling import ScalingReason
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from operator_scene import SERVICE
 from planning_scene import PlanningScene, story
+from testing.operator import SimulatedOperator
+from testing.scenes import rm2_scene
 
 Json = dict[str, Any]
 METRICS = {"spec.metrics": {"source": "Hetserve"}, "spec.budget.hourly": "1.2"}

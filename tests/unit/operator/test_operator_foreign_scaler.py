@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hetserve_operator.testing import SimulatedOperator
 from operator_scene import CPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+from testing.operator import SimulatedOperator
 
 Json = dict[str, Any]
 PATH = deployment_path(CPU_DEPLOYMENT)

@@ -12,17 +12,17 @@ import pytest
 from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.reconcile import Rendered
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
-from hetserve.testing.builders import instance_type, service
-from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.main import SAFETY_LOOKS, Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
 from hetserve_operator.settings import OperatorElection, OperatorSettings
-from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.watch.observe import RECOUNT_PAUSE
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.builders import instance_type, service
+from testing.cluster import gpu_pod
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import STATUSES, PlanningInLoop, path_of
+from testing.scenes import GPU_TYPE, node, rm2_scene
 from virtual_time import virtually
 
 RM2 = Key("default", "rm2")

@@ -9,12 +9,12 @@ import pytest
 
 from effort import spread
 from hetserve.planning.work import Work
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook, Ticket
-from hetserve_operator.testing import SimulatedOperator, path_of
-from hetserve_operator.testing.planning import worked_out
 from measured_demand import steady
+from testing.builders import REMOVED, instance_type, model_profile, service
+from testing.operator import SimulatedOperator, path_of
+from testing.operator.planning import worked_out
+from testing.scenes import node
 
 Json = dict[str, Any]
 KINDS = ("t4", "v100")

@@ -11,11 +11,11 @@ import pytest
 from deep_objects import PLACE, DeepApi, nested
 from hetserve.api.inference_service import InferenceService
 from hetserve.reconcile.cluster.observed import Broken, read_input
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_shell.kube.store import Store
 from operator_scene import PLANNED, SERVICE, converged
+from testing.builders import service
+from testing.operator import SimulatedOperator
+from testing.scenes import rm2_scene
 
 Json = dict[str, Any]
 LEVELS = (101, 300, 950, 1000, 100_000)

@@ -12,11 +12,11 @@ from hetserve.base.units import parse_money
 from hetserve.reconcile import Planner, PlanQuestion
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.plans.planner import PlannerAnswer, PlanPending
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
-from hetserve_operator.testing import CrashError, SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
+from testing.builders import REMOVED, instance_type, model_profile, service
+from testing.operator import CrashError, SimulatedOperator, path_of
+from testing.scenes import node
 
 Json = dict[str, Any]
 T = TypeVar("T")

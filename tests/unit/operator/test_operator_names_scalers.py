@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import autoscaler
-from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.handlers import EventHandlers, watched
 from hetserve_operator.watch.interests import Interests
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.testing.apiserver import FakeApiServer
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE, converged
+from testing.builders import service
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import autoscaler
 
 Json = dict[str, Any]
 

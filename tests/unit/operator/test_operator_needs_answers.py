@@ -12,11 +12,11 @@ from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Done
 from hetserve.reconcile import Planner, PlanPending, PlanQuestion
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
-from hetserve_operator.testing import SimulatedOperator
-from hetserve_operator.testing.planning import PlansAtOnce, decided
 from hetserve_operator.workqueue import Key
+from testing.builders import REMOVED, instance_type, model_profile, service
+from testing.operator import SimulatedOperator
+from testing.operator.planning import PlansAtOnce, decided
+from testing.scenes import node
 
 T = TypeVar("T")
 KEY = Key("default", "rm2")

@@ -8,12 +8,12 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.cluster.api_messages import replica_failure
-from hetserve.testing.builders import instance_type, model_profile, service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
-from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+from testing.builders import instance_type, model_profile, service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, rm2_scene
 
 
 async def test_a_budget_that_buys_nothing_leaves_what_runs_if_it_is_to_be_kept_and_says_the_numbers() -> None:

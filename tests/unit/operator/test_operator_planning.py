@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from hetserve.planning.problem import Problem
-from hetserve.testing.builders import model_profile, service
-from hetserve.testing.scenes import GPU_TYPE, node, rm2_scene
 from hetserve_operator.plans.book import RETRY_AFTER
 from hetserve_operator.plans.pool import LATE, QUICK_DEADLINE, QUICK_TIME, START_WITHIN
-from hetserve_operator.testing import decided
 from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
 from planning_scene import DEADLINE, PlanningScene, story
+from testing.builders import model_profile, service
+from testing.operator import decided
+from testing.scenes import GPU_TYPE, node, rm2_scene
 
 NEVER = 1e6
 SERVICES = SERVICE.rpartition("/")[0]

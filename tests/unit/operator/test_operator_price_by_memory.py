@@ -8,11 +8,11 @@ import pytest
 
 from hetserve.base.units import MicroDollarsPerHour, parse_money
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
-from hetserve.testing.scenes import GPU_TYPE, node
 from hetserve.transition.next_counts import next_counts
 from hetserve.transition.staging import Instances, Limits, hourly_cost
-from hetserve_operator.testing import SimulatedOperator, path_of
+from testing.builders import MEASURED, instance_type, model_profile, service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import GPU_TYPE, node
 
 Json = dict[str, Any]
 PROFILE = path_of(model_profile())

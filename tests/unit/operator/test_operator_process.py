@@ -14,19 +14,19 @@ import httpx
 import pytest
 
 from harness import limits
-from hetserve.testing.builders import service
-from hetserve.testing.cluster import gpu_node
-from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import LOOK_BACK_EVERY, NOT_SYNCED, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
-from hetserve_operator.testing import STATUSES, PlanningInLoop, path_of
 from hetserve_operator.watch.handlers import watched
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer, Fault
-from hetserve_shell.testing.reviews import ReviewingApi
 from http_clients import plain_client
+from testing.builders import service
+from testing.cluster import gpu_node
+from testing.kit.apiserver import FakeApiServer, Fault
+from testing.kit.reviews import ReviewingApi
+from testing.operator import STATUSES, PlanningInLoop, path_of
+from testing.scenes import rm2_scene
 from virtual_time import virtually
 
 ALONE = OperatorElection(enabled=False)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, Heard, Seen
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import GPU_DEPLOYMENT, PLANNED, converged, deployment_path
+from testing.operator import SimulatedOperator
 
 RM2 = Key("default", "rm2")
 

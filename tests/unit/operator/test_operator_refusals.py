@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile.cluster.api_messages import is_of_the_content
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+from testing.operator import SimulatedOperator
+from testing.scenes import rm2_scene
 
 Json = dict[str, Any]
 TWICE = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]

@@ -13,12 +13,12 @@ from hetserve.api.conditions import ConditionType
 from hetserve.api.docs.reasons import DOCS
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.testing.builders import instance_type, service
-from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 from measured_demand import steady, unknown
 from scaled_scene import PlansLater, scene
+from testing.builders import instance_type, service
+from testing.operator import SimulatedOperator, path_of
 
 Json = dict[str, Any]
 SERVICE, T4 = path_of(service("rm2")), path_of(instance_type("t4"))

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hetserve.demand.observed import Demand, Freshness, ShareSample
-from hetserve.testing.builders import instance_type, service
 from hetserve_operator.plans.book import Lane, PlanBook
-from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh, steady, unknown
 from scaled_scene import scene
+from testing.builders import instance_type, service
+from testing.operator import SimulatedOperator, path_of
 
 Json = dict[str, Any]
 RATE = 10

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from hetserve.testing.builders import service
 from hetserve_operator.demand.contract import MIX_INTERVAL
-from hetserve_operator.testing import path_of
 from measured_story import NOTICED, WINDOW, MeasuredStory
 from scaling_story import DOWN, HEAVY, LAUNCH, POLL, RATES, STALE, UP
 from simulated_prometheus import EPOCH
+from testing.builders import service
+from testing.operator import path_of
 from virtual_time import story
 
 CALM, BUSY, LITTLE = 30.0, 60.0, 12.0

@@ -12,13 +12,13 @@ import pytest
 import scaled_scene
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.testing.builders import service
 from hetserve_operator.plans.book import Lane, Ticket
-from hetserve_operator.testing import SimulatedOperator, path_of
-from hetserve_operator.testing.planning import worked_out
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh
 from scaled_scene import PlansLater
+from testing.builders import service
+from testing.operator import SimulatedOperator, path_of
+from testing.operator.planning import worked_out
 
 Json = dict[str, Any]
 SERVICE = path_of(service("rm2"))

@@ -14,11 +14,11 @@ from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
-from hetserve.testing.scenes import node
 from hetserve_operator.plans.book import Lane, PlanBook
-from hetserve_operator.testing import SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
+from testing.builders import REMOVED, instance_type, model_profile, service
+from testing.operator import SimulatedOperator, path_of
+from testing.scenes import node
 
 Json = dict[str, Any]
 EACH = {"intercept": "49.5ms", "slope": "0.5ms"}

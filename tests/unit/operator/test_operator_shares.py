@@ -8,10 +8,6 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import parse_money
-from hetserve.testing.builders import instance_type
-from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import GPU_TYPE
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from sharing_scene import (
     COMPUTE,
@@ -30,6 +26,10 @@ from sharing_scene import (
     pods,
     sim_with,
 )
+from testing.builders import instance_type
+from testing.cluster import gpu_pod
+from testing.operator import SimulatedOperator
+from testing.scenes import GPU_TYPE
 
 Json = dict[str, Any]
 KEY = Key("default", "rm2")

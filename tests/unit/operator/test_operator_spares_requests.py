@@ -9,15 +9,15 @@ import pytest
 
 from hetserve.api.names import LABEL_SERVICE
 from hetserve.reconcile import Announcement
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.main import Operator
 from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.settings import OperatorElection, OperatorSettings
-from hetserve_operator.testing import STATUSES, PlanningInLoop, SimulatedOperator, path_of
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer, ApiServer
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.builders import service
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import STATUSES, PlanningInLoop, SimulatedOperator, path_of
+from testing.scenes import rm2_scene
 from virtual_time import virtually
 
 SERVICES = 6

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from operator_scene import PLANNED, SERVICE
+from testing.operator import SimulatedOperator
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 

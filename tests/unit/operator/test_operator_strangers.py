@@ -10,11 +10,11 @@ import pytest
 
 from hetserve.api import names
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import SimulatedOperator
 from hetserve_operator.workqueue import Key
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
+from testing.builders import service
+from testing.operator import SimulatedOperator
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 LABELS = {names.LABEL_SERVICE: "rm2", names.LABEL_INSTANCE_TYPE: GPU_TYPE, names.LABEL_MODEL: "rm2"}

@@ -12,12 +12,12 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Trial, infeasible
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.testing.builders import REMOVED
-from hetserve.testing.planning import kairos_types, problem
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
-from hetserve_operator.testing import PlansAtOnce, SimulatedOperator
 from judged_plans import Mix, Script, registered
 from operator_scene import SERVICE
+from testing.builders import REMOVED
+from testing.operator import PlansAtOnce, SimulatedOperator
+from testing.planning import kairos_types, problem
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 STANDING, NEW = (3, 6), (4, 2)
 LEAST_COST = {"spec.objective": "MinCost", "spec.budget": REMOVED, "spec.load.expectedQPS": 50.0}

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.reconcile import Interest
 from hetserve.reconcile.deployments.build import deployment_name, may_be_of
-from hetserve.testing.builders import instance_type, model_profile, service
-from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, autoscaler, cpu_type, node
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
+from testing.builders import instance_type, model_profile, service
+from testing.cluster import gpu_pod
+from testing.scenes import CPU_TYPE, GPU_TYPE, autoscaler, cpu_type, node
 
 Json = dict[str, Any]
 A, B, C = (Key("default", name) for name in "abc")

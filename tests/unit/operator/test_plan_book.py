@@ -15,10 +15,10 @@ from hetserve.planning import Plan, Problem
 from hetserve.planning import plan as planned_by
 from hetserve.planning.plan import infeasible
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
-from hetserve.testing.planning import line, option, problem
 from hetserve_operator.plans.book import FAIR, PATIENCE, RETRY_AFTER, USUAL, Lane, PlanBook, Ticket
 from hetserve_operator.plans.crowd import CROWD_AT_MOST
 from hetserve_operator.workqueue import Key
+from testing.planning import line, option, problem
 
 plan = lru_cache(partial(planned_by, planner="kairos"))
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("ns", "c")

@@ -22,7 +22,6 @@ from hetserve.demand.mix import kairos_mixture
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.work import Work
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
-from hetserve.testing.planning import hetsev_types, kairos_types, min_cost, problem
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans import worker
 from hetserve_operator.plans.book import PlanBook
@@ -30,6 +29,7 @@ from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import PlanningProcess, ProcessDiedError
 from hetserve_operator.plans.worker import NICENESS, frame
 from hetserve_operator.workqueue import Key
+from testing.planning import hetsev_types, kairos_types, min_cost, problem
 
 KEY = Key("ns", "svc")
 SMALL = min_cost(hetsev_types(), 2.0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hetserve.testing.builders import instance_type, model_profile, service
-from hetserve.testing.scenes import GPU_TYPE, node
-from hetserve_operator.testing import SimulatedOperator
 from operator_scene import GPU_DEPLOYMENT, SERVICE, deployment_path
+from testing.builders import instance_type, model_profile, service
+from testing.operator import SimulatedOperator
+from testing.scenes import GPU_TYPE, node
 
 IMAGE = "model:2"
 ROUNDS = 60

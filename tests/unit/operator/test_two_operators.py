@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve.testing.scenes import rm2_scene
 from hetserve_operator.leader.leadership import BRIEF
 from hetserve_operator.main import STANDBY_PLANS_AFTER, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
-from hetserve_operator.testing import STATUSES, Controllers, PlanningInLoop
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, deployment_path
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import STATUSES, Controllers, PlanningInLoop
+from testing.scenes import rm2_scene
 from virtual_time import InPlace, virtually
 
 Json = dict[str, Any]

@@ -14,15 +14,15 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.planning.plan import Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
-from hetserve.testing.builders import service
-from hetserve.testing.planning import line, option, problem
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 from hetserve_operator.plans.book import PATIENCE, SETTLE, USUAL, Lane, PlanBook, Ticket
 from hetserve_operator.plans.crowd import CROWDED
 from hetserve_operator.workqueue import Key
 from judged_plans import MEMBER, Script, plan_of, registered
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE
 from planning_scene import DEADLINE, PlanningScene, story
+from testing.builders import service
+from testing.planning import line, option, problem
+from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("ns", "c")
 DECLARED = problem([option(GPU_TYPE, "0.5", line(20)), option(CPU_TYPE, "0.1", line(40))], planner=MEMBER.name)

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from hetserve.registry.planners import OBJECTIVES, made_for
-from hetserve.testing.builders import REMOVED
-from hetserve.testing.scenes import rm2_scene
-from hetserve_operator.testing import SimulatedOperator
 from plan_command import answer
+from testing.builders import REMOVED
+from testing.operator import SimulatedOperator
+from testing.scenes import rm2_scene
 
 LEAST_COST: Mapping[str, Any] = {
     "spec.objective": "MinCost",

@@ -12,7 +12,7 @@ from hetserve.base.units import Seconds
 from hetserve.placement import Ledger, parse_node, parse_pod
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.pods.view import unread_pod
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 Json = dict[str, Any]
 NODES = [gpu_node("n0", gpus=4)]

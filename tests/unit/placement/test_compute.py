@@ -30,7 +30,7 @@ from hetserve.placement.decision.wording import gpu_reason_text, refusal_text, t
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.queues.clustering import Shape, distance
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 COMPUTE = names.RESOURCE_GPU_COMPUTE

@@ -9,7 +9,7 @@ import pytest
 from hetserve.api import names
 from hetserve.base.units import MiB
 from hetserve.placement import Gpu, parse_node
-from hetserve.testing.cluster import gpu_node
+from testing.cluster import gpu_node
 
 GOOD: dict[str, Any] = {"uuid": "GPU-b", "product": "T4", "memoryMiB": 16384, "healthy": False}
 

@@ -11,8 +11,8 @@ from hetserve.placement import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, Record
 from hetserve.placement.log.replay import Player
 from hetserve.placement.placer import Placer
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import listed_pod
+from testing.cluster import gpu_node, gpu_pod
 
 HOLD = Seconds(30.0)
 

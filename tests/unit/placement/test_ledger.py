@@ -19,7 +19,7 @@ from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import ReducedPod
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 PLACE = ("n0", "0")
 

@@ -17,7 +17,7 @@ from hetserve.placement import (
     parse_pod,
 )
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 ALL = 32768
 SOON = Seconds(10)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +14,13 @@ from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.wording import gpu_reason_text, refusal_text
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.placement.log.replay import replay
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.scheduling_gate import waiting
 from hetserve.placement.queues.clustering import distance
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Raw = dict[str, Any]
 SAME = "same model on every GPU"
-OLD_LOG = Path(__file__).parents[2] / "golden" / "placement" / "log-of-version-3.jsonl"
 
 
 def tenant(namespace: str, model: str | None = "resnet50", name: str = "p", **fields: Any) -> Raw:
@@ -157,7 +153,7 @@ def test_a_label_that_goes_leaves_the_gpu_kept_from_the_model_it_was_bound_as() 
     assert answer(placer, tenant("b", "old", "x")) == "n0"
 
 
-# Over pods of an earlier version, and its logs
+# Over pods of an earlier version
 
 
 def test_a_new_extender_takes_over_pods_that_an_earlier_one_placed_as_they_are() -> None:
@@ -171,27 +167,6 @@ def test_a_new_extender_takes_over_pods_that_an_earlier_one_placed_as_they_are()
     assert problem_lines(ledger.problems()) == ()
     assert compare(ledger, ClusterHoldings.of(pods, nodes)) == ()
     assert violations(pods, nodes) == ()
-
-
-def old_log() -> list[Raw]:
-    return [json.loads(line) for line in OLD_LOG.read_text().splitlines()]
-
-
-def test_a_log_from_before_is_decided_as_it_was_written() -> None:
-    """Recorded by an extender of format 3: two tenants' resnet50 kept apart, in filter, bind, and after an edit."""
-    log = old_log()
-    refused = [record for record in log if "refused" in record.get("result", {})]
-    assert refused, "another tenant's model was in the way"
-    replayed = replay(log)
-    assert (replayed.difference, replayed.decisions) == (None, 14)
-
-
-def test_by_todays_rule_that_log_would_differ() -> None:
-    log = old_log()
-    log[0]["version"] = 4
-    difference = replay(log).difference
-    assert difference is not None
-    assert difference.number == 13, "the second tenant's first pod: a GPU beside the other's is its second choice now"
 
 
 # The queues

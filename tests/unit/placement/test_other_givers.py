@@ -30,7 +30,7 @@ from hetserve.placement.decision.wording import gpu_reason_text, texts_by_node
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 Labels = dict[str, str]

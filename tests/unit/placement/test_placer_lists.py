@@ -14,8 +14,8 @@ from hetserve.base.units import Seconds
 from hetserve.placement import Ledger, LedgerError, NodeEventHandler, Placer, PodEventHandler, PodView, parse_pod
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.read_ahead import ReducedPod
-from hetserve.testing.cluster import gpu_node, gpu_pod
 from hetserve_extender.leader.fence import listed_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from hetserve.base.units import Seconds
 from hetserve.objects.pod import Pod
 from hetserve.objects.reduced import reduced_pod
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, State, parse_pod
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
 HOLD = 30.0

@@ -12,7 +12,7 @@ from hetserve.api import names
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.resources import MAX_MIB, gpu_memory
 from hetserve.placement.pods.view import parse_pod
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 
 def _container(mib: str | None, *, sidecar: bool = False, kind: str = "limits") -> dict[str, Any]:

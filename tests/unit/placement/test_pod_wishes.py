@@ -7,7 +7,7 @@ import pytest
 from hetserve.api import names
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
 from hetserve.placement import AntiAffinity, GpuSelector, PolicyName, parse_pod
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 COUNTS: dict[str, tuple[int, int | None, tuple[int, int, bool, bool]]] = {
     "memory alone: on one GPU": (4096, None, (4096, 1, False, True)),

@@ -21,7 +21,7 @@ from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
 from hetserve.placement.log.what_if import what_if
 from hetserve.placement.placer import Mode
-from hetserve.testing.cluster import gpu_node, gpu_pod, plugin_pod
+from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 Json = dict[str, Any]
 NODES = ["n0", "n1"]

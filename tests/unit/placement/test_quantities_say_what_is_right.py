@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetserve.placement import parse_pod
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 WRITTEN = {
     "gibibytes": ("16Gi", "hetserve.io/gpu-memory: 16Gi is too much; it counts MiB: write 16384"),

@@ -19,7 +19,7 @@ from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_WISHES, MOST_WISHES, GpuSelector
-from hetserve.testing.cluster import gpu_node, gpu_pod
+from testing.cluster import gpu_node, gpu_pod
 
 MANY = ",".join(f"{number:x}" for number in range(50_000))
 MOST = ",".join(f"{number:0{LONGEST_GPU_ID}}" for number in range(MAX_GPUS_PER_NODE))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hetserve.planning.kairos.bound import closed_bounds
-from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
+from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 
 # u, Q_b, A, f, t -> bound, each worked out by hand.
 CASES = {

@@ -13,7 +13,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
 from hetserve.planning.kairos import planner
-from hetserve.testing.planning import line, min_cost, option, problem
+from testing.planning import line, min_cost, option, problem
 
 MIX = BatchMix.of([(1, 1), (10, 1)])
 GPU = ResourceAmounts(MilliCPU(500), MiB(10), MiB(20), Percent(45))

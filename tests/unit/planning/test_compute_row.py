@@ -12,7 +12,7 @@ from hetserve.base.units import MiB, Percent
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.search.leading import fits
-from hetserve.testing.planning import line, min_cost, option, problem
+from testing.planning import line, min_cost, option, problem
 
 HALF = ResourceAmounts(gpu_memory=MiB(3072), gpu_compute=Percent(50))
 ROOM = ResourceAmounts(gpu_memory=MiB(100_000), gpu_compute=Percent(170))

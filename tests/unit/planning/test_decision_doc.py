@@ -15,9 +15,9 @@ from hetserve.planning import plan
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, fixed, most_load
 from hetserve.planning.rates import derive_rates, throughput
-from hetserve.testing.data import REPOSITORY
-from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
-from hetserve.testing.planning import kairos_types, min_cost, problem
+from testing.data import REPOSITORY
+from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
+from testing.planning import kairos_types, min_cost, problem
 
 DOC = (REPOSITORY / "docs" / "how-the-decision-is-made.md").read_text(encoding="utf-8")
 COMMANDS = dict(re.findall(r"```console\n\$ hetserve ([^\n]*)\n(.*?)```", DOC, flags=re.DOTALL))

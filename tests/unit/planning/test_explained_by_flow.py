@@ -17,7 +17,7 @@ from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search.judge import Judge, choosing_rate
 from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.plan import NOTICEABLE
-from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
 MIX = BatchMix.of([(1, 6), (10, 3), (40, 1)])
 

@@ -10,7 +10,7 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Pool, ResourceAmounts, TypeRefusal, plan
-from hetserve.testing.planning import hetsev_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, line, min_cost, option, problem
 
 
 def test_each_objective_has_its_planner_and_either_can_be_asked_for() -> None:

@@ -14,7 +14,7 @@ from hetserve.planning import Plan, Problem
 from hetserve.planning.check import violations
 from hetserve.planning.plan import ClassFlow
 from hetserve.profiles import LinearProfile, Spread
-from hetserve.testing.planning import line, min_cost, option, problem
+from testing.planning import line, min_cost, option, problem
 
 MIX = BatchMix.of([(1, 1), (4, 1), (10, 2)])
 NOISY = LinearProfile(Seconds(0.0), Seconds(0.008), None, Spread.of_variation(0.3))

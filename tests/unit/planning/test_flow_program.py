@@ -20,8 +20,8 @@ from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import System, draw_workload
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.trial import Trial
-from hetserve.testing.flow_pools import flow_pool
-from hetserve.testing.planning import line, min_cost, option, problem
+from testing.flow_pools import flow_pool
+from testing.planning import line, min_cost, option, problem
 
 THREE = BatchMix.of([(1, 1), (2, 1), (4, 1)])
 BASE, THIRD, TENTH = (option(name, "1", line(0, each)) for name, each in (("base", 10), ("third", 30), ("tenth", 100)))

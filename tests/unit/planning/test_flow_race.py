@@ -10,7 +10,7 @@ from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
 from hetserve.planning.flow.search.throughput import Race, overtaken, race
-from hetserve.testing.planning import line, option, problem
+from testing.planning import line, option, problem
 
 TYPES = (option("fast", "1", line(20)), option("slow", "0.3", line(60)))
 """50 and 16.7 q/s; counts below are those of slow, then of fast."""

@@ -11,7 +11,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import plan
 from hetserve.planning.plan import Trial
 from hetserve.planning.registry import has_judge, trial
-from hetserve.testing.planning import kairos_types, line, min_cost, problem
+from testing.planning import kairos_types, line, min_cost, problem
 
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 500, 50))
 MOST = problem(kairos_types(), mix=MIX, budget="1.2", planner="flow")

@@ -15,7 +15,7 @@ from hetserve.planning.flow.programs.program import CEILING, fixed
 from hetserve.planning.flow.search.untried import untried_cost, untried_rate
 from hetserve.planning.flow.search.waiting import MOST, saturation
 from hetserve.planning.reach import capacity_of
-from hetserve.testing.planning import line, min_cost, option, problem
+from testing.planning import line, min_cost, option, problem
 
 ALONE = (option("fast", "1", line(20)),)
 TYPES = (option("fast", "1", line(20)), option("slow", "0.3", line(60)))

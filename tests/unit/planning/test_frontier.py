@@ -13,7 +13,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.flow.frontier import BESIDE, FrontierPoint, budgets, frontier
 from hetserve.planning.plan import EvaluatedConfiguration
-from hetserve.testing.planning import line, min_cost, option, problem
+from testing.planning import line, min_cost, option, problem
 
 MIX = BatchMix.of([(1, 6), (10, 3), (40, 1)])
 TYPES = option("fast", "0.5", line(5, 1)), option("slow", "0.1", line(10, 3))

@@ -19,9 +19,9 @@ from hetserve.planning.kairos.planner import pick_by_similarity
 from hetserve.planning.kairos.ranking import entries
 from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.rates import Auxiliary, Rates
-from hetserve.testing.data import REPOSITORY, reference_data
-from hetserve.testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
-from hetserve.testing.planning import kairos_types, option, problem, table
+from testing.data import REPOSITORY, reference_data
+from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
+from testing.planning import kairos_types, option, problem, table
 
 GOLDEN: dict[str, Any] = json.loads(
     (REPOSITORY / "tests" / "golden" / "planning" / "kairos_top_bounds.json").read_text(encoding="utf-8")

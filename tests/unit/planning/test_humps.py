@@ -17,10 +17,10 @@ from hetserve.profiles.fit import fit_samples
 from hetserve.profiles.samples import Samples
 from hetserve.reconcile.status.inputs import input_statuses
 from hetserve.registry.planners import made_for
-from hetserve.testing.planning import instance_type, line, model_profile, option, problem, table
 from hetserve.transition.budget_cut import within_limits
 from hetserve.transition.next_counts import next_counts
 from hetserve.transition.staging import Instances, Limits
+from testing.planning import instance_type, line, model_profile, option, problem, table
 
 MIX = BatchMix.of([(1, 30), (20, 10), (32, 60)])
 SLO = Seconds(0.2)

@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.mincost.ilp import plan_ilp
 from hetserve.planning.mincost.milp import CBC, HIGHS, Chain, Constraint, IntegerProgram, SolverError, accepted
-from hetserve.testing.planning import hetsev_types, line, min_cost, option, table
+from testing.planning import hetsev_types, line, min_cost, option, table
 
 
 def by_ilp(asked: Problem) -> Plan:

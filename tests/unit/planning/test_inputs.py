@@ -16,7 +16,7 @@ from hetserve.planning import (
     Unplannable,
     build_problem,
 )
-from hetserve.testing.planning import inference_service, instance_type, model_profile
+from testing.planning import inference_service, instance_type, model_profile
 
 T4 = {"product": "Tesla-T4", "memory": "15360Mi"}
 

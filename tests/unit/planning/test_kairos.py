@@ -12,7 +12,7 @@ from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeRefusal
 from hetserve.planning import plan as decide
 from hetserve.planning.kairos.planner import pick_by_similarity
 from hetserve.planning.kairos.ranking import BoundedConfiguration
-from hetserve.testing.planning import kairos_types, line, option, problem
+from testing.planning import kairos_types, line, option, problem
 
 
 def plan(given: Problem) -> Plan:

@@ -23,9 +23,9 @@ from hetserve.planning.kbest import (
     ties,
 )
 from hetserve.planning.rates import derive_rates
-from hetserve.testing.kbest_dp import best_by_dp
-from hetserve.testing.kbest_pools import full_pool, small_pool, space
-from hetserve.testing.planning import kairos_types, problem
+from testing.kbest_dp import best_by_dp
+from testing.kbest_pools import full_pool, small_pool, space
+from testing.planning import kairos_types, problem
 
 ZERO = np.zeros(0)
 

@@ -15,7 +15,7 @@ from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs
 from hetserve.planning.kbest import best as kbest
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
 RM2 = problem(kairos_types(), mix=kairos_mixture())
 

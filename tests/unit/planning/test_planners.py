@@ -18,7 +18,7 @@ from hetserve.planning.kbest import best as kbest
 from hetserve.planning.plan import Evaluator
 from hetserve.planning.quick_simulation import STEP
 from hetserve.registry.planners import PLANNERS
-from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
 
 def counts(made: Plan) -> dict[str, int]:

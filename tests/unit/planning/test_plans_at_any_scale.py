@@ -16,7 +16,7 @@ from hetserve.planning.flow.frontier import frontier
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, fixed, least_cost
 from hetserve.planning.flow.search.judge import MOST_INSTANCES
-from hetserve.testing.planning import kairos_types, line, min_cost, option, problem
+from testing.planning import kairos_types, line, min_cost, option, problem
 
 FAST, CHEAP = option("fast", "3", line(0.2, 0.06)), option("cheap", "0.01", line(600, 70))
 BELL = {"type": "Normal", "mean": "60", "standardDeviation": "7", "max": 120}

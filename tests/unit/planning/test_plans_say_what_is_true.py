@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
 from hetserve.planning.formatting import step_text
-from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
 
 def without_load(budget: str, **fields: int) -> Problem:

@@ -6,7 +6,7 @@ from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.rates import derive_rates, served_within, throughput, time_share
 from hetserve.planning.slo import within, worst_latency
-from hetserve.testing.planning import line, option, table
+from testing.planning import line, option, table
 
 MIX = BatchMix.of([(1, 1), (2, 1), (4, 2)])
 

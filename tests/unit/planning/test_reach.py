@@ -16,7 +16,7 @@ from hetserve.planning.check import violations
 from hetserve.planning.reach import for_capacity
 from hetserve.planning.registry import trial
 from hetserve.planning.work import Work, done
-from hetserve.testing.planning import kairos_types, line, min_cost, option, problem
+from testing.planning import kairos_types, line, min_cost, option, problem
 
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 1000, 50))
 BEYOND = min_cost(kairos_types(), 900, mix=MIX)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hetserve.testing.data import reference_data
+from testing.data import reference_data
 
 
 def test_absent_data_skips_with_a_line_that_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from hetserve.planning.quick_simulation import FEWEST_QUERIES, quick_queries
 from hetserve.planning.robust.candidates import candidates, homogeneous, is_homogeneous
 from hetserve.planning.robust.explain import CandidateEvaluation
 from hetserve.planning.robust.planner import TooMuchWorkError, one_by_one, plan_by, plan_robust, quick, within_work
-from hetserve.testing.planning import kairos_types, line, option, problem, table
+from testing.planning import kairos_types, line, option, problem, table
 
 RM2 = problem(kairos_types(), mix=kairos_mixture())
 

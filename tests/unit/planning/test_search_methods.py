@@ -7,7 +7,7 @@ from hetserve.planning.plan import Counts
 from hetserve.planning.search import SearchSpace, search, search_space
 from hetserve.planning.search.bayesian import expected_improvement
 from hetserve.registry.search_methods import SEARCH_METHODS
-from hetserve.testing.planning import kairos_types, problem
+from testing.planning import kairos_types, problem
 
 
 def a_space(side: int = 6) -> SearchSpace:

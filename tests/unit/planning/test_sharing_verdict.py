@@ -11,7 +11,7 @@ from hetserve.api.conditions import Reason
 from hetserve.planning import ClusterFacts, Plan, Pool, Problem, ResourceAmounts, TypeFacts, build_problem, plan
 from hetserve.planning.sharing import alone_notes
 from hetserve.planning.tenancy import SharingRule
-from hetserve.testing.planning import inference_service, instance_type, model_profile
+from testing.planning import inference_service, instance_type, model_profile
 
 GPUS = {"t4": ("0.024", "Tesla-T4", "15360Mi", "40ms"), "v100": ("0.191", "Tesla-V100", "32768Mi", "20ms")}
 MEASURED = {"computeShare": "0.5", "sharingMode": "TimeSlicing"}

@@ -12,7 +12,7 @@ from hetserve.base.units import MiB, Millionths
 from hetserve.planning import Offer, PlanSettings, Problem, build_problem, resolve_offers
 from hetserve.planning.offers import Offers
 from hetserve.planning.tenancy import SharingRule, Tenancy
-from hetserve.testing.planning import inference_service, instance_type, model_profile
+from testing.planning import inference_service, instance_type, model_profile
 
 T4 = {"product": "Tesla-T4", "memory": "15360Mi"}
 BY_MEMORY: dict[str, Any] = {"hourly": "0.024", "per": "GiB", "gpu": T4}

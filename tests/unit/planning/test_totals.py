@@ -15,7 +15,7 @@ from hetserve.planning.check import violations
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, Margin, least_cost
 from hetserve.registry.planners import PLANNERS
-from hetserve.testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
+from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
 TOTALS = ("flow", "ilp", "greedy")
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 1000, 50))

@@ -21,7 +21,7 @@ from hetserve.planning.problem import LatencySlo
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.system import System
 from hetserve.simulation.trial import RateTrial, Trial
-from hetserve.testing.planning import kairos_types, line, problem
+from testing.planning import kairos_types, line, problem
 
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 500, 50))
 ASKED = problem(kairos_types(), mix=MIX, budget="1.2", planner="flow")

@@ -12,7 +12,7 @@ from hetserve.profiles import profile_from_spec
 from hetserve.profiles.fit import Fit, fit_samples, thinned
 from hetserve.profiles.samples import Samples
 from hetserve.profiles.spec import latency_of, milliseconds, profile_manifest
-from hetserve.testing.data import reference_data
+from testing.data import reference_data
 
 
 def samples(batches: range, latency: Callable[[int], float], per_batch: int = 30, sd: float = 0.05) -> Samples:

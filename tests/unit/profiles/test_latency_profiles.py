@@ -7,8 +7,8 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.profiles import TableProfile, profile_from_spec
-from hetserve.testing.data import reference_data
-from hetserve.testing.planning import kairos_types, line, model_profile, table
+from testing.data import reference_data
+from testing.planning import kairos_types, line, model_profile, table
 
 
 def test_a_line_answers_up_to_its_largest_batch() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.demand import kairos_mixture
 from hetserve.profiles import LearnedProfile, Learner, Spread, TableProfile
-from hetserve.testing.data import reference_data
+from testing.data import reference_data
 
 
 def learnt(samples: Iterable[tuple[int, float]], learner: Learner | None = None) -> LearnedProfile:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from hetserve.api.manifests import read_manifests
 from hetserve.cli.app import app
 from hetserve.profiles import profile_from_spec
-from hetserve.testing.data import reference_data
+from testing.data import reference_data
 
 MODELS = {"RM2": 350.0, "NCF": 5.0, "WND": 25.0, "MT-WND": 25.0, "DIEN": 35.0}
 PRICES = {"g4dn.xlarge": 526_000, "c5n.2xlarge": 432_000, "r5n.large": 149_000, "t3.xlarge": 166_400}

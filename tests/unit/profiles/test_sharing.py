@@ -14,7 +14,7 @@ from hetserve.profiles.sharing import (
     compute_share,
     parse_max_slowdown,
 )
-from hetserve.testing import builders
+from testing import builders
 
 
 def booking(share: str, factor: str, max_slowdown: str = "1.25") -> int:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hetserve.profiles import CONSTANT, KNOTS, LatencyProfile, Spread, dense
-from hetserve.testing.data import reference_data
-from hetserve.testing.planning import line, table
+from testing.data import reference_data
+from testing.planning import line, table
 
 
 def test_measured_quantiles_are_kept_and_the_curve_between_them_is_bent_to_the_mean() -> None:

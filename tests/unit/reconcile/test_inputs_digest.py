@@ -1,16 +1,19 @@
-"""Digests of inputs: those of versions before where nothing new is asked, others where it is."""
+"""Digests of inputs: what decides a plan is in them, and what a later version adds changes none."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pytest
 
-from hetserve.base.units import Millionths
+from hetserve.base.units import MicroDollarsPerHour, Millionths, Seconds
+from hetserve.demand import BatchMix
 from hetserve.planning import Problem, build_problem
+from hetserve.planning.problem import LatencySlo
+from hetserve.profiles import LinearProfile
 from hetserve.reconcile.plans.case import inputs_digest
-from hetserve.testing.planning import inference_service, instance_type, model_profile
+from testing.planning import inference_service, instance_type, model_profile
 
 TYPES = [instance_type("a", "1"), instance_type("b", "0.4")]
 PROFILES = [model_profile("m", "a"), model_profile("m", "b")]
@@ -28,14 +31,36 @@ LEAST = declared(objective="MinCost", budget=None, load=LOAD)
 SHARING = replace(LEAST, unshared=LEAST.types, max_slowdown=Millionths(1_250_000))
 
 
-@pytest.mark.parametrize(
-    ("problem", "digest"),
-    [(MOST, "3c3ae4016cc63984"), (LEAST, "fe0c63528b06fd51"), (SHARING, "3c80824e37e1b73a")],
-    ids=["most", "least", "sharing"],
-)
-def test_a_service_without_bounds_on_its_total_keeps_its_digest(problem: Problem, digest: str) -> None:
-    """Recorded plans of these inputs are followed after an upgrade; another digest would plan them all anew."""
-    assert inputs_digest(problem) == digest
+@dataclass(frozen=True, slots=True)
+class Newer(Problem):
+    """A problem as a later version has it: what is new is not asked for."""
+
+    most_of_each: int | None = None
+    names: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("problem", [MOST, LEAST, SHARING], ids=["most", "least", "sharing"])
+def test_a_field_that_a_later_version_adds_plans_nothing_anew(problem: Problem) -> None:
+    """Recorded plans of these inputs are followed after an upgrade."""
+    values = {field.name: getattr(problem, field.name) for field in fields(problem)}
+    Newer.__name__ = Problem.__name__
+    assert inputs_digest(Newer(**values)) == inputs_digest(problem)
+    assert inputs_digest(Newer(**values, most_of_each=0)) != inputs_digest(problem)
+
+
+@pytest.mark.parametrize("problem", [MOST, LEAST, SHARING], ids=["most", "least", "sharing"])
+def test_every_input_of_a_plan_is_in_its_digest(problem: Problem) -> None:
+    first = problem.types[0]
+    changed: list[Problem] = [
+        replace(problem, budget=MicroDollarsPerHour(0)),
+        replace(problem, slo=LatencySlo(problem.slo.latency, 98.0)),
+        replace(problem, mix=BatchMix((1, 2), (0.5, 0.5))),
+        replace(problem, policy="fcfs"),
+        replace(problem, types=problem.types[1:]),
+        replace(problem, types=(replace(first, max_instances=0), *problem.types[1:])),
+        replace(problem, types=(replace(first, profile=LinearProfile(Seconds(1.0), Seconds(1.0))), *problem.types[1:])),
+    ]
+    assert len({inputs_digest(one) for one in (problem, *changed)}) == 1 + len(changed)
 
 
 def test_bounds_on_the_total_are_inputs() -> None:

@@ -16,7 +16,7 @@ from hetserve.reconcile.cluster.launch_times import observed_launch_times
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
 from hetserve.reconcile.plans.decision import decide
 from hetserve.reconcile.world import World
-from hetserve.testing.builders import REMOVED, instance_type, model_profile, service
+from testing.builders import REMOVED, instance_type, model_profile, service
 
 BOUND, RAN, READY, LATER, NEXT_DAY = (
     "2026-01-01T00:00:00Z",

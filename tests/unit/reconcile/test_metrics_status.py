@@ -9,7 +9,7 @@ from hetserve.api.docs.reasons import DOCS
 from hetserve.api.inference_service import InferenceService
 from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.reconcile.status.metrics_status import metrics_finding
-from hetserve.testing.builders import REMOVED, service
+from testing.builders import REMOVED, service
 
 
 def declared(**spec: Any) -> InferenceService:

@@ -18,8 +18,8 @@ from hetserve.reconcile.deployments.build import deployment_name, desired_deploy
 from hetserve.reconcile.deployments.diff import RESTARTED_AT, Target, expected_spec
 from hetserve.reconcile.deployments.template import TemplateError
 from hetserve.reconcile.world import Rendered, World
-from hetserve.testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
+from testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
+from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 MODEL = "spec.template.spec.containers.0"

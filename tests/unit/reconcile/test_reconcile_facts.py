@@ -17,9 +17,9 @@ from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.capacity import MOST_ROOMS, Capacity
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact, node_fact, pod_fact, read_service
-from hetserve.testing.builders import MEASURED, instance_type, model_profile, service
-from hetserve.testing.cluster import gpu_pod, plugin_pod
-from hetserve.testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
+from testing.builders import MEASURED, instance_type, model_profile, service
+from testing.cluster import gpu_pod, plugin_pod
+from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
 
 GPU_NODE = node_fact(node("g", GPU_TYPE, gpus=2, pods=4))
 TAINT, PREFERENCE = Taint("gpu", effect="NoSchedule"), Taint("gpu", effect="PreferNoSchedule")

@@ -24,8 +24,8 @@ from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Followi
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout.progress import TypeState
 from hetserve.reconcile.status.build import Seen, build_status, status_changed
-from hetserve.testing.builders import service
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
+from testing.builders import service
 
 Json = dict[str, Any]
 PLAN = Plan(True, "PlanFeasible", "fits", "kairos", (("a", 2),), MicroDollarsPerHour(1_500_000))

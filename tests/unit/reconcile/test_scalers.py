@@ -9,7 +9,7 @@ import pytest
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
 from hetserve.reconcile.status.scaling_status import foreign_scaler
-from hetserve.testing.scenes import autoscaler
+from testing.scenes import autoscaler
 
 
 def test_a_scaler_is_its_name_and_the_deployment_that_it_changes() -> None:

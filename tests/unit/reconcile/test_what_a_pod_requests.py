@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile.cluster.observed import pod_fact
-from hetserve.testing.cluster import gpu_pod
+from testing.cluster import gpu_pod
 
 Json = dict[str, Any]
 

@@ -14,15 +14,15 @@ from harness.registry_tables import with_plan_inputs, with_tables
 from hetserve.api.base import ApiModel, ApiObject
 from hetserve.api.kinds import AGE, INFERENCE_SERVICE, KINDS, CustomResource
 from hetserve.api.manifests import Document, ManifestError, parse_documents
-from hetserve.testing.builders import service
-from hetserve.testing.data import REPOSITORY
-from hetserve_operator.testing import path_of
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers, watched
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.pages import Pages
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.builders import service
+from testing.data import REPOSITORY
+from testing.kit.apiserver import FakeApiServer
+from testing.operator import path_of
 
 
 class ZoneSpec(ApiModel):

@@ -21,11 +21,11 @@ from hetserve.planning.search import search, search_space
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.registry.planners import OBJECTIVES, PLANNERS
 from hetserve.registry.search_methods import SEARCH_METHODS
-from hetserve.testing.cluster import gpu_pod
-from hetserve.testing.data import REPOSITORY
-from hetserve.testing.planning import kairos_types, problem
 from hetserve_extender.settings import Settings
 from hetserve_shell.settings import load_settings
+from testing.cluster import gpu_pod
+from testing.data import REPOSITORY
+from testing.planning import kairos_types, problem
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 FAST = ("--queries", "300", "--seeds", "1", "--jobs", "1")

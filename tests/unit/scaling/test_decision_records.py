@@ -31,7 +31,7 @@ from hetserve.scaling.record.ring import (
     told,
 )
 from hetserve.scaling.record.writing import text_of
-from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
+from testing.scaling import NOW, facts, scaled_problem, steady
 
 CASE = facts(steady(60.0), {"t4": 2})
 

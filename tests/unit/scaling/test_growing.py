@@ -13,8 +13,8 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Change, Direction, Facts, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.actions.growth import is_short, late_until
 from hetserve.scaling.plans.answers import Answers
-from hetserve.testing.planning import hetsev_types
-from hetserve.testing.scaling import LAUNCH, NOW, at_most, facts, limited, measured, scaled_problem, steady
+from testing.planning import hetsev_types
+from testing.scaling import LAUNCH, NOW, at_most, facts, limited, measured, scaled_problem, steady
 
 
 def decided(given: Facts) -> tuple[Action, ScalingReason, dict[str, int]]:

@@ -6,7 +6,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.scaling import Action, Change, Direction, ScalingReason, ScalingRules, StepLimit
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.later import turns_in
-from hetserve.testing.scaling import NOW, facts, steady
+from testing.scaling import NOW, facts, steady
 
 STEPS = ScalingRules(up=Direction(Seconds(30.0), (StepLimit("Instances", 1, Seconds(120.0)),)))
 

@@ -25,8 +25,8 @@ from hetserve.scaling import (
     scaling_rules,
 )
 from hetserve.scaling.plans.answers import Answers
-from hetserve.testing.planning import hetsev_types
-from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
+from testing.planning import hetsev_types
+from testing.scaling import NOW, facts, scaled_problem, steady
 
 NOTHING = Demand(Freshness.MISSING, "never measured")
 

@@ -14,8 +14,8 @@ from hetserve.scaling import Action, Change, Pause, ScalingReason, ScalingRules,
 from hetserve.scaling.actions.replacement import swap
 from hetserve.scaling.mix import coarse
 from hetserve.scaling.plans.answers import Answers
-from hetserve.testing.planning import line, option, problem
-from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
+from testing.planning import line, option, problem
+from testing.scaling import NOW, facts, scaled_problem, steady
 
 SWAPS = ScalingRules(replaces=True)
 

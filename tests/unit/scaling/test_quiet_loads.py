@@ -13,7 +13,7 @@ from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Facts, Pending, ScalingReason, decide
 from hetserve.scaling.plans.answers import Answers
-from hetserve.testing.scaling import facts, measured, scaled_problem, steady
+from testing.scaling import facts, measured, scaled_problem, steady
 
 HELD = 75.0
 """Queries/s that three T4 hold."""

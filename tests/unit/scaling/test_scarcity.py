@@ -8,7 +8,7 @@ from hetserve.base.units import Seconds
 from hetserve.planning.plan import Counts
 from hetserve.scaling import Action, Change, ScalingReason
 from hetserve.scaling.scarcity import since_asked
-from hetserve.testing.scaling import NOW
+from testing.scaling import NOW
 
 AHEAD = 3600.0
 """Seconds by which the clock of who decides is ahead of the scheduler's."""

@@ -13,8 +13,8 @@ from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.plans.answers import Answers
-from hetserve.testing.planning import hetsev_types
-from hetserve.testing.scaling import NOW, at_most, facts, limited, measured, scaled_problem, steady
+from testing.planning import hetsev_types
+from testing.scaling import NOW, at_most, facts, limited, measured, scaled_problem, steady
 
 DAY = 86_400.0
 

@@ -15,8 +15,8 @@ from hetserve.planning.problem import LatencySlo, Pool, Problem, ResourceAmounts
 from hetserve.scaling import Action, Change, Facts, ScalingReason, ScalingRules, decide
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.binding import what_binds
-from hetserve.testing.planning import hetsev_types
-from hetserve.testing.scaling import NOW, facts, scaled_problem, steady
+from testing.planning import hetsev_types
+from testing.scaling import NOW, facts, scaled_problem, steady
 
 
 def with_limits(v100: int | None, t4: int | None, **fields: Any) -> Problem:

@@ -9,7 +9,7 @@ import pytest
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.kube.events import NOTE_LENGTH, Event, EventRecorder, events_path
-from hetserve_shell.testing.apiserver import FakeApiServer, Fault
+from testing.kit.apiserver import FakeApiServer, Fault
 
 POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "p", "uid": "u"}
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hetserve_extender.testing import released_lease
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
-from hetserve_shell.testing.apiserver import FakeApiServer, Fault
+from testing.extender import released_lease
+from testing.kit.apiserver import FakeApiServer, Fault
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/hetserve-system/leases/hetserve-extender"
 

@@ -12,7 +12,7 @@ import pytest
 from hetserve_shell.kube.client import Answer, ApiStatusError
 from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.kube.store import Store
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
 
 PATH = "/apis/example.com/v1/numbers"
 

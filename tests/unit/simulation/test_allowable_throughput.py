@@ -19,7 +19,7 @@ from hetserve.simulation import (
     simulate,
 )
 from hetserve.simulation.criteria import Pooled, student_t95
-from hetserve.testing.dispatching import EVEN_MIX, system
+from testing.dispatching import EVEN_MIX, system
 
 FCFS = make_policy("fcfs")
 TWO = {"a": 2}

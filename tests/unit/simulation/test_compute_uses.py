@@ -5,7 +5,7 @@ import pytest
 from hetserve.api.model_profile import ModelProfile
 from hetserve.profiles.sharing import compute_share
 from hetserve.simulation.shared.uses import Neighbour, compute_use
-from hetserve.testing import builders
+from testing import builders
 
 
 def test_shares_and_factors_come_from_the_profile() -> None:

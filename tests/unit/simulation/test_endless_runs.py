@@ -13,8 +13,8 @@ from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.simulation import System
 from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
-from hetserve.testing.dispatching import BATCHES, table
-from hetserve.testing.sharing import SharingScene, sharing_scenes
+from testing.dispatching import BATCHES, table
+from testing.sharing import SharingScene, sharing_scenes
 
 FCFS, PULL, EARLIEST = make_policy("fcfs"), make_policy("hetserve"), make_policy("clockwork_earliest")
 TIMES = (0.2, 0.25, 0.4, 0.6)

@@ -12,7 +12,7 @@ from hetserve.demand import kairos_mixture
 from hetserve.dispatch import make_policy
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
 from hetserve.simulation import PerSeed, System, allowable_throughput, draw_workload, simulate
-from hetserve.testing.data import reference_data
+from testing.data import reference_data
 
 TYPES = ("g4dn.xlarge", "c5n.2xlarge", "r5n.large", "t3.xlarge")
 SLO = {"NCF": 0.005, "RM2": 0.350}

@@ -11,8 +11,8 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.simulation import System
 from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, ServiceLoad, SharedService, play
-from hetserve.testing.dispatching import BATCHES, table
-from hetserve.testing.sharing import shared_service
+from testing.dispatching import BATCHES, table
+from testing.sharing import shared_service
 
 FCFS = make_policy("fcfs")
 

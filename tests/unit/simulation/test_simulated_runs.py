@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.simulation import RunReport, System, draw_workload, record_workload, simulate
 from hetserve.simulation.run import run_trace
-from hetserve.testing.dispatching import EVEN_MIX, system, table
+from testing.dispatching import EVEN_MIX, system, table
 
 FCFS = make_policy("fcfs")
 

@@ -29,8 +29,8 @@ from hetserve.simulation.stability import (
     rises,
 )
 from hetserve.simulation.trial import Trial
-from hetserve.testing.dispatching import EVEN_MIX, system
-from hetserve.testing.planning import kairos_types
+from testing.dispatching import EVEN_MIX, system
+from testing.planning import kairos_types
 
 MIX = kairos_mixture()
 RM2 = System.of({option.name: option.profile for option in kairos_types()}, MIX.batches, 0.35, base="g4dn.xlarge")

@@ -14,14 +14,14 @@ import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness import limits
-from hetserve.testing import builders
-from hetserve.testing.cluster import gpu_node, serving_pod
-from hetserve_shell.testing.apiserver import FakeApiServer
-from hetserve_shell.testing.reviews import ReviewingApi
 from hetserve_twin.main import read_loads
 from hetserve_twin.settings import TwinSettings
 from hetserve_twin.twin import NOT_SYNCED, Twin
 from http_clients import plain_client
+from testing import builders
+from testing.cluster import gpu_node, serving_pod
+from testing.kit.apiserver import FakeApiServer
+from testing.kit.reviews import ReviewingApi
 
 SERVICE = {"namespace": "default", "service": "rm2", "model": "rm2"}
 TYPE = "g4dn.xlarge"

@@ -62,14 +62,6 @@ SHARING: Final = (
         "test_an_upgrade_rolls_nothing_that_declares_no_compute",
     ),
     Mutant(
-        "sharing: an upgrade plans everything anew",
-        "hetserve.reconcile.plans.case",
-        "inputs_digest",
-        Replace("_ABSENT_BEFORE", "()"),
-        SHARES,
-        "test_an_upgrade_rolls_nothing_that_declares_no_compute",
-    ),
-    Mutant(
         "sharing: a plan with bookings before the extender books",
         "hetserve.reconcile.plans.choosing",
         "choose",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import Replace, always
+from mutants.changes import Replace
 from mutants.mutant import Mutant
 
 INDEX: Final = "hetserve.placement.ledger.index"
@@ -18,7 +18,7 @@ TENANTS: Final = (
         "models of one name are one across namespaces",
         INDEX,
         "GpuIndex._key",
-        always("self._across_namespaces"),
+        Replace("request.namespace, model", '("", model)'),
         UNIT,
         "test_a_gpu_is_refused_for_a_model_of_the_same_namespace_alone",
     ),
@@ -26,7 +26,7 @@ TENANTS: Final = (
         "namespace and model are joined to one text",
         INDEX,
         "GpuIndex._key",
-        Replace('"" if self._across_namespaces else request.namespace, model', '("", request.namespace + "/" + model)'),
+        Replace("request.namespace, model", '("", request.namespace + "/" + model)'),
         UNIT,
         "test_a_gpu_is_refused_for_a_model_of_the_same_namespace_alone",
     ),
@@ -40,14 +40,6 @@ TENANTS: Final = (
         ),
         UNIT,
         "test_a_label_that_changes_keeps_the_gpu_from_both_models_of_its_own_namespace",
-    ),
-    Mutant(
-        "an earlier log is decided by today's rule",
-        "hetserve.placement.log.replay",
-        "Player.of_header",
-        Replace("int($header['version']) < BY_NAMESPACE", "False"),
-        UNIT,
-        "test_a_log_from_before_is_decided_as_it_was_written",
     ),
     Mutant(
         "the explanation knows no namespaces",

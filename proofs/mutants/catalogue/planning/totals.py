@@ -98,12 +98,12 @@ TOTALS: Final = (
         "test_planners_that_keep_no_totals_refuse_them",
     ),
     Mutant(
-        "totals: an upgrade plans everything anew",
+        "an upgrade plans everything anew",
         "hetserve.reconcile.plans.case",
-        "inputs_digest",
-        Replace("_ABSENT_BEFORE", "[one for one in _ABSENT_BEFORE if 'total' not in one]"),
+        "_canonical",
+        Replace("$absent or $one != $absent", "True"),
         "tests/unit/reconcile/test_inputs_digest.py",
-        "test_a_service_without_bounds_on_its_total_keeps_its_digest",
+        "test_a_field_that_a_later_version_adds_plans_nothing_anew",
     ),
     Mutant(
         "reach: the budget is forgotten",

@@ -45,8 +45,7 @@ class _OnPlace:
 class Allocations:
     """Nodes and bookings; a change costs O(1) per place, a changed inventory a new index."""
 
-    def __init__(self, *, across_namespaces: bool = False) -> None:
-        self._across_namespaces = across_namespaces
+    def __init__(self) -> None:
         self._nodes: dict[str, NodeInventory] = {}
         self._bookings: dict[str, Booking] = {}
         self._places: dict[Place, _OnPlace] = {}
@@ -109,7 +108,7 @@ class Allocations:
     @property
     def index(self) -> GpuIndex:
         if self._index is None:
-            self._index = GpuIndex(self._nodes.values(), across_namespaces=self._across_namespaces)
+            self._index = GpuIndex(self._nodes.values())
             for place, here in self._places.items():
                 for booking in here.pods.values():
                     self._index.book(place, booking, 1)

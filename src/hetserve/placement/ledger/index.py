@@ -45,12 +45,9 @@ class Occupancy(NamedTuple):
 
 
 class GpuIndex:
-    """Rows of all GPUs; the ledger changes them, `decide` and the policies read them.
+    """Rows of all GPUs; the ledger changes them, `decide` and the policies read them."""
 
-    across_namespaces: models of one name are one, whatever their namespace; see `Ledger`.
-    """
-
-    def __init__(self, inventories: Iterable[NodeInventory], *, across_namespaces: bool = False) -> None:
+    def __init__(self, inventories: Iterable[NodeInventory]) -> None:
         inventories = list(inventories)
         self.nodes = sorted((node for node in inventories if node.gpus), key=lambda node: node.name)
         self.unreadable = frozenset(node.name for node in inventories if node.problem is not None)
@@ -84,7 +81,6 @@ class GpuIndex:
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
         self._unattributed: dict[str, dict[Unattributed, int]] = {}
         self._holders: Holders = {}
-        self._across_namespaces = across_namespaces
 
     def book(self, place: Place, booking: Booking, sign: int) -> None:
         """Adds (1) or removes (-1) what a pod holds on a GPU; an unlisted GPU closes its node.
@@ -137,9 +133,10 @@ class GpuIndex:
         hard, soft = (self.holders(key, hard=hard).get(row, 0) for hard in (True, False))
         return hard + soft > 1 if request.anti_affinity is AntiAffinity.HARD else hard > 0
 
-    def _key(self, request: GpuRequest, model: str) -> ModelKey:
+    @staticmethod
+    def _key(request: GpuRequest, model: str) -> ModelKey:
         """A model that the pod is or was labelled with, as the index keeps it."""
-        return "" if self._across_namespaces else request.namespace, model
+        return request.namespace, model
 
     def _book_model(self, model: ModelKey, row: int, sign: int, *, hard: bool) -> None:
         holders = self._holders.setdefault((model, hard), {})
@@ -299,7 +296,6 @@ class _OneNode(GpuIndex):
         self.accounts = whole.accounts
         self._rows_of = (), _FIRST[:0]
         self._unattributed = whole._unattributed
-        self._across_namespaces = whole._across_namespaces
 
     def _keep_off(self, mask: Mask, model: ModelKey, *, hard: bool) -> None:
         holders = self._whole.holders(model, hard=hard)

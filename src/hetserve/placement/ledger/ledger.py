@@ -32,14 +32,10 @@ from hetserve.placement.pods.view import PodView, id_order
 
 
 class Ledger:
-    """Bookings and their life; a change costs O(1) per GPU plus a heap entry per deadline.
+    """Bookings and their life; a change costs O(1) per GPU plus a heap entry per deadline."""
 
-    across_namespaces: models of one name are one, whatever their namespace, as they were in placement logs before
-    version 4 (decision 0060); only a replay of these asks for it.
-    """
-
-    def __init__(self, *, across_namespaces: bool = False) -> None:
-        self._allocations = Allocations(across_namespaces=across_namespaces)
+    def __init__(self) -> None:
+        self._allocations = Allocations()
         self._annotation_problems: dict[str, PodProblem] = {}
         self._deadlines: list[tuple[float, str]] = []
 

@@ -30,10 +30,6 @@ from hetserve.placement.pods.view import PodView
 
 Record = dict[str, Any]
 VERSION: Final = 4
-READABLE: Final = frozenset({2, 3, VERSION})
-"""Versions that a replay reads; 2 has no compute, 3 no nodes that somebody else gives."""
-BY_NAMESPACE: Final = 4
-"""First version whose decisions tell models of one name in two namespaces apart (decision 0060)."""
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")
@@ -286,8 +282,8 @@ def _deadlines(made: tuple[tuple[Booking, ...], ...], _known: frozenset[str]) ->
 class JournaledLedger(Ledger):
     """A ledger that records its changes, and writes and restores its state."""
 
-    def __init__(self, recorder: Recorder, *, across_namespaces: bool = False) -> None:
-        super().__init__(across_namespaces=across_namespaces)
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
         self.recorder = recorder
         self._named: tuple[GpuIndex, frozenset[str]] | None = None
 
@@ -332,19 +328,13 @@ class JournaledLedger(Ledger):
 
 
 class JournaledPlacer(Placer):
-    """The state machine with a log; `write` gets each record. across_namespaces: as of `Ledger`."""
+    """The state machine with a log; `write` gets each record."""
 
     def __init__(
-        self,
-        clock: Callable[[], Seconds],
-        hold: Seconds,
-        write: Callable[[Record], None],
-        *,
-        across_namespaces: bool = False,
-        **settings: Any,
+        self, clock: Callable[[], Seconds], hold: Seconds, write: Callable[[Record], None], **settings: Any
     ) -> None:
         self.recorder = Recorder(clock, write)
-        self.journaled = JournaledLedger(self.recorder, across_namespaces=across_namespaces)
+        self.journaled = JournaledLedger(self.recorder)
         super().__init__(clock=self.recorder.clock, hold=hold, ledger=self.journaled, **settings)
 
     def known(self, given: Mapping[str, Any]) -> frozenset[str]:

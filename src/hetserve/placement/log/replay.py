@@ -16,13 +16,12 @@ from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.problems import PodProblem
 from hetserve.placement.log.journal import (
-    BY_NAMESPACE,
     CHECKPOINT,
     COMPARED,
     HEADER,
     LEDGER_CALLS,
     PLACER_CALLS,
-    READABLE,
+    VERSION,
     JournaledLedger,
     JournaledPlacer,
     Record,
@@ -55,9 +54,7 @@ class Replayed:
 def replay(records: Iterable[Record], **settings: Any) -> Replayed:
     """Feeds records to a fresh state machine with the settings of the log's header, overridden by `settings`.
 
-    A log of an earlier version is decided by the rules that it was written by.
-
-    Raises ReplayError for a wrong record or an unknown version.
+    Raises ReplayError for a wrong record or another version.
     """
     player: Player | None = None
     number = decisions = 0
@@ -77,10 +74,9 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
 
 
 def check_version(record: Record) -> None:
-    if record.get("call") == HEADER and record.get("version") not in READABLE:
-        versions = ", ".join(map(str, sorted(READABLE)))
+    if record.get("call") == HEADER and record.get("version") != VERSION:
         raise ReplayError(
-            f"the log is of version {record.get('version')}; this hetserve reads {versions}: use the one that wrote it"
+            f"the log is of version {record.get('version')}; this hetserve reads {VERSION}: use the one that wrote it"
         )
 
 
@@ -107,7 +103,6 @@ class Player:
         try:
             hold, logged = Seconds(float(header["hold"])), header["settings"]
             given = {"mode": Mode(logged["mode"]), "policy": policy_name(logged["policy"])}
-            given["across_namespaces"] = int(header["version"]) < BY_NAMESPACE
         except (KeyError, TypeError, ValueError) as error:
             raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
         return cls(hold, given | settings)

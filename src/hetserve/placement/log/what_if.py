@@ -1,8 +1,7 @@
 """What another policy would have done with the pods of a placement log.
 
 Pods arrive at their first filter call and leave as in the log; what does not fit waits, longest first. The log's own
-policy runs through the same model, since the log's waits include queues and scheduler. Models are kept apart by
-today's rule, whatever the log's version.
+policy runs through the same model, since the log's waits include queues and scheduler.
 """
 
 from __future__ import annotations

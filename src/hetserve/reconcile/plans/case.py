@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
@@ -19,17 +21,6 @@ from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, reco
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, handmade_record, plan_record
 
-_ABSENT_BEFORE: Final = (
-    "gpu_compute=0",
-    "gpu=None",
-    "most_total=None",
-    "least_total=0",
-    "max_slowdown=None",
-    "unshared=()",
-)
-"""Fields that problems have got, the last of each value first, as they are without bookings and bounds on a total."""
-
-
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
 )
@@ -38,18 +29,24 @@ _NOT_BOOKED: Final = (
 _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
 
+@lru_cache(maxsize=4096)
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    Where no compute is booked and no total is bound it is that of versions before: their plans are followed after an
-    upgrade. How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only
-    words.
+    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
     """
     types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
-    text = repr(replace(declared, types=types, unshared=unshared))
-    for absent in _ABSENT_BEFORE:
-        text = text.replace(f", {absent})", ")")
+    text = json.dumps(_canonical(replace(declared, types=types, unshared=unshared)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _canonical(value: Any) -> Any:
+    """A value as JSON. A field that is as empty as its default is left out, so that a new one changes no digest."""
+    if is_dataclass(value):
+        named = {field.name: (getattr(value, field.name), field.default) for field in fields(value) if field.compare}
+        written = {name: _canonical(one) for name, (one, absent) in named.items() if absent or one != absent}
+        return {"": type(value).__name__, **written}
+    return list(map(_canonical, value)) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, parse_duration
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.caps import without_slack_caps
-from hetserve.planning.inputs import ClusterFacts, build_problem
+from hetserve.planning.inputs import ClusterFacts, problem_of
 from hetserve.planning.offers import Offers, Unplannable, namespace_of, resolve_offers
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import SharingRule
@@ -81,8 +81,8 @@ def _case(
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
     facts = _timed(world, world.capacity.facts(*asked, declaring=world.declaring), service)
-    declared = _problem(world, service, sharing)
-    problem = _problem(world, service, sharing, facts)
+    declared = _problem(world, service, offers, sharing, ClusterFacts())
+    problem = _problem(world, service, offers, sharing, facts)
     if isinstance(declared, Unplannable):
         return declared
     if isinstance(problem, Unplannable):
@@ -95,11 +95,11 @@ def _case(
 
 
 def _problem(
-    world: World, service: InferenceService, sharing: SharingRule, facts: ClusterFacts | None = None
+    world: World, service: InferenceService, offers: Offers, sharing: SharingRule, facts: ClusterFacts
 ) -> Problem | Unplannable:
     follows = service.spec.scaling is not None
     load = _ANY_LOAD if follows else None
-    built = build_problem(service, world.types, world.profiles, facts, world.settings, sharing=sharing, load=load)
+    built = problem_of(service, offers, facts, world.settings, sharing=sharing, load=load)
     return replace(built, load=None) if follows and isinstance(built, Problem) else built
 
 

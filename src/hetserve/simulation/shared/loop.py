@@ -2,7 +2,7 @@
 
 At equal times completions come first, then arrivals, then wake-ups, as in `hetserve.simulation.loop`. It runs all that
 comes before a time and can go on from there: whatever it needs is in its arrays. Each policy has its own copy, with one
-kernel for all services. `hetserve.testing.plain_sharing` is its reference.
+kernel for all services. `tests/support/testing/plain_sharing.py` is its reference.
 """
 
 from __future__ import annotations

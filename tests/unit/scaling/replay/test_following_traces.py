@@ -30,8 +30,8 @@ from hetserve.scaling.replay import (
     follow,
     following,
 )
-from hetserve.testing.planning import hetsev_types, line, option
-from hetserve.testing.scaling import LAUNCH, scaled_problem
+from testing.planning import hetsev_types, line, option
+from testing.scaling import LAUNCH, scaled_problem
 
 HOUR = 3600.0
 
@@ -177,7 +177,7 @@ def test_a_pause_keeps_the_first_plan() -> None:
 
 
 def test_recorded_changes_bound_the_steps_of_later_decisions() -> None:
-    from hetserve.testing.scaling import at_most, limited
+    from testing.scaling import at_most, limited
 
     rules = ScalingRules(up=limited(30.0, at_most(1, 120.0)))
     course = followed(trace(*[20.0] * 10, *[400.0] * 30), rules)

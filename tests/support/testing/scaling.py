@@ -10,7 +10,7 @@ from hetserve.base.units import QPS, Seconds, parse_money
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.planning import Problem, TypeOption
 from hetserve.scaling import Direction, Facts, InForce, ScalingRules, StepLimit
-from hetserve.testing.planning import hetsev_types, min_cost
+from testing.planning import hetsev_types, min_cost
 
 NOW = 1_000_000.0
 STEP = 15.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hetserve_shell.kube.client import ApiStatusError
-from hetserve_shell.testing.deployments import copied
+from testing.kit.deployments import copied
 
 Json = dict[str, Any]
 KINDS: Final = frozenset({"deployments", "pods", "replicasets"})

@@ -17,9 +17,9 @@ import orjson
 
 from hetserve_shell.kube.client import APPLY_PATCH, JSON_PATCH, NOT_SENT, Answer, ApiStatusError
 from hetserve_shell.kube.connection import JSON, ApiUnreachableError
-from hetserve_shell.testing.deployments import applied, as_fields, copied, defaulted, schema_refusal
-from hetserve_shell.testing.patches import json_patched, merged
-from hetserve_shell.testing.watch_cache import WatchCache, listed
+from testing.kit.deployments import applied, as_fields, copied, defaulted, schema_refusal
+from testing.kit.patches import json_patched, merged
+from testing.kit.watch_cache import WatchCache, listed
 
 Json = dict[str, Any]
 Fault = Literal["lost before", "lost after"] | int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hetserve.testing.builders import instance_type, model_profile, service
+from testing.builders import instance_type, model_profile, service
 
 Json = dict[str, Any]
 GPU_TYPE = "g4dn.xlarge"

@@ -10,8 +10,8 @@ from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning import TypeOption
 from hetserve.scaling import Action, Change, Direction, Facts, Pause, ScalingReason, ScalingRules, StepLimit
-from hetserve.testing.planning import line, option
-from hetserve.testing.scaling import NOW, facts, measured, scaled_problem
+from testing.planning import line, option
+from testing.scaling import NOW, facts, measured, scaled_problem
 
 _NAMES = ("alpha", "beta", "gamma")
 

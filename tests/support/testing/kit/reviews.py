@@ -10,7 +10,7 @@ import orjson
 
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
-from hetserve_shell.testing.apiserver import FakeApiServer, Json
+from testing.kit.apiserver import FakeApiServer, Json
 
 
 @dataclass

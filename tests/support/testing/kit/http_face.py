@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from hetserve_shell.testing.apiserver import FakeApiServer
-from hetserve_shell.testing.port_forward import accepted, serve_forward
+from testing.kit.apiserver import FakeApiServer
+from testing.kit.port_forward import accepted, serve_forward
 
 Json = dict[str, Any]
 

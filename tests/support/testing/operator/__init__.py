@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hetserve_operator.testing.controllers import Controllers
-from hetserve_operator.testing.planning import PlanningInLoop, PlansAtOnce, decided, judged
-from hetserve_operator.testing.simulated_operator import STATUSES, CrashError, SimulatedOperator
-from hetserve_shell.testing.apiserver import path_of
+from testing.kit.apiserver import path_of
+from testing.operator.controllers import Controllers
+from testing.operator.planning import PlanningInLoop, PlansAtOnce, decided, judged
+from testing.operator.simulated_operator import STATUSES, CrashError, SimulatedOperator
 
 __all__ = [
     "STATUSES",

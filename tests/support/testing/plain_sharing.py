@@ -108,7 +108,7 @@ class PlainSharing:
             speeds = {one.number: self._stretch(one) for one in self._instances if one.query is not None}
             for number, stretch in speeds.items():
                 one = self._instances[number]
-                assert one.query is not None  # noqa: S101
+                assert one.query is not None
                 one.remaining -= (at - self.now) / stretch
                 fate = self.fates[one.query.id]
                 fate.peak = max(fate.peak, stretch)
@@ -120,13 +120,13 @@ class PlainSharing:
     def _stretch(self, one: _Serving) -> float:
         """The note's formula: max(1 + sum of c_ij sqrt(b_i b_j) / 8, sum of u) over the busy instances of the GPU."""
         busy = [other for other in self._instances if other.query is not None and other.seat.gpu == one.seat.gpu]
-        assert one.query is not None  # noqa: S101
+        assert one.query is not None
         slowed, used = 1.0, 0.0
         for other in busy:
             use = self._tenants[other.seat.service].service.use(other.seat.type)
             used += use.share
             if other is not one:
-                assert other.query is not None  # noqa: S101
+                assert other.query is not None
                 slowed += use.on(one.seat.service) * math.sqrt(one.query.batch * other.query.batch) / 8
         return max(slowed, used)
 
@@ -175,7 +175,7 @@ class PlainSharing:
 
     def _complete(self, one: _Serving) -> _Tenant:
         tenant = self._tenants[one.seat.service]
-        assert one.query is not None  # noqa: S101
+        assert one.query is not None
         self.fates[one.query.id].finish = self.now
         one.query = None
         if one.line:

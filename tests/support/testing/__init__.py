@@ -1,5 +1,5 @@
 """Builders and fakes for tests."""
 
-from hetserve.testing.builders import instance_type, model_profile, service, with_overrides
+from testing.builders import instance_type, model_profile, service, with_overrides
 
 __all__ = ["instance_type", "model_profile", "service", "with_overrides"]

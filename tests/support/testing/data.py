@@ -13,7 +13,7 @@ def reference_data(name: str) -> Path:
 
     Skips the test if the file is absent, or fails it if HETSERVE_REQUIRE_DATA is 1.
     """
-    import pytest  # noqa: PLC0415  only tests call this
+    import pytest
 
     folder = Path(os.environ.get("HETSERVE_DATA") or REPOSITORY.parent / "shared" / "data")
     path = folder / name

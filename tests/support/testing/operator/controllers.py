@@ -17,8 +17,8 @@ from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import parse_pod
-from hetserve_shell.testing.apiserver import FakeApiServer
-from hetserve_shell.testing.deployments import copied
+from testing.kit.apiserver import FakeApiServer
+from testing.kit.deployments import copied
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
 from hetserve.planning.flow.programs.program import Margin
 from hetserve.profiles import LinearProfile, Spread
-from hetserve.testing.planning import line, min_cost, problem
+from testing.planning import line, min_cost, problem
 
 _NAMES = ("alpha", "beta", "delta", "gamma")
 _POOL = "pool"

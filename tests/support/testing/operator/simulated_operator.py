@@ -14,8 +14,6 @@ from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.testing.controllers import Controllers
-from hetserve_operator.testing.planning import PlansAtOnce, decided
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.announcer import Announcer
@@ -24,8 +22,10 @@ from hetserve_operator.work.controller import AFTER_RECORD, Controller, Plans, S
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.testing.apiserver import FakeApiServer, path_of
-from hetserve_shell.testing.deployments import copied
+from testing.kit.apiserver import FakeApiServer, path_of
+from testing.kit.deployments import copied
+from testing.operator.controllers import Controllers
+from testing.operator.planning import PlansAtOnce, decided
 
 Json = dict[str, Any]
 STATUSES = {INFERENCE_SERVICE.plural: {"observedGeneration": NOT_OBSERVED}}

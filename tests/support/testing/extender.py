@@ -9,7 +9,7 @@ from typing import Any
 from hetserve.api import names
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import RawObject
-from hetserve_shell.testing.apiserver import FakeApiServer
+from testing.kit.apiserver import FakeApiServer
 
 
 class Unfenced:

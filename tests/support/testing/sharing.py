@@ -12,8 +12,8 @@ from hetserve.dispatch import Policy
 from hetserve.dispatch.kernel import Floats
 from hetserve.simulation import Workload, draw_workload
 from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
-from hetserve.testing.dispatching import AUXILIARY, BASE, EVEN_MIX, system
-from hetserve.testing.plain_sharing import PlainSharing, SharedFate
+from testing.dispatching import AUXILIARY, BASE, EVEN_MIX, system
+from testing.plain_sharing import PlainSharing, SharedFate
 
 
 @dataclass(frozen=True, slots=True)

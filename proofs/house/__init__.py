@@ -1,1 +1,0 @@
-"""Measures the house: sizes, import circles, prose, repeated code, extension."""
