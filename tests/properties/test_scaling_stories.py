@@ -242,6 +242,7 @@ async def told(chapters: list[Chapter]) -> tuple[Story, Judge]:
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STORIES)
 @example([(None, truth(0.5), None, 0)])
+@example([(load(240.0), truth(0.5), None, 20)])
 def test_every_step_keeps_the_laws_and_all_comes_to_rest(chapters: list[Chapter]) -> None:
     async def tale() -> None:
         story, judge = await told(chapters)
