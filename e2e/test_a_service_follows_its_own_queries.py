@@ -74,9 +74,11 @@ def test_who_asks_for_too_much_is_told_so_and_takes_metrics_from_nobody(
         assert "truncated due to limit" in told["message"]
         for name in ("fine", "short"):
             told = metrics_available(sandbox, name, "False", but="MetricsUnreachable")
+            assert told["reason"] != "QueryRefused"
             assert "resolution" not in told["message"]
         follower.play([(0, BUSY)])
         assert follower.decides("LoadAboveCapacity", limits.ROLLOUT)["action"] == "ScaleUp"
+        assert follower.condition("MetricsAvailable") == "True"
 
 
 def metrics_available(sandbox: Sandbox, name: str, status: str, but: str = "") -> Manifest:

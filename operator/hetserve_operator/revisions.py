@@ -45,31 +45,45 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How many instances a Deployment asks for, and how often its spec had been changed by then."""
+    """How many instances a Deployment asks for, and how often its spec had been changed by then.
+
+    template: hash of what they are like. rolled: all are of this template, and no others live.
+    """
 
     generation: int = 0
     replicas: int = 0
+    template: int = 0
+    rolled: bool = True
 
     @classmethod
     def by(cls, deployment: Mapping[str, Any]) -> Asked:
         """One that is being deleted asks for none."""
-        meta = deployment["metadata"]
-        replicas = 0 if is_deleting(deployment) else int(deployment["spec"].get("replicas") or 0)
-        return cls(int(meta.get("generation") or 0), replicas)
+        spec, status = deployment["spec"], deployment.get("status") or {}
+        replicas = 0 if is_deleting(deployment) else int(spec.get("replicas") or 0)
+        generation = int(deployment["metadata"].get("generation") or 0)
+        seen, updated, there = (int(status.get(k) or 0) for k in ("observedGeneration", "updatedReplicas", "replicas"))
+        rolled = seen >= generation and there == updated >= replicas
+        return cls(generation, replicas, hash(repr(spec.get("template"))), rolled)
 
-    def never_fell_until(self, now: Asked) -> bool:
-        """Whether it has asked for no fewer at any time: between two changes there is a state that nobody has seen."""
-        return self.replicas <= now.replicas and now.generation - self.generation in (0, 1)
+    def took_none_until(self, now: Asked) -> bool:
+        """Whether it has asked for no fewer and for no others at any time: between two changes there is a state that
+        nobody has seen.
+        """
+        alike = not self.generation or self.template == now.template
+        return alike and self.replicas <= now.replicas and now.generation - self.generation in (0, 1)
 
 
 @dataclass(slots=True)
 class Seen:
     """The revision of each kind that a service's last list showed, or its last write made; without one the next list
     must be the latest. Also what the Deployments of the last look asked for, by UID; None: there was no look.
+
+    rolling: UIDs of those whose instances are replaced by others, each when its Deployment's controller likes.
     """
 
     _reached: dict[str, int] = field(default_factory=dict)
     _asked: dict[str, Asked] | None = None
+    rolling: frozenset[str] = frozenset()
 
     def reached(self, kind: str) -> int | None:
         return self._reached.get(kind)
@@ -97,10 +111,11 @@ class Seen:
         """Takes note of a look's Deployments. Returns whether instances may have been taken since the look before."""
         before, now = self._asked, {str(raw["metadata"]["uid"]): Asked.by(raw) for raw in deployments}
         self._asked = now
-        if before is None:
-            return False
-        gone = before.keys() - now.keys()
-        return bool(gone) or not all(before.get(uid, Asked()).never_fell_until(one) for uid, one in now.items())
+        known = now if before is None else before
+        changed = {uid for uid, one in now.items() if not known.get(uid, Asked()).took_none_until(one)}
+        begun = now.keys() if before is None else self.rolling | changed
+        self.rolling = frozenset(uid for uid in begun if uid in now and not now[uid].rolled)
+        return bool(known.keys() - now.keys() or changed)
 
     def forget(self, kind: str) -> None:
         """Something was deleted, or it is not known what a write has done."""

@@ -17,8 +17,10 @@ from admission_requests import (
     LOCKS,
     NODE,
     PLAIN,
+    REPORTER,
     ROWS,
     SPACE,
+    STAND_IN,
     TENANT,
     V100,
     Row,
@@ -70,6 +72,23 @@ WRITERS: Final = {
 }
 
 
+def reporters() -> list[Manifest]:
+    """Roles of who writes the status of pods alone, and of who writes that of nodes too."""
+    kind = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    found: list[Manifest] = []
+    for name, user, resources in (
+        ("locked-reporters", REPORTER, ["pods/status"]),
+        ("locked-stand-ins", STAND_IN, ["pods/status", "nodes/status"]),
+    ):
+        rules = [{"apiGroups": [""], "resources": resources, "verbs": ["patch"]}]
+        found.append({**kind, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        binding = {**kind, "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+        found.append({**binding, "roleRef": role, "subjects": [subject]})
+    return found
+
+
 def from_before(cluster: Cluster) -> None:
     """What a cluster holds when the chart with the policies comes: they would refuse some of it."""
     held = {"annotations": HELD, "labels": {names.LABEL_FENCE: "before"}}
@@ -80,8 +99,10 @@ def from_before(cluster: Cluster) -> None:
             pod("waiting", scheduler="nobody"),
             pod("gated", schedulingGates=[{"name": names.QUEUE_GATE}]),
             pod("foreign", ours=False, scheduler="nobody"),
+            pod("ended", scheduler="nobody"),
         ]
     )
+    cluster.kube.patch("pods", "ended", {"status": {"phase": "Failed"}}, SPACE, subresource="status")
     fenced = deployment("", {names.LABEL_FENCE: "before"}).body
     cluster.apply(with_metadata(fenced, name="fenced"))
     cluster.apply(service("", template("before"), name="before").body)
@@ -98,7 +119,7 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
         limits.REACTION,
         "the default account",
     )
-    cluster.apply([WRITERS, everything(TENANT, "cluster-admin"), everything(PLAIN, "locked-writers")])
+    cluster.apply([WRITERS, everything(TENANT, "cluster-admin"), everything(PLAIN, "locked-writers"), *reporters()])
     from_before(cluster)
     yield cluster
     for kind in ("inferenceservices", "deployments"):
@@ -107,6 +128,8 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
         cluster.kube.delete("pods", one["metadata"]["name"], SPACE, grace=0)
     cluster.kube.delete("namespaces", SPACE)
     cluster.kube.delete("clusterroles", "locked-writers")
+    for document in reporters():
+        cluster.kube.delete(document["kind"], document["metadata"]["name"])
     cluster.remove_nodes(V100)
 
 
@@ -154,7 +177,8 @@ def next_gpus(cluster: Cluster) -> tuple[str, ...]:
     return tuple(booking.gpus)
 
 
-MOVES: Final = pytest.mark.parametrize("way", ["an owner moves its pod to another GPU", "by the status"])
+TOLD_ENDED: Final = "an owner says that its pod has ended"
+MOVES: Final = pytest.mark.parametrize("way", ["an owner moves its pod to another GPU", "by the status", TOLD_ENDED])
 
 
 def really_move(cluster: Cluster, way: str) -> None:
@@ -169,6 +193,7 @@ def test_without_the_lock_an_owners_edit_gives_a_full_gpu_away(inhabited: Cluste
     really_move(inhabited, way)
     assert next_gpus(inhabited) == ("0",), "the threat: 50,000 MiB on a GPU of 32,768, and no drift"
     inhabited.kube.patch("pods", "held", {"metadata": {"annotations": HELD}}, SPACE)
+    inhabited.kube.patch("pods", "held", {"status": {"phase": "Running"}}, SPACE, subresource="status")
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.words[-len(INHERITING) :] == INHERITING])
@@ -186,7 +211,7 @@ def test_other_subresources_write_no_annotation(inhabited: Cluster, sub: str) ->
 
 @MOVES
 def test_with_the_lock_the_ledger_keeps_what_the_binding_wrote(locked: Cluster, way: str) -> None:
-    with pytest.raises(ApiError, match="extender alone writes it"):
+    with pytest.raises(ApiError, match="alone writes it"):
         really_move(locked, way)
     assert next_gpus(locked) == ("1",)
 

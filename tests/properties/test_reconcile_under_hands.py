@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from effort import examples
@@ -21,6 +21,7 @@ from testing.scenes import CPU_TYPE, GPU_TYPE, rm2_scene
 
 Json = dict[str, Any]
 PRICES = {GPU_TYPE: 526_000, CPU_TYPE: 149_000}
+KIND_OF = {GPU_DEPLOYMENT: GPU_TYPE, CPU_DEPLOYMENT: CPU_TYPE}
 MIX = {"spec.load.batchSizes": [{"batch": 20, "weight": 98}, {"batch": 500, "weight": 2}]}
 
 
@@ -62,6 +63,7 @@ HANDS: dict[str, Callable[[SimulatedOperator], None]] = {
     "the service is deleted, its Deployments are not": _delete(orphan=True),
     "a service": _declare(),
     "a service on GPUs": _declare(**{"spec.instanceTypes": {"names": [GPU_TYPE]}}),
+    "a service of small batches": _declare(**{"spec.load.batchSizes": [{"batch": 20, "weight": 1}]}),
     "a service with a small budget": _declare(**{"spec.budget.hourly": "1.0"}),
     "a Deployment is deleted": lambda sim: sim.api.remove(deployment_path(CPU_DEPLOYMENT)),
     "more replicas": _deployment(CPU_DEPLOYMENT, lambda d: d["spec"].update(replicas=12)),
@@ -77,6 +79,13 @@ HANDS: dict[str, Callable[[SimulatedOperator], None]] = {
 }
 
 
+def _serves(pod: Json) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return "deletionTimestamp" not in pod["metadata"] and any(
+        (one["type"], one["status"]) == ("Ready", "True") for one in conditions
+    )
+
+
 class Judge:
     """Looks at the Deployments before and after every write of the operator; moves the cluster after it.
 
@@ -87,12 +96,12 @@ class Judge:
         self._sim = sim
         self._moves = moves
         self._sees = sees
-        self._before: tuple[int, dict[str, int]] = (0, {})
+        self._before: tuple[int, dict[str, int], dict[str, int]] = (0, {}, {})
         sim.api.before.append(self._look)
         sim.api.after.append(self._judge)
 
     def _look(self, *_: Any) -> None:
-        self._before = self._paid(), self._sim.replicas()
+        self._before = self._paid(), self._sim.replicas(), self._ready()
 
     def _judge(self, method: str, path: str, query: Any) -> None:
         if "/deployments" in path and not query.get("dryRun") and SERVICE in self._sim.api.objects:
@@ -103,15 +112,27 @@ class Judge:
             self._sim.cluster.tick()
 
     def _no_write_costs_more(self) -> None:
-        budget = parse_money(self._sim.service()["spec"]["budget"]["hourly"])
-        paid = self._paid()
+        budget, paid = self._budget(), self._paid()
         assert paid <= max(budget, self._before[0]), f"{paid} of {budget}, before {self._before[0]}"
 
     def _no_write_takes_what_the_plan_holds(self) -> None:
         plan = (self._sim.service().get("status") or {}).get("plan") or {}
         held = {deployment_name("rm2", row["instanceType"]): row["count"] for row in plan.get("counts", ())}
+        _, before, ready = self._before
+        # What was asked for beyond the budget goes; what serves goes last.
+        asked = sum(PRICES[KIND_OF[name]] * count for name, count in before.items())
+        stays = ready if asked > self._budget() else before
         for name, count in self._sim.replicas().items():
-            assert count >= min(held.get(name, 0), self._before[1].get(name, 0)), f"{name}: an outage for nothing"
+            least = min(held.get(name, 0), before.get(name, 0), stays.get(name, 0))
+            assert count >= least, f"{name}: an outage for nothing"
+
+    def _ready(self) -> dict[str, int]:
+        """Instances that serve, by Deployment."""
+        deployments = [(raw["metadata"]["name"], raw) for _, raw in self._sim.api.items("deployments")]
+        return {name: sum(_serves(pod) for _, pod in self._sim.cluster.pods(raw)) for name, raw in deployments}
+
+    def _budget(self) -> int:
+        return parse_money(self._sim.service()["spec"]["budget"]["hourly"])
 
     def _paid(self) -> int:
         """By type: what lives or is asked for, and what terminates, of all Deployments that are there."""
@@ -128,6 +149,8 @@ class Judge:
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(HANDS)), st.integers(0, 3)), max_size=6), st.booleans(), st.integers(1, 4)
 )
+@example([("a service of small batches", 1), ("more replicas", 1)], True, 1)
+@example([("a Deployment is deleted", 0), ("another image", 1)], True, 1)
 def test_no_write_breaks_the_budget_or_an_instance_and_all_ends_as_declared(
     hands: list[tuple[str, int]], moves: bool, terminating: int
 ) -> None:

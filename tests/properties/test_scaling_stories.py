@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from effort import examples, spread
@@ -241,6 +241,8 @@ async def told(chapters: list[Chapter]) -> tuple[Story, Judge]:
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STORIES)
+@example([(None, truth(0.5), None, 0)])
+@example([(load(240.0), truth(0.5), None, 20)])
 def test_every_step_keeps_the_laws_and_all_comes_to_rest(chapters: list[Chapter]) -> None:
     async def tale() -> None:
         story, judge = await told(chapters)

@@ -27,10 +27,18 @@ TENANT: Final = "tenant"
 PLAIN: Final = "writer"
 """May write InferenceServices, and create no pod."""
 KUBELET: Final = f"system:node:{NODE}"
+COLLECTOR: Final = "system:serviceaccount:kube-system:pod-garbage-collector"
+"""Of the controller manager: ends pods whose node is gone."""
+STAND_IN: Final = "stand-in"
+"""May write the status of nodes and of their pods, as who stands in for a kubelet does."""
+REPORTER: Final = "system:serviceaccount:monitoring:reporter"
+"""May write the status of pods, and of no node."""
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     EXTENDER: ("system:serviceaccounts",),
     OPERATOR: ("system:serviceaccounts",),
     KUBELET: ("system:nodes",),
+    COLLECTOR: ("system:serviceaccounts",),
+    REPORTER: ("system:serviceaccounts",),
 }
 
 
@@ -92,6 +100,10 @@ def annotate(who: str, name: str, written: Mapping[str, str | None], *words: str
     return patch(who, name, {"metadata": {"annotations": dict(written)}}, *words, sub=sub)
 
 
+def ends(who: str, name: str, phase: str, *words: str) -> Row:
+    return patch(who, name, {"status": {"phase": phase}}, *words, sub="/status")
+
+
 def label(who: str, name: str, written: Mapping[str, str | None], *words: str) -> Row:
     return patch(who, name, {"metadata": {"labels": dict(written)}}, *words)
 
@@ -144,6 +156,7 @@ MIRROR: Final = {
 }
 OWNER: Final = [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "UID", "controller": True}]
 TAKEN: Final = "extender alone writes it"
+RUNS: Final = ("would free the GPUs of a pod that may still run", "node alone writes it", "delete the pod")
 NAMING: Final = ("container ", "NVIDIA_VISIBLE_DEVICES names devices", "fieldRef.fieldPath", "void")
 INHERITING: Final = ("envFrom: may bring an NVIDIA_VISIBLE_DEVICES", "in env too", "fieldRef.fieldPath", "void")
 CONFIGURED: Final[dict[str, Any]] = {"envFrom": [{"configMapRef": {"name": "all-gpus"}}]}
@@ -173,6 +186,22 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "the extender writes it": annotate(EXTENDER, "waiting", {GPU: "1"}),
     "an owner changes a wish": annotate(TENANT, "waiting", {names.ANNOTATION_GPU_PRODUCT: "Tesla-T4"}),
+    # Who says that a pod has ended
+    "an owner says that its pod has ended": ends(
+        TENANT, "held", "Succeeded", 'status.phase: "Succeeded"', TENANT, *RUNS
+    ),
+    "an owner says that its pod has failed": ends(TENANT, "held", "Failed", '"Failed"', *RUNS),
+    "another account says so": ends(REPORTER, "held", "Failed", REPORTER, *RUNS),
+    "an owner says so of a pod without a GPU yet": ends(TENANT, "waiting", "Failed", *RUNS),
+    "the kubelet says so": ends(KUBELET, "held", "Succeeded"),
+    "the collector of pods without a node says so": ends(COLLECTOR, "held", "Failed"),
+    "who stands in for a kubelet says so": ends(STAND_IN, "held", "Succeeded"),
+    "an owner says so of a pod without our resources": ends(TENANT, "foreign", "Succeeded"),
+    "an owner says that its pod is pending": ends(TENANT, "held", "Pending"),
+    "an owner writes a pod's condition": patch(
+        TENANT, "held", {"status": {"conditions": [{"type": "example.com/warm", "status": "True"}]}}, sub="/status"
+    ),
+    "an owner writes the label of a pod that has ended": label(TENANT, "ended", {"team": "a"}),
     # Bindings
     "a binding with a GPU": bind(TENANT, HELD, f"metadata.annotations: {GPU}", '"0"', "leave the binding"),
     "a binding with memory alone": bind(TENANT, {MEMORY: "1"}, MEMORY, "leave the binding"),

@@ -194,3 +194,9 @@ What env sets wins, and is judged by hetserve.naming.
 {{- define "hetserve.mounting" -}}
 {{ . }}.filter(c, c.?volumeMounts.orValue([]).exists(m, m.mountPath.contains('nvidia-container-devices'))).map(c, c.name)
 {{- end }}
+
+{{/* CEL: whether a write says that a pod has ended, which did not say so before */}}
+{{- define "hetserve.ending" -}}
+object.?status.?phase.orValue('') in ['Succeeded', 'Failed'] &&
+        !(oldObject.?status.?phase.orValue('') in ['Succeeded', 'Failed'])
+{{- end }}

@@ -225,7 +225,7 @@ class Observer:
             listed = await self._listed(PODS, pods_path, key, seen)
             seen.take(PODS, listed.revision, anew=listed.anew)
             found = await self._sorted(key, labelled.objects, listed.objects)
-        if _some_are_to_end(_belonging(service, found[0]), found[1]):
+        if seen.rolling or _some_are_to_end(_belonging(service, found[0]), found[1]):
             seen.forget(PODS)  # which of them ends is not known yet
         return service, *found
 

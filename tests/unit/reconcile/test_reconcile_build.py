@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import pytest
 
@@ -14,10 +15,13 @@ from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, manifest_digest, with_replicas
+from hetserve.reconcile.deployments.diff import RESTARTED_AT, Target, expected_spec
 from hetserve.reconcile.deployments.template import TemplateError
+from hetserve.reconcile.world import Rendered, World
 from testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
 from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
 
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 MODEL = "spec.template.spec.containers.0"
 
 
@@ -46,6 +50,29 @@ def offer(
 
 def built(overrides: dict[str, Any] | None = None, given: Offer | None = None) -> Json:
     return desired_deployment(parsed(overrides), given or offer())
+
+
+def test_what_is_built_changes_nothing_of_what_it_is_built_from() -> None:
+    toleration = {"key": "gpu", "operator": "Exists"}
+    of_the_user = {
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [toleration],
+        "schedulingGates": [{"name": "theirs"}],
+    }
+    asks = {f"spec.template.spec.{field}": value for field, value in of_the_user.items()}
+    asks |= {f"{MODEL}.env": [{"name": "A", "value": "1"}], f"{MODEL}.resources": {"limits": {"example.com/nic": "1"}}}
+    asked, given = parsed(asks), offer(type_overrides={"spec.tolerations": [toleration]})
+    before = repr((asked, given))
+    manifest = desired_deployment(asked, given)
+    made = repr(manifest)
+    assert with_replicas(manifest, 3) != manifest
+    rendered = repr(spec := with_replicas(manifest, 1)["spec"])
+    live = {"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: "now"}}}}}
+    world = World(None, NOW, rendered={manifest_digest(manifest): Rendered(spec)})
+    expected = expected_spec(world, Target(GPU_TYPE, manifest, 2, 2), live)
+    assert expected is not None
+    assert expected["template"]["metadata"]["annotations"][RESTARTED_AT] == "now"
+    assert (repr((asked, given)), repr(manifest), repr(spec)) == (before, made, rendered)
 
 
 def test_a_gpu_deployment_carries_scheduler_gate_memory_and_device() -> None:

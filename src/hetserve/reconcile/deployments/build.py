@@ -6,7 +6,6 @@ budget and might find no node: see `rollout/surge.py` for where they do not.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -107,11 +106,11 @@ class Applied(NamedTuple):
 
 
 def with_replicas(manifest: Json, replicas: int) -> Json:
-    """Copy of a manifest with replicas, and with the annotation that records what was applied."""
-    result = copy.deepcopy(manifest)
-    result["spec"]["replicas"] = replicas
-    result["metadata"]["annotations"][names.ANNOTATION_APPLIED] = str(Applied(manifest_digest(manifest), str(replicas)))
-    return result
+    """A manifest with replicas, and with the annotation that records what was applied; its template is shared."""
+    applied = str(Applied(manifest_digest(manifest), str(replicas)))
+    meta, spec = manifest["metadata"], manifest["spec"]
+    annotations = {**meta["annotations"], names.ANNOTATION_APPLIED: applied}
+    return {**manifest, "metadata": {**meta, "annotations": annotations}, "spec": {**spec, "replicas": replicas}}
 
 
 def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, str]) -> Json:
@@ -142,7 +141,7 @@ def _place(spec: Json, instance_type: InstanceType) -> None:
     if not selector:
         del spec["nodeSelector"]
     if instance_type.spec.tolerations:
-        spec["tolerations"] = [*spec.get("tolerations", []), *copy.deepcopy(instance_type.spec.tolerations)]
+        spec["tolerations"] = [*spec.get("tolerations", []), *instance_type.spec.tolerations]
 
 
 def _add_resources(container: Json, instance_type: InstanceType, gpu: GpuDemand | None) -> None:

@@ -7,7 +7,6 @@ whole spec is replaced at its resourceVersion.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -134,11 +133,11 @@ def _service_of(world: World) -> str:
 def _shrunk(world: World, found: RawObject, count: int, why: str) -> Replace:
     """Replaces only the replicas; apply would also change the template."""
     name = str(found["metadata"]["name"])
-    meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
+    meta = {k: v for k, v in found["metadata"].items() if k != "managedFields"}
     annotations = meta.get("annotations") or {}
     applied = Applied.parse(annotations.get(names.ANNOTATION_APPLIED))
     meta["annotations"] = {**annotations, names.ANNOTATION_APPLIED: str(applied._replace(replicas=str(count)))}
-    spec = {**copy.deepcopy(dict(found["spec"])), "replicas": count}
+    spec = {**found["spec"], "replicas": count}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, {why}"
     # If we had already asked for this count, somebody else raised it.
@@ -150,12 +149,12 @@ def expected_spec(world: World, target: Target, live: RawObject | None) -> Json 
     rendered = world.rendered.get(manifest_digest(target.manifest))
     if rendered is None or rendered.spec is None:
         return None
-    spec = copy.deepcopy(rendered.spec)
-    spec["replicas"] = target.staged
+    spec = {**rendered.spec, "replicas": target.staged}
     restarted = _template_annotations(live).get(RESTARTED_AT) if live is not None else None
     if restarted is not None:
-        metadata = spec["template"].setdefault("metadata", {})
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), RESTARTED_AT: restarted}
+        metadata = spec["template"].get("metadata") or {}
+        annotations = {**(metadata.get("annotations") or {}), RESTARTED_AT: restarted}
+        spec["template"] = {**spec["template"], "metadata": {**metadata, "annotations": annotations}}
     return spec
 
 
@@ -276,7 +275,7 @@ def _why(applied: Applied, ours: Applied, target: Target) -> str:
 
 
 def _replacement(found: RawObject, wanted: Json, spec: Json) -> Json:
-    meta = {k: copy.deepcopy(v) for k, v in found["metadata"].items() if k != "managedFields"}
+    meta = {k: v for k, v in found["metadata"].items() if k != "managedFields"}
     for field_name in ("labels", "annotations"):
         meta[field_name] = {**(meta.get(field_name) or {}), **wanted["metadata"][field_name]}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}

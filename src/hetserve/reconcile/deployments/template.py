@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -56,7 +55,7 @@ def user_template(raw: Mapping[str, Any]) -> Json:
         raise TemplateError(
             f"spec.template{path} is nested too deeply: a pod template may have at most {DEEPEST} levels; take it out"
         )
-    template: Json = _without_nulls(copy.deepcopy(dict(raw)))
+    template: Json = _without_nulls(dict(raw))
     spec = template.get("spec")
     if not isinstance(spec, dict):
         raise TemplateError("spec.template.spec is missing: give a pod template with its containers")
@@ -109,7 +108,7 @@ def _check_metadata(metadata: Any, field: str) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Drops null fields, as the API server does; a null in a list is an entry."""
+    """Copy without null fields, which the API server drops, too; a null in a list is an entry."""
     if isinstance(value, dict):
         return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
     return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
