@@ -1,4 +1,4 @@
-module hetserve.io/e2e/tools/kubernetes
+module hetserve.io/e2e/tools/kubernetes-1.35
 
 go 1.26.0
 
