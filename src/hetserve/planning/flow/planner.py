@@ -27,7 +27,7 @@ from hetserve.planning.flow.search.cost import proved
 from hetserve.planning.flow.search.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
 from hetserve.planning.flow.search.leading import allowed, cost_of
 from hetserve.planning.flow.search.proof import Proof
-from hetserve.planning.flow.search.throughput import Race, race
+from hetserve.planning.flow.search.throughput import Race, barely, race
 from hetserve.planning.flow.search.untried import Theory, untried_cost, untried_rate, untried_throughput
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
@@ -85,7 +85,7 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
             Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
         )
     run, proof = race(judge, budget), Proof(judge, seed)
-    held = proof.near(run.best, run.rate) if run.best else 0.0
+    held = proof.near(run.best, run.rate) if run.best else barely(run, proof)
     most, reckoned = _ample(table, run, budget)
     if reckoned > held * _MORE:
         untried = _why(quick, most, judge)

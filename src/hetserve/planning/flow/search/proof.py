@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from hetserve.planning.flow.limits import trickle
@@ -57,12 +58,19 @@ class Proof:
     def near(self, values: Values, start: float) -> float:
         """A rate that holds in short trials, at most 1.5 % below one that does not; `start` if that holds; 0: none.
 
-        Looks downwards, where the share of late queries says how far: it rises by a power of the rate.
+        Looks downwards, where the share of late queries says how far: it rises by a power of the rate. What holds next
+        to nothing is tried at length: nearly as many may be late without a wait as are allowed.
         """
+        found, least = self._near(values, start, self._short.holds), min(trickle(self._short.table), start)
+        if found or not self.just_holds(values, least):
+            return found
+        return self._near(values, start, self.holds) or self._near(values, start, self.just_holds) or least
+
+    def _near(self, values: Values, start: float, holds: Callable[[Values, float], bool]) -> float:
         low, high, least = 0.0, start, _PRECISE
         rate = start
         while rate >= min(trickle(self._short.table), start):
-            if self._short.holds(values, rate):
+            if holds(values, rate):
                 low = rate
             else:
                 high = rate

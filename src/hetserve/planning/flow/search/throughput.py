@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
+from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import COARSE, Values
 from hetserve.planning.flow.search.judge import FINE, Judge
 from hetserve.planning.flow.search.leading import cost_of, leading, neighbours, splits, without_one
+from hetserve.planning.flow.search.proof import Proof
 
 _ROUNDS: Final = 6
 _PER_ROUND: Final = 10
 _RUNNERS_UP: Final = 5
+_BARELY: Final = 3
 _NEAR: Final = 0.97
 """A neighbour whose fluid rate is lower than this share of the best one's is not tried."""
 
@@ -85,6 +89,20 @@ def race(judge: Judge, budget: int) -> Race:
     if run.best:
         _thin(run)
     return run
+
+
+def barely(run: Race, proof: Proof) -> float:
+    """Where nothing holds with anything in hand, what the best then holds [queries/s]; 0: nothing does.
+
+    Nearly as many are late without a wait as may be: of what still holds next to nothing, the first by fluid rate.
+    """
+    fluid, least = run.judge.fluid, trickle(run.judge.table)
+    ranked = sorted(run.entered, key=lambda v: (-fluid(v), cost_of(run.judge.table, v), v))
+    rates = {v: proof.near(v, fluid(v)) for v in islice((v for v in ranked if proof.just_holds(v, least)), _BARELY)}
+    if rates:
+        run.best = max(rates, key=lambda v: (rates[v], fluid(v), -cost_of(run.judge.table, v), v))
+        run.rate = run.entered[run.best] = rates[run.best]
+    return run.rate
 
 
 def _enter_all(run: Race, values: Iterable[Values]) -> None:
