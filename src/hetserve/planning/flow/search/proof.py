@@ -61,6 +61,8 @@ class Proof:
         Looks downwards, where the share of late queries says how far: it rises by a power of the rate. What holds next
         to nothing is tried at length: nearly as many may be late without a wait as are allowed.
         """
+        if start <= 0:
+            return 0.0
         found, least = self._near(values, start, self._short.holds), min(trickle(self._short.table), start)
         if found or not self.just_holds(values, least):
             return found
