@@ -48,12 +48,17 @@ class Proof:
         """Whether counts hold a rate [queries/s] that may be their highest one: there only long trials tell."""
         if self.holds(values, rate):
             return True
-        near = self._short.late(values, rate) <= _NEAR * self._short.table.allowed
+        near = self.late(values, rate) <= _NEAR * self._short.table.allowed
         return near and self._longest.holds(values, rate)
 
     def broke(self, values: Values, rate: float) -> bool:
         """Whether counts failed at a rate [queries/s] when they were asked to hold it."""
         return self._short.broke(values, rate)
+
+    def late(self, values: Values, rate: float) -> float:
+        """Share of late queries in short trials of a rate [queries/s], at least that allowed."""
+        self._short.holds(values, rate)
+        return self._short.late(values, rate)
 
     def near(self, values: Values, start: float) -> float:
         """A rate that holds in short trials, at most 1.5 % below one that does not; `start` if that holds; 0: none.

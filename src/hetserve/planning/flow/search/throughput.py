@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from hetserve.planning.flow.limits import trickle
@@ -16,7 +15,7 @@ from hetserve.planning.flow.search.proof import Proof
 _ROUNDS: Final = 6
 _PER_ROUND: Final = 10
 _RUNNERS_UP: Final = 5
-_BARELY: Final = 3
+_BARELY: Final = 4
 _NEAR: Final = 0.97
 """A neighbour whose fluid rate is lower than this share of the best one's is not tried."""
 
@@ -94,11 +93,12 @@ def race(judge: Judge, budget: int) -> Race:
 def barely(run: Race, proof: Proof) -> float:
     """Where nothing holds with anything in hand, what the best then holds [queries/s]; 0: nothing does.
 
-    Nearly as many are late without a wait as may be: of what still holds next to nothing, the first by fluid rate.
+    Nearly as many are late without a wait as may be: those of which fewest are next to no load are proved.
     """
     fluid, least = run.judge.fluid, trickle(run.judge.table)
-    ranked = sorted(run.entered, key=lambda v: (-fluid(v), cost_of(run.judge.table, v), v))
-    rates = {v: proof.near(v, fluid(v)) for v in islice((v for v in ranked if proof.just_holds(v, least)), _BARELY)}
+    late = {values: proof.late(values, least) for values in run.entered}
+    ranked = sorted(late, key=lambda v: (late[v], -fluid(v), cost_of(run.judge.table, v), v))
+    rates = {v: proof.near(v, fluid(v)) for v in ranked[:_BARELY] if proof.just_holds(v, least)}
     if rates:
         run.best = max(rates, key=lambda v: (rates[v], fluid(v), -cost_of(run.judge.table, v), v))
         run.rate = run.entered[run.best] = rates[run.best]
