@@ -14,7 +14,7 @@ from hetserve.demand.mix import BatchMix
 from hetserve.planning.formatting import for_less_text, money_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.decision import Measured
-from hetserve.scaling.record.reading import MalformedError
+from hetserve.scaling.record.codec import MalformedError
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import Ring, record_of_entry, ring_name, time_text
 
