@@ -19,6 +19,8 @@ from harness.prometheus import Prometheus, QueryError
 from hetserve.api.names import LABEL_INSTANCE_TYPE
 from hetserve.base.units import Seconds
 from hetserve.demand.contract import DURATION, REQUESTS, bound_label
+from hetserve.planning.plan import summary
+from hetserve.reconcile.plans.plan_record import read_counts
 
 T = TypeVar("T")
 _WHAT: Final = "what"
@@ -122,8 +124,8 @@ def told_of(status: Manifest, began: float) -> list[Told]:
             datetime.fromisoformat(entry["time"]).timestamp() - began,
             entry["action"],
             entry["reason"],
-            entry.get("from") or "",
-            entry.get("to") or "",
+            summary(read_counts(entry.get("from"))),
+            summary(read_counts(entry.get("to"))),
             entry["message"],
         )
         for entry in reversed(entries)

@@ -9,6 +9,7 @@ import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.reconcile.events import DECIDED, LIMITED, announcements
+from hetserve.reconcile.plans.plan_record import counts_status
 from hetserve.scaling import Action
 
 Json = dict[str, Any]
@@ -16,7 +17,8 @@ PLANS = [{"summary": text, "hourlyCost": cost, "qps": "100.0"} for text, cost in
 
 
 def entry(action: str = "ScaleUp", **fields: Any) -> Json:
-    said = {"time": "2026-11-23T13:00:00Z", "reason": "LoadAboveCapacity", "from": "2xt4", "to": "4xt4"}
+    said: Json = {"time": "2026-11-23T13:00:00Z", "reason": "LoadAboveCapacity"}
+    said |= {"from": counts_status((("t4", 2),)), "to": counts_status((("t4", 4),))}
     return {**said, "action": action, "hourlyCost": "0.288", "message": "at least 60 q/s", **fields}
 
 

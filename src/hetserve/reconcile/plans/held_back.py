@@ -8,7 +8,7 @@ from dataclasses import replace
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.reconcile.plans.case import stored_finding
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, read_status
-from hetserve.reconcile.plans.plan_record import Json, PlanRecord
+from hetserve.reconcile.plans.plan_record import Json, PlanRecord, counts_status
 from hetserve.reconcile.plans.switching import nonzero
 from hetserve.reconcile.world import RawObject
 
@@ -61,7 +61,7 @@ def _is_same(advice: Json | None, before: object) -> bool:
     """Whether two advices say the same of the instances."""
     if advice is None or not isinstance(before, Mapping):
         return False
-    return all(advice[key] == before.get(key) for key in ("summary", "hourlyCost", "reason"))
+    return all(advice[key] == before.get(key) for key in ("counts", "hourlyCost", "reason"))
 
 
 def _worded(raw: RawObject, kind: ConditionType, finding: Finding) -> Finding:
@@ -80,6 +80,7 @@ def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:
     entry = None if decision.explained is None else decision.explained.entry
     load = {} if record.load is None else {"load": record.raw["load"]}
     return {
+        "counts": counts_status(record.counts),
         "summary": record.raw["summary"],
         "hourlyCost": record.raw["hourlyCost"],
         **load,

@@ -10,8 +10,8 @@ from typing import Any, Final
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
 from hetserve.demand.mix import BatchMix
-from hetserve.planning.plan import Counts, Plan, Trial
-from hetserve.planning.problem import Problem
+from hetserve.planning.plan import Counts, Plan, Trial, summary
+from hetserve.planning.problem import MOST_REPLICAS, Problem
 from hetserve.profiles.sharing import WHOLE
 
 Json = dict[str, Any]
@@ -71,9 +71,17 @@ class PlanRecord:
         return line if not raw.get("runnerUp") else f"{line}; runner-up: {raw['runnerUp']}"
 
 
-def summary(counts: Counts) -> str:
-    """Counts as people read them: ``1xg4dn.xlarge+13xr5n.large``."""
-    return "+".join(f"{n}x{name}" for name, n in counts if n > 0) or "none"
+def counts_status(counts: Counts) -> list[Json]:
+    """Counts as a status has them, without zeros."""
+    return [{"instanceType": name, "count": n} for name, n in counts if n > 0]
+
+
+def read_counts(told: Any) -> Counts:
+    """Counts of a status; None: none. Raises AttributeError, KeyError, TypeError or ValueError for what is none."""
+    counts = tuple((str(one["instanceType"]), int(one["count"])) for one in told or ())
+    if not all(0 <= n <= MOST_REPLICAS for _, n in counts):
+        raise ValueError(f"{counts!r}: instances of a type must be 0 to {MOST_REPLICAS}")
+    return counts
 
 
 def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
@@ -178,7 +186,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
     if not isinstance(raw, Mapping):
         return None
     try:
-        counts = tuple((str(entry["instanceType"]), int(entry["count"])) for entry in raw["counts"])
+        counts = read_counts(raw["counts"])
         texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
         cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
         gpus = _read_gpus(raw["counts"])
@@ -193,7 +201,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         return None
     if load is not None and not 0 <= load <= MOST_LOAD:
         return None
-    if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
+    if not math.isfinite(figure) or summary(counts)[:_SHORT] != texts["summary"]:
         return None
     tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
     verdict = str(raw.get("verdict") or "")
