@@ -19,8 +19,7 @@ from harness.prometheus import Prometheus, QueryError
 from hetserve.api.names import LABEL_INSTANCE_TYPE
 from hetserve.base.units import Seconds
 from hetserve.demand.contract import DURATION, REQUESTS, bound_label
-from hetserve.planning.plan import summary
-from hetserve.reconcile.plans.plan_record import read_counts
+from hetserve.planning.plan import read_counts, summary
 
 T = TypeVar("T")
 _WHAT: Final = "what"

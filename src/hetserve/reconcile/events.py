@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.planning.plan import summary
-from hetserve.reconcile.plans.plan_record import read_counts
+from hetserve.planning.plan import read_counts, summary
 from hetserve.sanitize import sanitize
 from hetserve.scaling import Action
 

@@ -11,8 +11,7 @@ import pytest
 from hetserve.base.units import QPS
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.planning.plan import summary
-from hetserve.reconcile.plans.plan_record import read_counts
+from hetserve.planning.plan import read_counts, summary
 from hetserve.scaling import ScalingReason
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hetserve.demand.observed import Demand, Freshness, ShareSample
-from hetserve.reconcile.plans.plan_record import read_counts
+from hetserve.planning.plan import read_counts
 from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh, steady, unknown

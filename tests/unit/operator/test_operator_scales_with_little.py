@@ -12,7 +12,7 @@ import pytest
 import scaled_scene
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.reconcile.plans.plan_record import counts_status
+from hetserve.planning.plan import counts_status
 from hetserve_operator.plans.book import Lane, Ticket
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import QPS
+from hetserve.planning.plan import counts_status
 from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, history_of
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, PlanDecision
-from hetserve.reconcile.plans.plan_record import counts_status
 from hetserve.reconcile.status.scaling_status import decisions_status
 from hetserve.scaling import Action, Change, ScalingReason
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.planning.plan import counts_status
 from hetserve.reconcile.events import DECIDED, LIMITED, announcements
-from hetserve.reconcile.plans.plan_record import counts_status
 from hetserve.scaling import Action
 
 Json = dict[str, Any]

@@ -12,8 +12,7 @@ from hetserve.base.units import Seconds
 from hetserve.cli.decisions.recorded import listed
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.formatting import for_less_text, money_text
-from hetserve.planning.plan import summary
-from hetserve.reconcile.plans.plan_record import read_counts
+from hetserve.planning.plan import read_counts, summary
 from hetserve.scaling.decision import Measured
 from hetserve.scaling.record.codec import MalformedError
 from hetserve.scaling.record.record import DecisionRecord

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hetserve.base.units import QPS, format_money
-from hetserve.planning.plan import Counts
+from hetserve.planning.plan import Counts, read_counts
 from hetserve.reconcile.plans.case import Case, cost_at, handmade_of, recorded_as
 from hetserve.reconcile.plans.changes import load_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision, read_status
-from hetserve.reconcile.plans.plan_record import Json, read_counts
+from hetserve.reconcile.plans.plan_record import Json
 from hetserve.reconcile.world import RawObject
 
 

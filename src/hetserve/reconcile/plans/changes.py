@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar
 from hetserve import scaling
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, Seconds, format_money
+from hetserve.planning.plan import counts_status, read_counts
 from hetserve.reconcile.plans.plan_decision import read_status
-from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json, PlanRecord, counts_status, read_counts
+from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json, PlanRecord
 from hetserve.sanitize import sanitize
 from hetserve.scaling import Action, Decision, ScalingReason
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
 from hetserve.demand.mix import BatchMix
-from hetserve.planning.plan import Counts, Plan, Trial, summary
-from hetserve.planning.problem import MOST_REPLICAS, Problem
+from hetserve.planning.plan import Counts, Plan, Trial, read_counts, summary
+from hetserve.planning.problem import Problem
 from hetserve.profiles.sharing import WHOLE
 
 Json = dict[str, Any]
@@ -69,19 +69,6 @@ class PlanRecord:
         line = f"{raw['summary']} at {raw['hourlyCost']} $/h for {raw['qps']} q/s ({raw['planner']})"
         line = f"{line}; not tried in simulation" if self.tried is False else line
         return line if not raw.get("runnerUp") else f"{line}; runner-up: {raw['runnerUp']}"
-
-
-def counts_status(counts: Counts) -> list[Json]:
-    """Counts as a status has them, without zeros."""
-    return [{"instanceType": name, "count": n} for name, n in counts if n > 0]
-
-
-def read_counts(told: Any) -> Counts:
-    """Counts of a status; None: none. Raises AttributeError, KeyError, TypeError or ValueError for what is none."""
-    counts = tuple((str(one["instanceType"]), int(one["count"])) for one in told or ())
-    if not all(0 <= n <= MOST_REPLICAS for _, n in counts):
-        raise ValueError(f"{counts!r}: instances of a type must be 0 to {MOST_REPLICAS}")
-    return counts
 
 
 def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
