@@ -155,7 +155,7 @@ def decisions_status(stored: object, decision: PlanDecision) -> list[Any] | None
     What the API server would refuse, as it was written by another version, is left out.
     """
     known = [one for one in stored if _is_entry(one)] if isinstance(stored, list) else []
-    entry = None if decision.explained is None or not decision.fresh else decision.explained.entry
+    entry = None if decision.explained is None or not decision.is_new else decision.explained.entry
     return ([] if entry is None else [entry]) + known[: MOST_DECISIONS - (entry is not None)] or None
 
 
