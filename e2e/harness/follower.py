@@ -93,11 +93,11 @@ class Follower:
         found = {c["type"]: c["status"] for c in self.status().get("conditions", ())}
         return str(found.get(kind, "Absent"))
 
-    def told(self) -> list[tuple[str, str, str, str]]:
+    def told(self) -> list[tuple[Any, ...]]:
         """(action, reason, from, to) of the last decisions, the newest first."""
         keys = ("action", "reason", "from", "to")
         entries = self.status().get("lastDecisions", ())
-        return [(entry[keys[0]], entry[keys[1]], entry[keys[2]], entry[keys[3]]) for entry in entries]
+        return [tuple(entry[key] for key in keys) for entry in entries]
 
     def deployments(self) -> list[Manifest]:
         return self.sandbox.kube.list("deployments", self.sandbox.namespace)

@@ -20,12 +20,11 @@ from hetserve.profiles.latency import slowed
 from hetserve.scaling import Facts, InForce, Unanswered
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import decide
-from hetserve.scaling.record.document import document_of, packed, parsed, record_in, unpacked
-from hetserve.scaling.record.reading import ExactReader, MalformedError
+from hetserve.scaling.record.codec import MalformedError, text_of, value_of
+from hetserve.scaling.record.document import document_text, packed, parsed, record_in, unpacked
 from hetserve.scaling.record.record import DecisionRecord, Listener, decided_on_record, digest_of, record_of
 from hetserve.scaling.record.replay import NotReplayableError, replay
 from hetserve.scaling.record.ring import MOST_BYTES, Ring, appended, record_of_entry
-from hetserve.scaling.record.writing import ExactWriter, text_of
 from testing.scaling import facts, steady
 from testing.scaling_strategies import following, scaling_rules, situations
 
@@ -133,7 +132,7 @@ def odd_facts(draw: st.DrawFn) -> Facts:
         keeps_over_budget=draw(st.booleans()),
         ready=dict(counts),
         bound=dict(counts),
-        waiting={"$shared": Seconds(draw(POSITIVE)), "kind": Seconds(1.0)},
+        waiting={"leastTotal": Seconds(draw(POSITIVE)), "kind": Seconds(1.0)},
     )
 
 
@@ -149,21 +148,18 @@ def record_with(case: Facts) -> DecisionRecord:
 @given(odd_facts())
 def test_a_record_is_read_as_it_was_written_to_the_last_digit(case: Facts) -> None:
     record = record_with(case)
-    document = document_of(record)
+    text = document_text(record)
 
-    found = record_in(parsed(text_of(document)))
+    found = record_in(parsed(text))
 
     assert found == record
-    assert text_of(document_of(found)) == text_of(document)
+    assert document_text(found) == text
     assert unpacked(packed(record)) == record
 
 
 @given(profiles())
 def test_profiles_of_every_kind_are_read_as_they_were_written(profile: LatencyProfile) -> None:
-    writer = ExactWriter()
-    content = writer.json(profile, LatencyProfile)
-
-    found = ExactReader(writer.shared).value(content, LatencyProfile, "profile")
+    found = value_of(text_of(profile, LatencyProfile), LatencyProfile, "profile")
 
     assert found == profile
     assert repr(found) == repr(profile)
@@ -236,9 +232,9 @@ WORTHLESS = (
     | st.integers(-(2**40), 2**40)
     | st.floats()
     | NAMES
-    | st.sampled_from([[], {}, {"$shared": 0}, {"$shared": -1}, {"$kind": "Plan"}, [[[]]], "nan", "inf"])
+    | st.sampled_from([[], {}, {"held": 0, "tried": True}, {"why": ""}, [[[]]], "NaN", "Infinity"])
 )
-DOCUMENT = document_of(record_with(SENSIBLE))
+DOCUMENT = document_text(record_with(SENSIBLE))
 
 
 def places(content: object) -> list[tuple[object, object]]:
@@ -252,7 +248,7 @@ def places(content: object) -> list[tuple[object, object]]:
 def test_a_document_that_is_not_as_it_was_written_is_read_or_refused_in_words(
     data: st.DataObject, value: object
 ) -> None:
-    document = parsed(text_of(DOCUMENT))
+    document = parsed(DOCUMENT)
     holder, key = data.draw(st.sampled_from(places(document)))
     if data.draw(st.booleans()):
         holder[key] = value  # type: ignore[index]

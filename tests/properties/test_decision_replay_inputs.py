@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.cli.app import app
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.record.document import document_of, packed
+from hetserve.scaling.record.document import document_text, packed
 from hetserve.scaling.record.record import decided_on_record
 from hetserve.scaling.record.ring import appended, ring_manifest
 from testing.scaling import facts, steady
@@ -24,7 +24,7 @@ assert RECORD is not None
 RING = ring_manifest(appended((), RECORD), "web", "team", {"kind": "InferenceService", "name": "web", "uid": "u1"})
 ((KEY, ENTRY),) = ((key, json.loads(text)) for key, text in RING["data"].items())
 LIST = {"kind": "List", "items": [RING]}
-DOCUMENT = document_of(RECORD)
+DOCUMENT = json.loads(document_text(RECORD))
 ANY = st.recursive(
     st.none()
     | st.booleans()
@@ -32,7 +32,7 @@ ANY = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     # What the readers look for is among the texts.
     | st.text(max_size=5)
-    | st.sampled_from(["nan", "inf", "List", "ConfigMap", packed(RECORD)]),
+    | st.sampled_from(["NaN", "Infinity", "List", "ConfigMap", packed(RECORD)]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["kind", "data", KEY]), inner),
     max_leaves=3,
 )

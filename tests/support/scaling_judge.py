@@ -134,6 +134,11 @@ def rate(counts: Counts) -> float:
     return sum(RATES[kind] * n for kind, n in counts.items())
 
 
+def told(counts: list[Json]) -> str:
+    """Counts of a status as `summary` says them."""
+    return summary(Counter({one["instanceType"]: one["count"] for one in counts}))
+
+
 def summary(counts: Counts) -> str:
     return "+".join(f"{n}x{kind}" for kind, n in sorted(counts.items()) if n)
 
@@ -333,9 +338,11 @@ class Judge:
         entries, known = after.status["lastDecisions"], before.status.get("lastDecisions") or []
         entry = entries[0]
         assert entries[1:] == known[: len(entries) - 1], "I11: an entry is lost"
-        assert entry["to"] == summary(after.plan) or not after.plan, f"I11: {entry} for {summary(after.plan)}"
+        assert told(entry["to"]) == summary(after.plan) or not after.plan, f"I11: {entry} for {summary(after.plan)}"
         if known:
-            assert entry["from"] == summary(before.plan) or not before.plan, f"I11: {entry} from {summary(before.plan)}"
+            assert told(entry["from"]) == summary(before.plan) or not before.plan, (
+                f"I11: {entry} from {summary(before.plan)}"
+            )
         if late:
             return
         if entry["reason"] == "SLOMissed":

@@ -19,6 +19,7 @@ from harness.prometheus import Prometheus, QueryError
 from hetserve.api.names import LABEL_INSTANCE_TYPE
 from hetserve.base.units import Seconds
 from hetserve.demand.contract import DURATION, REQUESTS, bound_label
+from hetserve.planning.plan import read_counts, summary
 
 T = TypeVar("T")
 _WHAT: Final = "what"
@@ -122,8 +123,8 @@ def told_of(status: Manifest, began: float) -> list[Told]:
             datetime.fromisoformat(entry["time"]).timestamp() - began,
             entry["action"],
             entry["reason"],
-            entry.get("from") or "",
-            entry.get("to") or "",
+            summary(read_counts(entry.get("from"))),
+            summary(read_counts(entry.get("to"))),
             entry["message"],
         )
         for entry in reversed(entries)

@@ -19,6 +19,7 @@ from hetserve.api.service.scaling_status import (
     CapacityStatus,
     DecisionStatus,
     DemandStatus,
+    InstanceCount,
     TransitionStatus,
 )
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, Objective, made_for
@@ -182,11 +183,9 @@ class InferenceServiceSpec(ApiModel):
         return self.pause in ("All", direction)
 
 
-class PlannedInstances(ApiModel):
+class PlannedInstances(InstanceCount):
     """How many instances of a type the plan holds."""
 
-    instance_type: str = Field(max_length=63, description="name of the InstanceType")
-    count: int = Field(ge=0, description="instances of this type")
     sharing: Literal["Shared", "Exclusive"] | None = Field(
         default=None,
         description="how each instance has its GPU; absent: it has none, or declares no compute",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.problem import Problem, TypeRefusal
+from hetserve.planning.problem import MOST_REPLICAS, Problem, TypeRefusal
 
 Counts = tuple[tuple[str, int], ...]
 """Instances per type in the problem's order, zeros included."""
@@ -34,6 +34,19 @@ def summary(counts: Counts) -> str:
 def summary_parts(counts: Counts) -> tuple[str, ...]:
     """Counts without zeros, a text for each type; ``none`` if all are zero."""
     return tuple(f"{count}x{name}" for name, count in counts if count) or ("none",)
+
+
+def counts_status(counts: Counts) -> list[dict[str, Any]]:
+    """Counts as a status has them, without zeros."""
+    return [{"instanceType": name, "count": n} for name, n in counts if n > 0]
+
+
+def read_counts(told: Any) -> Counts:
+    """Counts of a status; None: none. Raises AttributeError, KeyError, TypeError or ValueError for what is none."""
+    counts = tuple((str(one["instanceType"]), int(one["count"])) for one in told or ())
+    if not all(0 <= n <= MOST_REPLICAS for _, n in counts):
+        raise ValueError(f"{counts!r}: instances of a type must be 0 to {MOST_REPLICAS}")
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

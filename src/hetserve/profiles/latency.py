@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hetserve.base.units import Seconds
 from hetserve.profiles.spread import CONSTANT, Spread
 
 
-class LatencyProfile(Protocol):
-    @property
-    def max_batch(self) -> int | None: ...
-
-    def mean(self, batch: int) -> Seconds | None: ...
-
-    def spread(self, batch: int) -> Spread | None:
-        """Distribution around the mean; CONSTANT if unknown."""
-        ...
-
-    def quantile(self, batch: int, percentile: float) -> Seconds | None:
-        """Latency that `percentile` percent do not exceed; the mean if the spread is unknown."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class LinearProfile:
-    """intercept + slope x batch (Kairos: Pearson r > 0.99), one spread."""
+    """intercept + slope x batch (Kairos: Pearson r > 0.99), one spread.
+
+    quantile: latency that `percentile` percent do not exceed; the mean if the spread is unknown.
+    """
 
     intercept: Seconds
     slope: Seconds
@@ -93,18 +80,16 @@ class TableProfile:
         return _quantile(self, batch, percentile)
 
 
-def slowed(profile: LatencyProfile, factor: float) -> LatencyProfile:
-    """The profile with every latency multiplied by a factor; spreads are ratios and stay.
+LatencyProfile = LinearProfile | TableProfile
 
-    Raises TypeError for a profile of another kind than a line or a table.
-    """
+
+def slowed(profile: LatencyProfile, factor: float) -> LatencyProfile:
+    """The profile with every latency multiplied by a factor; spreads are ratios and stay."""
     if isinstance(profile, LinearProfile):
         line = Seconds(profile.intercept * factor), Seconds(profile.slope * factor)
         return LinearProfile(*line, profile.max_batch, profile.variation)
-    if isinstance(profile, TableProfile):
-        means = tuple(Seconds(mean * factor) for mean in profile.means)
-        return TableProfile(profile.batches, means, profile.spreads, profile.max_batch)
-    raise TypeError(f"{type(profile).__name__} is neither a line nor a table of latencies")
+    means = tuple(Seconds(mean * factor) for mean in profile.means)
+    return TableProfile(profile.batches, means, profile.spreads, profile.max_batch)
 
 
 def _quantile(profile: LatencyProfile, batch: int, percentile: float) -> Seconds | None:

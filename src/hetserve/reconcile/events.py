@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.planning.plan import read_counts, summary
 from hetserve.sanitize import sanitize
 from hetserve.scaling import Action
 
@@ -94,8 +95,8 @@ def _decided(before: Mapping[str, Any], after: Mapping[str, Any]) -> Announcemen
     newest = next(iter(after.get("lastDecisions") or ()), None)
     if newest is None or newest in (before.get("lastDecisions") or ()) or newest.get("action") not in DECIDED:
         return None
-    change = f"{newest.get('from') or 'none'} -> {newest.get('to') or 'none'}"
-    note = f"{newest.get('reason')}: {change} at {newest.get('hourlyCost')} $/h: {newest.get('message')}"
+    old, new = (summary(read_counts(newest.get(key))) for key in ("from", "to"))
+    note = f"{newest.get('reason')}: {old} -> {new} at {newest.get('hourlyCost')} $/h: {newest.get('message')}"
     return _said(False, DECIDED[newest["action"]], note, str(newest["action"]))
 
 

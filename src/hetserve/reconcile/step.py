@@ -16,7 +16,7 @@ from hetserve.reconcile.deployments.ownership import is_deleting
 from hetserve.reconcile.deployments.template import TemplateError
 from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
 from hetserve.reconcile.plans.decision import decide
-from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import read_record
 from hetserve.reconcile.plans.planner import Planner
 from hetserve.reconcile.rollout.carrying import ServiceRate
@@ -47,7 +47,7 @@ def step(world: World, planner: Planner) -> Request | Settled:
     work = fence_first(world, move.work, uid)
     if work.request is not None:
         return work.request
-    if decision.waits:
+    if decision.state is PlanState.AWAITED:
         return Settled(_wakes(decision, work), WAITS, spent)
     states = type_states(world, decision, move.targets, uid)
     failures, crowded = creation_failures(world, uid), _crowded(world)
@@ -57,8 +57,8 @@ def step(world: World, planner: Planner) -> Request | Settled:
     status = build_status(raw, decision, seen, world.now)
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):
-        why = "record the plan before it is followed" if decision.fresh else "say what is"
-        return replace(_write(raw, status, why, intent=decision.fresh), decided=_decided(raw, decision), costs=spent)
+        why = "record the plan before it is followed" if decision.is_new else "say what is"
+        return replace(_write(raw, status, why, intent=decision.is_new), decided=_decided(raw, decision), costs=spent)
     return Settled(_wakes(decision, work), interest_of(decision, world), spent)
 
 
@@ -82,7 +82,7 @@ def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | No
 def _decided(raw: RawObject, decision: PlanDecision) -> WriteDecisions | None:
     """What is recorded of a change of the plan that was decided by what is measured."""
     record = None if decision.explained is None else decision.explained.record
-    if record is None or not decision.fresh or decision.service is None:
+    if record is None or not decision.is_new or decision.service is None:
         return None
     first = not read_status(raw).get("lastDecisions")
     return WriteDecisions(record, owner_reference(decision.service), first)
@@ -123,17 +123,17 @@ class _Move:
 
 def _moved(world: World, decision: PlanDecision, held: Holdings, uid: str) -> _Move:
     """Towards the plan that is followed; else within the budget, unless the user wants what runs kept."""
-    if not decision.follow:
+    if not decision.is_followed:
         return _Move(_cut(world, decision, held, uid) if decision.shrinks else NextWrite())
     manifests = _manifests(decision)
     if isinstance(manifests, str):
-        cut = NextWrite() if decision.fresh else _cut(world, decision, held, uid)
+        cut = NextWrite() if decision.is_new else _cut(world, decision, held, uid)
         return _Move(replace(cut, template_refusal=manifests))
     limits, rate = limits_of(world, decision), ServiceRate(world, decision, held)
     stage = next_counts(decision.counts, held, limits, rate, in_the_way(world, decision, held, manifests, uid))
     manifests = surged(world, decision, (held, limits), manifests, stage.counts)
     targets = tuple(Target(t, manifests[t], stage.counts[t], n) for t, n in sorted(decision.counts.items()))
-    if decision.fresh:
+    if decision.is_new:
         return _Move(NextWrite(pending=True), targets, stage)
     kept = {t: n for t, n in stage.counts.items() if n > 0 and t not in decision.counts}
     over = exceeds(held, decision.ceiling)
@@ -155,7 +155,7 @@ def _cut(world: World, decision: PlanDecision, held: Holdings, uid: str) -> Next
     if not exceeds(held, decision.ceiling):
         return NextWrite()
     limits, rate = Limits(decision.ceiling), ServiceRate(world, decision, held)
-    counts = within_limits(decision.counts if decision.follow else {}, held, limits, rate)
+    counts = within_limits(decision.counts if decision.is_followed else {}, held, limits, rate)
     return next_cut(world, _by_deployment(decision, counts), uid)
 
 

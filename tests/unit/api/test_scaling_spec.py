@@ -11,7 +11,7 @@ from hetserve.api.inference_service import Budget, InferenceService, InferenceSe
 from hetserve.api.manifests import read_manifests
 from hetserve.api.service.demand_source import MetricsSpec
 from hetserve.api.service.scaling import ScalingSpec
-from hetserve.api.service.scaling_status import DecisionStatus
+from hetserve.api.service.scaling_status import DecisionStatus, InstanceCount
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.plans.case import inputs_digest
@@ -101,9 +101,15 @@ def test_a_query_has_a_greatest_length(length: int, good: bool) -> None:
 
 
 def test_the_instances_before_a_decision_are_written_as_from() -> None:
-    written = {"time": "2026-01-02T03:04:05Z", "action": "ScaleUp", "reason": "NoLoad", "from": "1xa", "message": ""}
+    written: dict[str, Any] = {
+        "time": "2026-01-02T03:04:05Z",
+        "action": "ScaleUp",
+        "reason": "NoLoad",
+        "from": [{"instanceType": "a", "count": 1}],
+    }
+    written |= {"to": [], "message": ""}
     read = DecisionStatus.model_validate(written)
-    assert read.from_ == "1xa"
+    assert read.from_ == [InstanceCount(instance_type="a", count=1)]
     assert read.model_dump(exclude_none=True) == written
 
 

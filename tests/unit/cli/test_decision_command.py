@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.record.document import document_of
+from hetserve.scaling.record.document import document_text
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 from hetserve.scaling.record.ring import Ring, appended, ring_manifest
 from testing.scaling import NOW, facts, steady
@@ -41,7 +42,7 @@ def replayed(content: object, *arguments: str) -> Result:
 
 
 def test_a_recorded_decision_is_made_again_identically() -> None:
-    result = replayed(document_of(record()))
+    result = replayed(json.loads(document_text(record())))
 
     assert result.exit_code == 0, result.output
     assert "team/web" in result.stdout
@@ -59,7 +60,7 @@ def test_a_ring_is_read_as_kubectl_prints_it_the_newest_first() -> None:
 
 
 def test_what_differs_is_said_field_by_field_with_exit_code_1() -> None:
-    document = document_of(record())
+    document = json.loads(document_text(record()))
     document["record"]["decision"]["counts"][1][1] = 7
     result = replayed(document)
     listed = json.loads(replayed(document, "-o", "json").stdout)
@@ -71,7 +72,7 @@ def test_what_differs_is_said_field_by_field_with_exit_code_1() -> None:
 
 
 def test_facts_that_were_altered_make_another_decision() -> None:
-    document = document_of(record())
+    document = json.loads(document_text(record()))
     for sample in document["record"]["facts"]["demand"]["samples"]:
         sample["qps"] = 45.0
     result = replayed(document)
@@ -81,7 +82,7 @@ def test_facts_that_were_altered_make_another_decision() -> None:
 
 
 def test_recorded_answers_are_taken_where_that_is_asked_for_and_named() -> None:
-    result = replayed(document_of(record()), "--as-recorded", "-o", "json")
+    result = replayed(json.loads(document_text(record())), "--as-recorded", "-o", "json")
 
     found = json.loads(result.stdout)
     assert result.exit_code == 0
@@ -114,8 +115,8 @@ def test_recorded_answers_are_taken_where_that_is_asked_for_and_named() -> None:
             (),
             "data.00000001-ScaleUp: 'no' must be an object",
         ),
-        ({"kind": "ScalingDecisionRecord", "format": 9}, (), "format: 9 must be 1"),
-        ({"kind": "ScalingDecisionRecord", "format": 1}, ("--index", "2"), "--index 2: the file has one record"),
+        ({"kind": "ScalingDecisionRecord", "format": 9}, (), "format: 9 must be 2"),
+        ({"kind": "ScalingDecisionRecord", "format": 2}, ("--index", "2"), "--index 2: the file has one record"),
     ],
 )
 def test_bad_input_is_named_with_exit_code_2(content: object, arguments: tuple[str, ...], words: str) -> None:
@@ -126,9 +127,9 @@ def test_bad_input_is_named_with_exit_code_2(content: object, arguments: tuple[s
     assert not result.stdout
 
 
-@pytest.mark.parametrize("at", ["nan", "-inf", 1e308, -1e15])
+@pytest.mark.parametrize("at", [math.nan, -math.inf, 1e308, -1e15])
 def test_a_record_of_no_moment_is_refused(at: object) -> None:
-    document = document_of(record())
+    document = json.loads(document_text(record()))
     document["record"]["at"] = at
     result = replayed(document)
 
@@ -138,7 +139,7 @@ def test_a_record_of_no_moment_is_refused(at: object) -> None:
 
 
 def test_numbers_that_overflow_on_the_way_are_refused_in_one_line() -> None:
-    document = document_of(record())
+    document = json.loads(document_text(record()))
     document["record"]["facts"]["demand"]["samples"][-1]["qps"] = 1e308
     result = replayed(document)
 

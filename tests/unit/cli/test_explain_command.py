@@ -74,7 +74,8 @@ def explained(
 
 
 def decided(at: float, **fields: Any) -> Json:
-    said = {"action": "ScaleUp", "reason": "LoadAboveCapacity", "from": "2xt4", "to": "4xt4", "message": "above 88 %"}
+    said: Json = {"action": "ScaleUp", "reason": "LoadAboveCapacity", "message": "above 88 %"}
+    said |= {key: [{"instanceType": "t4", "count": n}] for key, n in (("from", 2), ("to", 4))}
     return {"time": time_text(at)[:19] + "Z", **said, **fields}
 
 

@@ -104,8 +104,15 @@ def test_a_pod_is_ready_launching_or_leaving_never_two_of_them() -> None:
     assert instances_of(pods)["a"].paid == 4
 
 
-def entry(time: str, action: str = "ScaleUp") -> dict[str, str]:
-    return {"time": time, "action": action, "reason": "R", "from": "1xa", "to": "2xa", "message": "m"}
+def entry(time: str, action: str = "ScaleUp") -> dict[str, Any]:
+    return {
+        "time": time,
+        "action": action,
+        "reason": "R",
+        "from": [{"instanceType": "a", "count": 1}],
+        "to": [{"instanceType": "a", "count": 2}],
+        "message": "m",
+    }
 
 
 def test_decisions_of_before_the_play_are_left_out() -> None:
@@ -118,7 +125,7 @@ def test_decisions_of_before_the_play_are_left_out() -> None:
     ]
     found = told_of({"lastDecisions": newest_first}, began)
     assert [round(one.at, 1) for one in found] == [0.0, 8.4]
-    assert found[0].is_change
+    assert (found[0].before, found[0].after, found[0].is_change) == ("1xa", "2xa", True)
     assert told_of({}, began) == []
 
 

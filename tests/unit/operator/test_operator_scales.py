@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hetserve.demand.observed import Demand, Freshness, ShareSample
+from hetserve.planning.plan import read_counts
 from hetserve_operator.plans.book import Lane, PlanBook
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh, steady, unknown
@@ -56,7 +57,12 @@ async def test_a_service_is_planned_for_what_is_measured(sim: SimulatedOperator)
     assert is_true(sim, "ScalingActive")
     assert not is_true(sim, "ScalingLimited")
     (first,) = status(sim)["lastDecisions"]
-    assert (first["action"], first["from"], first["to"], first["load"]) == ("FirstPlan", "none", "4xt4", "30")
+    assert (first["action"], read_counts(first["from"]), read_counts(first["to"]), first["load"]) == (
+        "FirstPlan",
+        (),
+        (("t4", 4),),
+        "30",
+    )
 
 
 async def test_more_load_brings_more_instances_and_less_load_fewer(sim: SimulatedOperator) -> None:
@@ -404,12 +410,13 @@ async def test_advice_ends_where_what_runs_would_do_again(sim: SimulatedOperator
 @pytest.mark.parametrize(
     "forged",
     [
-        {"summary": "many", "load": "57"},
-        {"summary": "3xgone", "load": "57"},
-        {"summary": "8xt4", "load": "nan"},
-        {"summary": "99999999999999999999xt4"},
-        {"summary": "8xt4", "load": "-3"},
-        {"summary": 8},
+        {"counts": "many", "load": "57"},
+        {"counts": [{"instanceType": "gone", "count": 3}], "load": "57"},
+        {"counts": [{"instanceType": "t4", "count": 8}], "load": "nan"},
+        {"counts": [{"instanceType": "t4", "count": 2**31}]},
+        {"counts": [{"instanceType": "t4", "count": 8}], "load": "-3"},
+        {"counts": [8]},
+        {},
     ],
 )
 async def test_advice_that_cannot_be_read_is_given_anew(sim: SimulatedOperator, forged: Json) -> None:
@@ -417,7 +424,7 @@ async def test_advice_that_cannot_be_read_is_given_anew(sim: SimulatedOperator, 
     sim.edit(SERVICE, lambda raw: raw["spec"].update(mode="Advise"))
     sim.demand = steady(57)
     await sim.converge()
-    words = {"hourlyCost": "1", "reason": "Forged", "message": "forged", **forged}
+    words = {"summary": "8xt4", "hourlyCost": "1", "reason": "Forged", "message": "forged", **forged}
     sim.edit(SERVICE, lambda raw: raw["status"].update(advice=words))
     await sim.converge()
     assert status(sim)["advice"]["summary"] == "8xt4"

@@ -12,6 +12,7 @@ import pytest
 import scaled_scene
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
+from hetserve.planning.plan import counts_status
 from hetserve_operator.plans.book import Lane, Ticket
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh
@@ -196,7 +197,13 @@ async def test_a_step_that_must_wait_is_taken_though_nothing_happens() -> None:
 async def test_a_forged_decision_holds_nothing_up_and_is_named(time: str) -> None:
     policies = {"policies": [{"type": "Instances", "value": 100, "period": "1h"}]}
     sim = await serving(scaling={"scaleDown": {**policies, "selectPolicy": "Min"}})
-    forged = {"action": "ScaleUp", "reason": "SLOMissed", "from": "12xt4", "to": "13xt4", "load": "0"}
+    forged = {
+        "action": "ScaleUp",
+        "reason": "SLOMissed",
+        "from": counts_status((("t4", 12),)),
+        "to": counts_status((("t4", 13),)),
+        "load": "0",
+    }
     forge = {**forged, "time": time, "hourlyCost": "1", "message": "forged"}
     sim.edit(SERVICE, lambda raw: raw["status"].update(lastDecisions=[forge]))
 

@@ -16,14 +16,14 @@ from hetserve.planning.problem import ResourceAmounts
 from hetserve.reconcile import Interest, World
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.interest import interest_of
-from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import PlanRecord
 from hetserve.scaling.quiet import Quiet
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")
 RECORD = PlanRecord({}, (("gpu", 2),), "digest", "1", "", MicroDollarsPerHour(1))
 OFFERS: dict[str, Any] = {name: Offer(None, None, MicroDollarsPerHour(1), ResourceAmounts()) for name in ("gpu", "cpu")}  # type: ignore[arg-type]
-DECISION = PlanDecision(PLANNED, PLANNED, PLANNED, RECORD, ideal=True, follow=True, offers=OFFERS)
+DECISION = PlanDecision(PLANNED, PLANNED, PLANNED, RECORD, PlanState.FOLLOWED, ideal=True, offers=OFFERS)
 BOTH = frozenset(("gpu", "cpu"))
 
 

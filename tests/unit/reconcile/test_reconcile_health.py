@@ -20,7 +20,7 @@ from hetserve.reconcile.cluster.api_messages import CreationFailure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout.progress import TypeState
 from hetserve.reconcile.status.build import Seen, build_status, status_changed
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 PLAN = Plan(True, "PlanFeasible", "fits", "kairos", (("a", 2),), MicroDollarsPerHour(1_500_000))
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "2xa")
 FEASIBLE = Finding("True", Reason.PLAN_FEASIBLE, "fits")
-FOLLOWED = PlanDecision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc", RecordedGpus()), follow=True)
+FOLLOWED = PlanDecision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc", RecordedGpus()), PlanState.FOLLOWED)
 READY = TypeState("a", desired=2, bound=2, ready=2, rolled=True)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.planning.plan import counts_status
 from hetserve.reconcile.events import DECIDED, LIMITED, announcements
 from hetserve.scaling import Action
 
@@ -16,7 +17,8 @@ PLANS = [{"summary": text, "hourlyCost": cost, "qps": "100.0"} for text, cost in
 
 
 def entry(action: str = "ScaleUp", **fields: Any) -> Json:
-    said = {"time": "2026-11-23T13:00:00Z", "reason": "LoadAboveCapacity", "from": "2xt4", "to": "4xt4"}
+    said: Json = {"time": "2026-11-23T13:00:00Z", "reason": "LoadAboveCapacity"}
+    said |= {"from": counts_status((("t4", 2),)), "to": counts_status((("t4", 4),))}
     return {**said, "action": action, "hourlyCost": "0.288", "message": "at least 60 q/s", **fields}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -10,14 +11,15 @@ import pytest
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
-from hetserve.planning.plan import Plan, infeasible
+from hetserve.planning.plan import Plan, Trial, infeasible
+from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, Pending, ScalingReason, ScalingRules, Unanswered
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import decide
-from hetserve.scaling.record.document import document_of, packed, parsed, record_in, unpacked
-from hetserve.scaling.record.reading import MalformedError
-from hetserve.scaling.record.record import DecisionRecord, Listener, decided_on_record, record_of
+from hetserve.scaling.record.codec import MalformedError, content_of, text_of, value_of
+from hetserve.scaling.record.document import document_text, packed, parsed, record_in, unpacked
+from hetserve.scaling.record.record import DecisionRecord, Listener, decided_on_record, digest_of, record_of
 from hetserve.scaling.record.replay import NotReplayableError, replay
 from hetserve.scaling.record.ring import (
     MOST_BYTES,
@@ -30,10 +32,10 @@ from hetserve.scaling.record.ring import (
     ring_of,
     told,
 )
-from hetserve.scaling.record.writing import text_of
 from testing.scaling import NOW, facts, scaled_problem, steady
 
 CASE = facts(steady(60.0), {"t4": 2})
+FAILED = infeasible(CASE.problem, "ilp", Reason.PLANNER_FAILED, "its process ended")
 
 
 def made(case: Facts = CASE, *, quick: bool = False) -> DecisionRecord:
@@ -82,7 +84,7 @@ def test_every_fact_is_in_the_record(name: str) -> None:
 
     found = unpacked(packed(other))
 
-    assert text_of(document_of(other)) != text_of(document_of(record))
+    assert document_text(other) != document_text(record)
     assert found.facts is not None
     assert getattr(found.facts, name) == OTHER[name]
 
@@ -93,6 +95,31 @@ def test_a_record_says_which_hetserve_decided_and_when() -> None:
     assert record.at == NOW
     assert "hetserve" in record.versions
     assert dict(record.before or ())["t4"] == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Pending(), Unanswered("late"), Trial(), Trial(holds=True), Capacity(QPS(1.0), tried=False), FAILED],
+    ids=repr,
+)
+def test_answers_of_every_kind_are_told_apart(answer: Answer) -> None:
+    found = value_of(text_of(answer, Answer), Answer, "answer")
+
+    assert (type(found), found) == (type(answer), answer)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_infinite_numbers_are_kept_and_shown_to_people_as_text(number: float) -> None:
+    text = text_of(QPS(number), QPS)
+
+    assert repr(value_of(text, QPS, "load")) == repr(number)
+    assert content_of(QPS(number), QPS) == text
+
+
+def test_equal_questions_have_equal_texts_whoever_writes_a_whole_number() -> None:
+    ways = [replace(CASE.problem, load=QPS(one), launch_weight=one) for one in (1, 1.0)]
+
+    assert len({digest_of(Work(problem)) for problem in ways}) == 1
 
 
 # Replay
@@ -128,9 +155,6 @@ def test_another_planner_makes_a_difference_that_the_recorded_answers_do_not() -
 
     assert not replay(record, poor, poor).identical
     assert replay(record, poor, poor, as_recorded=True).identical
-
-
-FAILED = infeasible(CASE.problem, "ilp", Reason.PLANNER_FAILED, "its process ended")
 
 
 @pytest.mark.parametrize(
@@ -242,35 +266,37 @@ def test_names_of_rings_fit_and_differ() -> None:
 
 # What cannot be read
 
+PROFILE = ("record", "facts", "problem", "types", 0, "profile")
+
 
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("format",), 2, "format: 2 must be 1"),
-        (("format",), True, "format: True must be 1"),
+        (("format",), 1, "format: 1 must be 2: this hetserve reads no other"),
+        (("format",), True, "format: True must be 2"),
         (("kind",), "Pod", "kind: 'Pod' must be ScalingDecisionRecord"),
-        (("shared",), None, "shared: None must be a list"),
-        (("record", "facts", "now"), "soon", "record.facts.now: 'soon' must be a number"),
-        (("record", "facts", "now"), True, "record.facts.now: True must be a number"),
-        (
-            ("record", "facts", "pause"),
-            "Some",
-            "record.facts.pause: 'Some' must be one of None, ScaleDown, ScaleUp, All",
-        ),
-        (("record", "facts", "problem", "objective"), "Most", "record.facts.problem.objective: 'Most' must be one of"),
-        (("record", "facts", "problem", "budget"), 1.5, "record.facts.problem.budget: 1.5 must be a whole number"),
-        (("record", "facts", "problem", "types"), {}, "record.facts.problem.types: {} must be a list"),
-        (("record", "facts", "problem", "mix"), {"$shared": 99}, "mix.$shared: 99 must be below"),
-        (("record", "facts", "problem", "mix"), {"$shared": 0}, "mix.$shared: 0 is a Plan; wanted: BatchMix"),
+        (("record", "facts", "now"), "soon", "record.facts.now: 'soon' must be a valid number"),
+        (("record", "facts", "now"), True, "record.facts.now: True must be a valid number"),
+        (("record", "facts", "pause"), "Some", "record.facts.pause: 'Some' must be 'None', 'ScaleDown', 'ScaleUp' or"),
+        (("record", "facts", "problem", "objective"), "Most", "record.facts.problem.objective: 'Most' must be"),
+        (("record", "facts", "problem", "budget"), 1.5, "record.facts.problem.budget: 1.5 must be a valid integer"),
+        (("record", "facts", "problem", "budget"), 2.0, "record.facts.problem.budget: 2.0 must be a valid integer"),
+        (("record", "facts", "problem", "types"), {}, "record.facts.problem.types: {} must be a valid array"),
         (("record", "facts", "ready"), [], "record.facts.ready: [] must be an object"),
         (("record", "facts", "later"), 1, "record.facts.later: 1 is not known: is it of a later hetserve?"),
+        ((*PROFILE, "slope"), "steep", "problem.types[0].profile.LinearProfile.slope: 'steep' must be a valid number"),
+        ((*PROFILE, "later"), 1, "problem.types[0].profile.LinearProfile.later: 1 is not known"),
         (("record", "questions"), [{}], "record.questions[0].digest: None is missing"),
-        (("record", "decision", "counts"), [["t4"]], "record.decision.counts[0]: ['t4'] must have 2 elements"),
+        (("record", "questions", 0, "answer", "cost"), "1", "record.questions[0].answer.Plan.cost: '1' must be"),
+        (("record", "decision", "counts"), [["t4"]], "record.decision.counts[0][1]: None is missing"),
         (("record",), None, "record: None must be an object"),
+        (("record",), {1.5j}, "is not JSON"),
     ],
 )
-def test_what_is_wrong_is_named_by_field_value_and_remedy(path: tuple[str, ...], value: object, words: str) -> None:
-    document = parsed(text_of(document_of(made())))
+def test_what_is_wrong_is_named_by_field_value_and_remedy(
+    path: tuple[str | int, ...], value: object, words: str
+) -> None:
+    document = parsed(document_text(made()))
     at = document
     for key in path[:-1]:
         at = at[key]
@@ -283,10 +309,10 @@ def test_what_is_wrong_is_named_by_field_value_and_remedy(path: tuple[str, ...],
 
 
 def test_a_profile_that_cannot_be_is_refused() -> None:
-    document = parsed(text_of(document_of(made())))
-    document["shared"][0] = {"$kind": "Spread", "probabilities": [0.5], "ratios": [1.0]}
+    document = parsed(document_text(made()))
+    document["record"]["facts"]["problem"]["types"][0]["profile"]["variation"] = {"probabilities": [0.5], "ratios": [1]}
 
-    with pytest.raises(MalformedError, match=r"shared\[0\]: 'Spread' cannot be: the probabilities"):
+    with pytest.raises(MalformedError, match=r"profile.LinearProfile.variation: .* cannot be: the probabilities"):
         record_in(document)
 
 

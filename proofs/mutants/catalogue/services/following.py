@@ -68,7 +68,7 @@ FOLLOWING: Final = (
         "following: a plan with a type that is gone is followed",
         SCALED,
         "_held",
-        Replace("made.follow and record.nonzero.keys() <= made.offers.keys()", "made.follow"),
+        always("record.nonzero.keys() <= made.offers.keys()"),
         LITTLE,
         "test_a_type_that_may_be_used_no_longer_stays_while_paused_but_for_a_budget",
     ),

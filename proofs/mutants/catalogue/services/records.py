@@ -8,13 +8,13 @@ from mutants.changes import Replace, always, never
 from mutants.mutant import Mutant
 
 APPLY: Final = "hetserve_operator.work.apply"
+CODEC: Final = "hetserve.scaling.record.codec"
 CONTROLLER: Final = "hetserve_operator.work.controller"
+DOCUMENT: Final = "hetserve.scaling.record.document"
 EVENTS: Final = "hetserve.reconcile.events"
-FORMS: Final = "hetserve.scaling.record.forms"
 RECORD: Final = "hetserve.scaling.record.record"
 REPLAY: Final = "hetserve.scaling.record.replay"
 RING: Final = "hetserve.scaling.record.ring"
-WRITING: Final = "hetserve.scaling.record.writing"
 
 ANNOUNCED: Final = "tests/unit/reconcile/test_scaling_events.py"
 LAWS: Final = "tests/properties/test_decision_record_laws.py"
@@ -23,20 +23,20 @@ WRITTEN: Final = "tests/unit/operator/test_decision_records_are_written.py"
 
 RECORDS: Final = (
     Mutant(
-        "facts with a default are left out of the record",
-        FORMS,
-        "fields_of",
-        Replace("$one.init", "$one.init and _is_required($one)"),
+        "a record is read whatever its format",
+        DOCUMENT,
+        "record_in",
+        never("document.get('format') != FORMAT or isinstance(document['format'], bool)"),
         RECORDED,
-        "test_every_fact_is_in_the_record",
+        "test_what_is_wrong_is_named_by_field_value_and_remedy",
     ),
     Mutant(
-        "floats are rounded in the record",
-        WRITING,
-        "_scalar",
-        Replace("float(value)", "round(float(value), 6)"),
-        LAWS,
-        "test_a_record_is_read_as_it_was_written_to_the_last_digit",
+        "equal questions have other texts with a whole number",
+        CODEC,
+        "text_of",
+        Replace("_adapter(hint).dump_json", "TypeAdapter(tuple[Any], config=_CONFIG).dump_json"),
+        RECORDED,
+        "test_equal_questions_have_equal_texts_whoever_writes_a_whole_number",
     ),
     Mutant(
         "a recorded answer is believed",

@@ -15,7 +15,15 @@ MOST_DECISIONS = 5
 """Decisions that the status keeps, the newest first."""
 
 _DATE_TIME: dict[str, Any] = {"format": "date-time"}
+_MAP: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]}
 _REASON = r"^[A-Z][A-Za-z0-9]{0,127}$"
+
+
+class InstanceCount(ApiModel):
+    """A number of instances of one type."""
+
+    instance_type: str = Field(max_length=63, description="name of the InstanceType")
+    count: int = Field(ge=0, description="instances of this type")
 
 
 class OneFewer(ApiModel):
@@ -45,7 +53,7 @@ class CapacityStatus(ApiModel):
         default_factory=list,
         max_length=64,
         description="what the others hold, as far as it was asked",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
+        json_schema_extra=_MAP,
     )
     inputs: str = Field(max_length=64, description="digest of what the figures stand on, and of the figures")
 
@@ -68,10 +76,16 @@ class DecisionStatus(ApiModel):
     reason: str = Field(
         max_length=128, pattern=_REASON, description="one word for programs; the note of its Event begins with it"
     )
-    from_: str | None = Field(
-        default=None, alias="from", max_length=2048, description="instances before, for example 2xg4dn.xlarge"
+    from_: list[InstanceCount] = Field(
+        default_factory=list,
+        alias="from",
+        max_length=64,
+        description="instances before",
+        json_schema_extra=_MAP,
     )
-    to: str | None = Field(default=None, max_length=2048, description="instances after")
+    to: list[InstanceCount] = Field(
+        default_factory=list, max_length=64, description="instances after", json_schema_extra=_MAP
+    )
     load: str | None = Field(default=None, max_length=32, description="queries/s that it was made for")
     hourly_cost: str | None = Field(default=None, max_length=32, description="decimal dollars per hour afterwards")
     message: str = Field(max_length=1024, description="the reason for people, with numbers")
@@ -81,6 +95,9 @@ class DecisionStatus(ApiModel):
 class AdviceStatus(ApiModel):
     """What would be done if mode were Apply."""
 
+    counts: list[InstanceCount] = Field(
+        default_factory=list, max_length=64, description="instances by type", json_schema_extra=_MAP
+    )
     summary: str = Field(max_length=2048, description="instances, for example 1xg4dn.xlarge+13xr5n.large")
     hourly_cost: str = Field(max_length=32, description="decimal dollars per hour")
     load: str | None = Field(default=None, max_length=32, description="queries/s that it was made for")

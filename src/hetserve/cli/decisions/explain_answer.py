@@ -12,9 +12,9 @@ from hetserve.base.units import Seconds
 from hetserve.cli.decisions.recorded import listed
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.formatting import for_less_text, money_text
-from hetserve.planning.plan import summary
+from hetserve.planning.plan import read_counts, summary
 from hetserve.scaling.decision import Measured
-from hetserve.scaling.record.reading import MalformedError
+from hetserve.scaling.record.codec import MalformedError
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import Ring, record_of_entry, ring_name, time_text
 
@@ -73,8 +73,17 @@ def _decisions(recent: list[Json], records: list[Json]) -> list[Json]:
         }
     for one in recent:
         known = made.get(_moment(one), {})
-        made[_moment(one)] = {**one, **{key: known[key] for key in ("record", "replays") if key in known}}
+        instances = {key: _instances(one.get(key)) for key in ("from", "to")}
+        made[_moment(one)] = {**one, **instances, **{key: known[key] for key in ("record", "replays") if key in known}}
     return sorted(made.values(), key=lambda one: str(one.get("time")), reverse=True)
+
+
+def _instances(told: Any) -> str:
+    """Counts of the status in words."""
+    try:
+        return summary(read_counts(told))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return str(told)
 
 
 def _moment(one: Json) -> tuple[str, str]:

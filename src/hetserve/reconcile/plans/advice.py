@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hetserve.base.units import QPS, format_money
-from hetserve.planning.plan import Counts
+from hetserve.planning.plan import Counts, read_counts
 from hetserve.reconcile.plans.case import Case, cost_at, handmade_of, recorded_as
-from hetserve.reconcile.plans.changes import counts_of, load_of
+from hetserve.reconcile.plans.changes import load_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision, read_status
 from hetserve.reconcile.plans.plan_record import Json
 from hetserve.reconcile.world import RawObject
@@ -32,8 +32,8 @@ def stored_advice(case: Case, raw: RawObject) -> Advice | None:
     if case.service.spec.mode != "Advise" or not isinstance(told, Mapping):
         return None
     try:
-        held, load = dict(counts_of(str(told["summary"]))), load_of(told.get("load"))
-    except (KeyError, ValueError):
+        held, load = dict(read_counts(told["counts"])), load_of(told.get("load"))
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
     counts = tuple((option.name, held.pop(option.name, 0)) for option in case.declared.types)
     wanted = {name: n for name, n in counts if n}

@@ -18,7 +18,7 @@ from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import Tenancy
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
-from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, handmade_record, plan_record
 
 _NOT_BOOKED: Final = (
@@ -102,14 +102,19 @@ def handmade_of(case: Case, counts: Counts, words: str, plan: Plan | None, qps: 
 
 
 def recorded_as(case: Case, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:
-    fresh = case.recorded is None or record.raw != case.recorded.raw
-    return planned(case.service, case.offers, record, fresh=fresh, ideal=ideal)
+    return planned(case.service, case.offers, record, state_of(record, case.recorded), ideal=ideal)
+
+
+def state_of(record: PlanRecord, recorded: PlanRecord | None) -> PlanState:
+    """Of a plan that is followed. recorded: what the status has."""
+    return PlanState.FOLLOWED if recorded is not None and record.raw == recorded.raw else PlanState.NEW
 
 
 def pending(case: Case, standing: PlanRecord | None) -> PlanDecision:
     """The planner has not answered yet: a recorded plan of the same inputs is followed, and planning is not news."""
     if standing is None:
-        return PlanDecision(NOT_PLANNED, NOT_PLANNED, NOT_PLANNED, case.recorded, waits=True, service=case.service)
+        awaited = PlanState.AWAITED
+        return PlanDecision(NOT_PLANNED, NOT_PLANNED, NOT_PLANNED, case.recorded, awaited, service=case.service)
     decision = planned(case.service, case.offers, standing)
     said, feasible = case.stored[ConditionType.PLANNED], case.stored[ConditionType.FEASIBLE]
     if said is None or feasible is None or said.reason not in _ANSWERED:
@@ -144,16 +149,20 @@ def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
 
 
 def planned(
-    service: InferenceService, offers: Offers, record: PlanRecord, *, fresh: bool = False, ideal: bool = False
+    service: InferenceService,
+    offers: Offers,
+    record: PlanRecord,
+    state: PlanState = PlanState.FOLLOWED,
+    *,
+    ideal: bool = False,
 ) -> PlanDecision:
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
         Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
         record,
-        fresh=fresh,
+        state,
         ideal=ideal,
-        follow=True,
         service=service,
         offers=as_recorded(_by_name(offers), record),
     )
@@ -167,7 +176,7 @@ def infeasible(
         Finding("False", plan.reason, plan.message),
         Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
         recorded,
-        follow=follow,
+        PlanState.FOLLOWED if follow else PlanState.UNFOLLOWED,
         service=service,
         offers=_by_name(offers) if recorded is None else as_recorded(_by_name(offers), recorded),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,19 +10,17 @@ from typing import Any, Final, TypeVar
 from hetserve import scaling
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, Seconds, format_money
-from hetserve.planning.plan import Counts
+from hetserve.planning.plan import counts_status, read_counts
 from hetserve.reconcile.plans.plan_decision import read_status
-from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json, PlanRecord, summary
+from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json, PlanRecord
 from hetserve.sanitize import sanitize
 from hetserve.scaling import Action, Decision, ScalingReason
 
-_PART: Final = re.compile(r"([0-9]{1,6})x(.+)")
 _MOST_WORDS: Final = 1024
 _SHOWN: Final = 60
 CLOCKS_DIFFER: Final = Seconds(300.0)
 """By which the clock of whoever wrote a decision may be ahead."""
 Read = TypeVar("Read")
-_TOLD: Final = 2048
 
 
 def entry_of(decided: Decision, before: PlanRecord | None, record: PlanRecord, now: datetime) -> Json:
@@ -34,8 +31,8 @@ def entry_of(decided: Decision, before: PlanRecord | None, record: PlanRecord, n
         "time": timestamp(now),
         "action": str(decided.action),
         "reason": str(decided.reason),
-        "from": "none" if before is None else summary(before.counts)[:_TOLD],
-        "to": str(record.raw["summary"]),
+        "from": counts_status(() if before is None else before.counts),
+        "to": counts_status(record.counts),
         **load,
         "hourlyCost": format_money(record.cost),
         "message": decided.words[:_MOST_WORDS],
@@ -73,13 +70,13 @@ def history_of(raw: Mapping[str, Any], now: float) -> History:
 def _change(entry: Mapping[str, Any], now: float) -> scaling.Change:
     """Raises ValueError: field and value."""
 
-    def told(key: str, read: Callable[[str], Read]) -> Read:
+    def told(key: str, read: Callable[[Any], Read]) -> Read:
         try:
-            return read(str(entry.get(key) or ""))
-        except ValueError:
+            return read(entry.get(key))
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(f"{key}: {sanitize(repr(entry.get(key)))[:_SHOWN]} cannot be read") from None
 
-    at = told("time", unix_seconds)
+    at = told("time", lambda said: unix_seconds(str(said)))
     if at > now + CLOCKS_DIFFER:
         raise ValueError(f"time: {entry['time']} is to come; clocks that differ by more are to be corrected")
     scarce = entry.get("instanceType")
@@ -87,21 +84,11 @@ def _change(entry: Mapping[str, Any], now: float) -> scaling.Change:
         min(at, now),
         told("action", Action),
         told("reason", ScalingReason),
-        told("from", counts_of),
-        told("to", counts_of),
-        None if entry.get("load") is None else told("load", load_of),
+        told("from", read_counts),
+        told("to", read_counts),
+        told("load", load_of),
         None if scarce is None else str(scarce),
     )
-
-
-def counts_of(text: str) -> Counts:
-    """Counts from their summary. Raises ValueError for another text."""
-    if text in ("none", ""):
-        return ()
-    parts = [_PART.fullmatch(part) for part in text.split("+")]
-    if not all(parts):
-        raise ValueError(f"{text!r} are no counts")
-    return tuple((part[2], int(part[1])) for part in parts if part is not None)
 
 
 def load_of(told: object) -> QPS | None:

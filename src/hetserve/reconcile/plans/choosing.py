@@ -17,7 +17,7 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import MicroDollarsPerHour, format_money
-from hetserve.planning.plan import Plan, Trial
+from hetserve.planning.plan import Plan, Trial, summary
 from hetserve.planning.registry import has_judge
 from hetserve.planning.work import Done
 from hetserve.reconcile.plans.bookings import recorded_gpus
@@ -33,7 +33,7 @@ from hetserve.reconcile.plans.case import (
     unplanned,
 )
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
-from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record, summary
+from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.plans.switching import SWITCH_GAIN, cost_of, is_allowed, is_better, nonzero
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.planning.plan import counts_status
 from hetserve.reconcile.plans.case import stored_finding
-from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import Json, PlanRecord
 from hetserve.reconcile.plans.switching import nonzero
 from hetserve.reconcile.world import RawObject
@@ -19,9 +20,9 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
     A service that follows its load has weighed the pause already.
     """
     service, record = decision.service, decision.record
-    if service is None or service.spec.pause == "None" or decision.following is not None or not decision.fresh:
+    if service is None or service.spec.pause == "None" or decision.following is not None or not decision.is_new:
         return decision
-    assert record is not None  # noqa: S101  a fresh decision has a record
+    assert record is not None  # noqa: S101  a new decision has a record
     before = {} if recorded is None else recorded.nonzero
     after = record.nonzero
     adds = any(n > before.get(name, 0) for name, n in after.items())
@@ -32,7 +33,8 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
         return decision
     words = f"spec.pause is {service.spec.pause}: {record.described} is not followed"
     planned = Finding("True", Reason.PLAN_COMPUTED, words)
-    return replace(decision, planned=planned, record=recorded, fresh=False, follow=recorded is not None)
+    state = PlanState.UNFOLLOWED if recorded is None else PlanState.FOLLOWED
+    return replace(decision, planned=planned, record=recorded, state=state)
 
 
 def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject) -> PlanDecision:
@@ -42,7 +44,7 @@ def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject)
     the load moves at each look. What is stored stays, too, while a planner is asked.
     """
     advice = decision.advice or _advice(decision, recorded)
-    told = replace(decision, record=recorded, fresh=False, follow=False, advice=advice)
+    told = replace(decision, record=recorded, state=PlanState.UNFOLLOWED, advice=advice)
     stored = read_status(raw)
     before = stored.get("advice")
     follows = decision.following is not None or decision.advice is not None or decision.explained is not None
@@ -61,7 +63,7 @@ def _is_same(advice: Json | None, before: object) -> bool:
     """Whether two advices say the same of the instances."""
     if advice is None or not isinstance(before, Mapping):
         return False
-    return all(advice[key] == before.get(key) for key in ("summary", "hourlyCost", "reason"))
+    return all(advice[key] == before.get(key) for key in ("counts", "hourlyCost", "reason"))
 
 
 def _worded(raw: RawObject, kind: ConditionType, finding: Finding) -> Finding:
@@ -73,13 +75,14 @@ def _worded(raw: RawObject, kind: ConditionType, finding: Finding) -> Finding:
 
 def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:
     record = decision.record
-    if record is None or not decision.fresh:
+    if record is None or not decision.is_new:
         return None
     if recorded is not None and nonzero(record.counts) == recorded.nonzero:
         return None
     entry = None if decision.explained is None else decision.explained.entry
     load = {} if record.load is None else {"load": record.raw["load"]}
     return {
+        "counts": counts_status(record.counts),
         "summary": record.raw["summary"],
         "hourlyCost": record.raw["hourlyCost"],
         **load,

@@ -13,7 +13,7 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.plan import Counts
 from hetserve.planning.registry import has_judge
 from hetserve.reconcile.plans.advice import held_advice, stored_advice
-from hetserve.reconcile.plans.case import Case, is_right, pending, record_of, recorded_as
+from hetserve.reconcile.plans.case import Case, is_right, pending, record_of, recorded_as, state_of
 from hetserve.reconcile.plans.changes import entry_of
 from hetserve.reconcile.plans.choosing import choose
 from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
@@ -70,9 +70,9 @@ def _standing(case: Case) -> PlanRecord | None:
 
 def _labelled(case: Case, decision: PlanDecision) -> PlanDecision:
     """With the mix that it was planned for in its record."""
-    if decision.record is None or not decision.follow:
+    if decision.record is None or not decision.is_followed:
         return decision
     record = with_mix(decision.record, case.measured_mix)
     if record.raw == decision.record.raw:
         return decision
-    return replace(decision, record=record, fresh=case.recorded is None or record.raw != case.recorded.raw)
+    return replace(decision, record=record, state=state_of(record, case.recorded))

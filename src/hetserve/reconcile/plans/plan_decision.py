@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final
 
 from hetserve.api.conditions import Reason
@@ -25,6 +26,15 @@ class Finding:
 
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
+
+
+class PlanState(Enum):
+    """What is done about the plan of a decision."""
+
+    AWAITED = "until the planner answers there is no plan to follow: nothing to do or to say"
+    UNFOLLOWED = "what runs stays: there is no feasible plan, the inputs cannot be planned, or only advice is asked for"
+    FOLLOWED = "Deployments are brought to the recorded plan"
+    NEW = "it is recorded before it is followed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +82,31 @@ class Explained:
 class PlanDecision:
     """The decision for one service: conditions, and the plan in force.
 
-    record: the plan in force. fresh: it is not recorded yet. ideal: no plan for an empty cluster is better. follow:
-    whether Deployments are brought to it; False if the inputs cannot be planned, so that what runs stays. waits: no
-    plan to follow until the planner answers, so nothing to do or to say. following: None without spec.scaling.
-    explained: of a fresh plan that was decided by what is measured. advice: of status.advice: what would be done, where
-    spec.mode is Advise.
+    record: the plan in force. ideal: no plan for an empty cluster is better, whether it is followed or only advised.
+    following: None without spec.scaling. explained: of a new plan that was decided by what is measured. advice: of
+    status.advice: what would be done, where spec.mode is Advise.
     """
 
     planned: Finding
     feasible: Finding
     profiles: Finding
     record: PlanRecord | None = None
-    fresh: bool = False
+    state: PlanState = PlanState.UNFOLLOWED
     ideal: bool = False
-    follow: bool = False
-    waits: bool = False
     service: InferenceService | None = None
     offers: Mapping[str, Offer] = field(default_factory=dict)
     following: Following | None = None
     explained: Explained | None = None
     advice: Json | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return self.state is PlanState.NEW
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether Deployments are brought to it, once it is recorded."""
+        return self.state in (PlanState.FOLLOWED, PlanState.NEW)
 
     @property
     def advises(self) -> bool:
@@ -111,7 +126,7 @@ class PlanDecision:
     def ceiling(self) -> MicroDollarsPerHour | None:
         """What may run at most: for the budget, or for what the plan in force costs, where that is kept above it."""
         budget = self.budget
-        if budget is None or not self.follow or self.record is None or self._shrinks:
+        if budget is None or not self.is_followed or self.record is None or self._shrinks:
             return budget
         return max(budget, self.record.cost)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
 from hetserve.demand.mix import BatchMix
-from hetserve.planning.plan import Counts, Plan, Trial
+from hetserve.planning.plan import Counts, Plan, Trial, read_counts, summary
 from hetserve.planning.problem import Problem
 from hetserve.profiles.sharing import WHOLE
 
@@ -72,11 +72,6 @@ class PlanRecord:
         yet = "provisional, not tried in simulation yet" if self.provisional else "not tried in simulation"
         line = f"{line}; {yet}" if self.tried is False else line
         return line if not raw.get("runnerUp") else f"{line}; runner-up: {raw['runnerUp']}"
-
-
-def summary(counts: Counts) -> str:
-    """Counts as people read them: ``1xg4dn.xlarge+13xr5n.large``."""
-    return "+".join(f"{n}x{name}" for name, n in counts if n > 0) or "none"
 
 
 def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
@@ -184,7 +179,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
     if not isinstance(raw, Mapping):
         return None
     try:
-        counts = tuple((str(entry["instanceType"]), int(entry["count"])) for entry in raw["counts"])
+        counts = read_counts(raw["counts"])
         texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
         cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
         gpus = _read_gpus(raw["counts"])
@@ -199,7 +194,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
         return None
     if load is not None and not 0 <= load <= MOST_LOAD:
         return None
-    if not math.isfinite(figure) or any(n < 0 for _, n in counts) or summary(counts)[:_SHORT] != texts["summary"]:
+    if not math.isfinite(figure) or summary(counts)[:_SHORT] != texts["summary"]:
         return None
     tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
     verdict = str(raw.get("verdict") or "")

@@ -30,6 +30,7 @@ from hetserve.reconcile.plans.case import (
     Case,
     handmade_of,
     is_right,
+    pending,
     record_of,
     recorded_as,
     stored_finding,
@@ -37,7 +38,7 @@ from hetserve.reconcile.plans.case import (
     unplanned,
 )
 from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, entry_of, history_of
-from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, read_status
+from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve.reconcile.world import World
@@ -100,7 +101,7 @@ def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
     else:
         made = _held(case, in_force, advice, decided, since)
     planned, feasible = _planned(decided, made), _feasible(case, decided, made)
-    if not made.fresh:
+    if not made.is_new:
         if _is_still_short(case, decided):
             feasible = case.stored[ConditionType.FEASIBLE] or feasible
             # It ends as soon as it is not true. Advice has no words of its own to keep.
@@ -245,8 +246,7 @@ def _is_short(case: Case, facts: scaling.Facts) -> bool:
 def _without_plan(case: Case, decided: Decision) -> PlanDecision:
     """No plan is in force, and none is made now."""
     if decided.pending:
-        waits = PlanDecision(*(Finding("Unknown", Reason.NOT_PLANNED, ""),) * 3, case.recorded, waits=True)
-        return replace(waits, service=case.service)
+        return pending(case, None)
     if decided.held is not None:
         none = unplanned(Reason.NOT_PLANNED, decided.words, case.recorded, case.service, case.offers)
         computed = Finding("True", Reason.PLAN_COMPUTED, "no plan is feasible")
@@ -293,7 +293,8 @@ def _held(
     assert in_force is not None  # noqa: S101  the policy holds only what is in force
     record = with_mix(_kept(case, in_force), case.measured_mix, since)
     made = recorded_as(case, record)
-    return replace(made, follow=made.follow and record.nonzero.keys() <= made.offers.keys())
+    usable = record.nonzero.keys() <= made.offers.keys()
+    return made if usable else replace(made, state=PlanState.UNFOLLOWED)
 
 
 def _planned(decided: Decision, made: PlanDecision) -> Finding:

@@ -193,7 +193,7 @@ def _ready_of(seen: Seen) -> tuple[int, int]:
 
 def _all_ready(decision: PlanDecision, seen: Seen) -> bool:
     ready = all(state.ready == state.desired for state in seen.states)
-    return ready and (decision.advises or (decision.follow and _rolled_out(seen)))
+    return ready and (decision.advises or (decision.is_followed and _rolled_out(seen)))
 
 
 def _is_carried(decision: PlanDecision, seen: Seen) -> bool | None:
@@ -244,7 +244,7 @@ def _progressing(decision: PlanDecision, seen: Seen) -> Finding:
         return Finding("False", Reason.WRITE_REFUSED, "; ".join(seen.work.refusals))
     if decision.advises:
         return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing is rolled out")
-    if not decision.follow:
+    if not decision.is_followed:
         stays = "what the budget holds of what runs stays" if decision.shrinks else "what runs stays"
         return Finding("False", Reason.NOT_PLANNED, f"no feasible plan to roll out; {stays}")
     if _rolled_out(seen):

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.api.service.scaling_status import MOST_DECISIONS
+from hetserve.api.service.scaling_status import MOST_DECISIONS, DecisionStatus
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.cluster.scalers import ScalerFact
@@ -148,7 +150,18 @@ def capacity_status(stored: object, decision: PlanDecision) -> Json | None:
 
 
 def decisions_status(stored: object, decision: PlanDecision) -> list[Any] | None:
-    """status.lastDecisions, the newest first; an entry goes with the plan that it records."""
-    known = list(stored) if isinstance(stored, list) else []
-    entry = None if decision.explained is None or not decision.fresh else decision.explained.entry
+    """status.lastDecisions, the newest first; an entry goes with the plan that it records.
+
+    What the API server would refuse, as it was written by another version, is left out.
+    """
+    known = [one for one in stored if _is_entry(one)] if isinstance(stored, list) else []
+    entry = None if decision.explained is None or not decision.is_new else decision.explained.entry
     return ([] if entry is None else [entry]) + known[: MOST_DECISIONS - (entry is not None)] or None
+
+
+def _is_entry(one: object) -> bool:
+    try:
+        DecisionStatus.model_validate(one)
+    except ValidationError:
+        return False
+    return True

@@ -20,6 +20,7 @@ class Unanswered:
     why: str
 
 
-Answer = Done | Pending | Unanswered
+Answer = Pending | Done | Unanswered
+"""Pending comes first: a record tells answers apart by their fields, and it has none."""
 Ask = Callable[[Work], Answer]
 """Equal questions get equal answers, once they have one."""

@@ -11,12 +11,12 @@ from hetserve import __version__
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.reach import Capacity
-from hetserve.planning.work import Done, Work, WorkKind
+from hetserve.planning.work import Work, WorkKind
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.plans.questions import Answer, Ask, Pending, Unanswered
+from hetserve.scaling.plans.questions import Answer, Ask
 from hetserve.scaling.policy import decide
-from hetserve.scaling.record.writing import ExactWriter, text_of
+from hetserve.scaling.record.codec import text_of
 
 _DIGITS: Final = 16
 MOST_WORDS: Final = 1024
@@ -33,7 +33,7 @@ class Question:
     kind: WorkKind
     load: QPS | None
     counts: Counts | None
-    answer: Done | Pending | Unanswered
+    answer: Answer
 
     @property
     def untried(self) -> bool:
@@ -111,9 +111,7 @@ def record_of(
 
 def digest_of(work: Work) -> str:
     """Digest of a question: equal questions have equal ones."""
-    writer = ExactWriter()
-    content = writer.json(work, Work)
-    return hashlib.sha256(text_of([writer.shared, content]).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(text_of(work, Work).encode()).hexdigest()[:_DIGITS]
 
 
 def is_untried(answer: Answer) -> bool:

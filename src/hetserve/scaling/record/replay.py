@@ -16,8 +16,8 @@ from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.questions import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.policy import decide
+from hetserve.scaling.record.codec import content_of
 from hetserve.scaling.record.record import DecisionRecord, Question, digest_of, is_untried
-from hetserve.scaling.record.writing import in_place
 
 ABSENT: Final = "absent"
 Source = Literal["Planner", "Record"]
@@ -78,7 +78,7 @@ def replay(record: DecisionRecord, planner: Ask, quick: Ask, *, as_recorded: boo
     ask = _Again(record.questions, planner, quick, as_recorded=as_recorded)
     decision = _decided(facts, ask)
     differences = (
-        *differing("decision", in_place(record.decision, Decision), in_place(decision, Decision)),
+        *differing("decision", content_of(record.decision, Decision), content_of(decision, Decision)),
         *_differing_answers(record.questions, ask.asked),
     )
     return Replayed(decision, ask.asked, differences)
@@ -149,7 +149,7 @@ def _differing_answers(recorded: tuple[Question, ...], asked: tuple[Asked, ...])
         if again is None:
             yield Difference(field, _words(question.kind, question.load, question.counts), "not asked")
         elif again.source == "Planner":
-            yield from differing(field, in_place(question.answer, Answer), in_place(again.answer, Answer))
+            yield from differing(field, content_of(question.answer, Answer), content_of(again.answer, Answer))
     for one in asked:
         if one.known is None:
             yield Difference("questions", "not asked", one.words)

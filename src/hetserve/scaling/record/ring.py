@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.planning.plan import summary
+from hetserve.scaling.record.codec import MalformedError
 from hetserve.scaling.record.document import packed, unpacked
-from hetserve.scaling.record.reading import MalformedError
 from hetserve.scaling.record.record import MOST_WORDS, DecisionRecord
 
 Json = dict[str, Any]
