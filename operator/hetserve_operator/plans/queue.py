@@ -7,7 +7,7 @@ and the facts of the cluster change. So a plan for other facts of the declared p
 A service of which nothing runs first gets an untried plan, which takes a fraction of the time, and then a tried one.
 Tickets are taken by priority, and by age within one. One process of several is left for untried plans. New services
 often come in bursts: tried plans that are not urgent begin when none has come for SETTLE. No ticket is held for longer
-than MOST_WAIT; then every FAIR-th ticket is the oldest, however many are more urgent.
+than MOST_WAIT; then the oldest has its turn after FAIR others, however many are more urgent.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SETTLE: Final = 1.0
 """Seconds without a new service after which tried plans begin that are not urgent."""
 MOST_WAIT: Final = 30.0
 """Seconds after which a ticket is no longer held, and has its turn: 300 services have their untried plans by then."""
-FAIR: Final = 4
-"""Of so many tickets that are taken, one is the oldest, if that has waited for MOST_WAIT."""
+FAIR: Final = 9
+"""Tickets that are taken before the oldest, once that has waited for MOST_WAIT."""
 _MOST_PLANS: Final = 11
 """Answers kept per service: plan and trial without facts of the cluster, the untried plan, the latest with them, and
 what those hold that missed the SLO in one of the five changes that the status keeps.
@@ -201,7 +201,8 @@ class PlannerQueue:
         self._waiting: dict[Key, Ticket] = {}
         """By age: what a service waits for may change, its place does not."""
         self._planned: dict[Key, Ticket] = {}
-        self._taken = 0
+        self._passed = 0
+        """Tickets that were taken since the oldest was."""
         self._settles = -inf
         """When SETTLE has passed since the last new service."""
         self._shared: dict[Work, tuple[float, _Answer]] = {}
@@ -255,11 +256,11 @@ class PlannerQueue:
         A ticket whose problem was planned or timed out for another service meanwhile is settled instead.
         """
         while (ticket := self._next(processes)) is not None:
+            self._passed = 0 if ticket is next(iter(self._waiting.values())) else self._passed + 1
             del self._waiting[ticket.key]
             self._planned[ticket.key] = ticket
             answer = self._answer_alike(ticket.work)
             if answer is None:
-                self._taken += 1
                 return ticket
             self.settle(ticket, answer)
         return None
@@ -328,8 +329,8 @@ class PlannerQueue:
     def _next(self, processes: int) -> Ticket | None:
         tried = sum(not ticket.untried for ticket in self._planned.values()) < max(1, processes - 1)
         ready = [ticket for ticket in self._released() if tried or ticket.untried]
-        fair = self._taken % FAIR == FAIR - 1 and ready and ready[0].since + MOST_WAIT <= self._clock()
-        if not fair:
+        is_due = self._passed >= FAIR and ready and ready[0].since + MOST_WAIT <= self._clock()
+        if not is_due:
             ready.sort(key=attrgetter("priority"))
         planned = self._works_planned()
         return next((ticket for ticket in ready if _nameless(ticket.work) not in planned), None)

@@ -70,7 +70,7 @@ class Bench:
         self.queue.look(key, lambda _: None)
 
     def take(self) -> Ticket:
-        ticket = self.queue.take(processes=9)
+        ticket = self.queue.take(processes=99)
         assert ticket is not None
         return ticket
 
@@ -130,12 +130,10 @@ def test_neither_a_check_nor_a_first_plan_waits_for_ever_behind_loads_that_rise(
     bench.ask(B, OTHER, OTHER)
     taken = []
     bench.now += MOST_WAIT
-    for number in range(2 * FAIR):
-        bench.short(Key("ns", f"busy{2 * number}"))
-        bench.short(Key("ns", f"busy{2 * number + 1}"))
+    for number in range(2 * FAIR + 2):
+        bench.short(Key("ns", f"busy{number}"))
         taken.append(bench.take().key)
-    assert (taken.index(A), taken.index(B)) == (FAIR - 1, 2 * FAIR - 1)
-    assert len([key for key in taken if key.name.startswith("busy")]) == 2 * FAIR - 2
+    assert (taken.index(A), taken.index(B)) == (FAIR, 2 * FAIR + 1)
 
 
 def test_who_has_waited_for_less_is_taken_by_priority_alone(bench: Bench) -> None:
@@ -150,7 +148,7 @@ def test_a_ticket_that_is_asked_again_keeps_its_age(bench: Bench) -> None:
     bench.ask(A, needed=False)
     bench.now += MOST_WAIT
     taken = []
-    for number in range(FAIR):
+    for number in range(FAIR + 1):
         bench.short(Key("ns", f"busy{number}"))
         bench.ask(A, capped(DECLARED, number + 1), needed=False)
         taken.append(bench.take().key)
@@ -324,9 +322,9 @@ def test_a_question_that_is_planned_for_another_service_waits_for_that_answer(be
     bench.ask(A)
     first = bench.take()
     bench.ask(B, DECLARED, DECLARED)
-    assert (bench.queue.take(processes=9), bench.queue.waits()) == (None, False), "two processes plan the same"
+    assert (bench.queue.take(processes=99), bench.queue.waits()) == (None, False), "two processes plan the same"
     bench.queue.settle(first, plan(DECLARED))
-    assert bench.queue.take(processes=9) is None
+    assert bench.queue.take(processes=99) is None
     assert bench.woken == [A, B]
 
 
