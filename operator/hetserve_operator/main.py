@@ -23,9 +23,9 @@ from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
 from hetserve_operator.leader.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.plans.pool import Planning, PlanningPool
 from hetserve_operator.plans.process import PlanningProcess
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.extender_lease import ExtenderLease
@@ -142,12 +142,12 @@ class Operator:
         self.poller = self._demand_poller()
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)
-        self.book = self._plan_book()
+        self.plans = self._planner_queue()
         self.planners = self._planning_pool(start_planning)
         self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
         self.leadership = OperatorLeadership(self.elector)
         self.writer = Writer(api)
-        self.announcer = Announcer(api, socket.gethostname(), now, is_busy=lambda: self.book.crowd_waits)
+        self.announcer = Announcer(api, socket.gethostname(), now, is_busy=lambda: self.plans.first_plans_wait)
         self.input_statuses = self._input_statuses(api, now)
         self.controller = self._controller()
         self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
@@ -266,23 +266,23 @@ class Operator:
             self.writer,
             self.metrics,
             self.clock,
-            self.book,
+            self.plans,
             announcer=self.announcer,
             leadership=self.leadership,
         )
 
     def _input_statuses(self, api: ApiServer, now: Callable[[], datetime]) -> InputStatuses:
-        is_busy = lambda: self.book.first_plans_wait  # noqa: E731
+        is_busy = lambda: self.plans.first_plans_wait  # noqa: E731
         return InputStatuses(api, self.cache, self.leadership, now, is_busy=is_busy)
 
-    def _plan_book(self) -> PlanBook:
+    def _planner_queue(self) -> PlannerQueue:
         # In a burst all plans are recorded before the first is followed, whatever else is due.
         wake = partial(self.queue.add, urgent=True)
-        return PlanBook(self.clock, wake, self.settings.planner_processes)
+        return PlannerQueue(self.clock, wake)
 
     def _planning_pool(self, start: Callable[[], Awaitable[Planning]]) -> PlanningPool:
         return PlanningPool(
-            self.book,
+            self.plans,
             self.metrics,
             processes=self.settings.planner_processes,
             deadline=self.settings.planner_deadline,

@@ -96,7 +96,8 @@ class OperatorSettings(SettingsModel):
     probe_port: 0 lets the system choose. probe_authorization: who gets /metrics from it. debounce: how long changes of
     a service are gathered. resync: how often the objects of each kind are counted; each service is looked at once in
     ten intervals. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan,
-    all but the first from when problems wait; problems that take long have one more. planner_deadline: for one plan.
+    all but the first from when problems wait; of several, one is left for untried plans. planner_deadline: for one
+    plan.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  (probes come from the node)
@@ -107,7 +108,7 @@ class OperatorSettings(SettingsModel):
     debounce: Duration = Field(default="200ms")  # type: ignore[assignment]
     resync: Duration = Field(default="60s")  # type: ignore[assignment]
     workers: int = Field(default=16, ge=1, le=64)
-    planner_processes: int = Field(default=2, ge=1, le=64)
+    planner_processes: int = Field(default=3, ge=1, le=64)
     planner_deadline: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     sharing: SharingOptions = SharingOptions()
     metrics: MetricsOptions = MetricsOptions()

@@ -195,7 +195,7 @@ def test_after_chaos_nothing_is_left_to_do(chaos_seed: int, monkeypatch: pytest.
         (leader,) = [operator for operator in world.operators if operator.leadership.term() is not None]
         assert leader.controller.remembered <= set(leader.cache.keys()), "a service that is gone is remembered"
         for operator in world.operators:
-            assert len(operator.book) == 0, "a problem waits for ever"
+            assert len(operator.plans) == 0, "a problem waits for ever"
             for task in ("resync", "looks", "leadership", "worker", "planner"):
                 failures = operator.metrics.registry.get_sample_value(TASK_FAILURES, {"task": task})
                 assert failures == 0, f"{task} failed"

@@ -13,7 +13,7 @@ from hetserve.scaling.record.ring import record_of_entry, ring_of
 from hetserve_operator.demand.book import DemandBook
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plans.book import PlanBook
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from scaling_story import HEAVY, POLL, RM2, SERVICE, Story
 from simulated_prometheus import EPOCH, SimulatedPrometheus
@@ -48,7 +48,7 @@ class MeasuredStory(Story):
 
     _now = moment
 
-    def _minds(self) -> PlanBook:
+    def _minds(self) -> PlannerQueue:
         """Of a process with a poller of its own."""
         plans, clock = super()._minds(), asyncio.get_running_loop().time
         self.measured = DemandBook(clock, self.woken.add, configured=True, allow_queries=True, is_quiet=self._is_quiet)

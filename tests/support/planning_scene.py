@@ -9,9 +9,9 @@ from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import ProcessDiedError
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from testing.operator import PlanningInLoop, SimulatedOperator, decided, judged
 from virtual_time import virtually
@@ -20,21 +20,10 @@ DEADLINE = 30.0
 RM2 = Key("default", "rm2")
 
 
-class SharedProcessor(PlanningInLoop):
-    """A process that gets every so-manieth second of a processor."""
-
-    def __init__(self, scene: PlanningScene) -> None:
-        super().__init__(scene.plan, scene.begin, scene.judge, scene.quick)
-        self._scene = scene
-
-    def processor_time(self) -> float:
-        return super().processor_time() / self._scene.busy
-
-
 class PlanningScene:
     """seconds: how long each problem takes; begun, asked: all work and its problems; dead: services that end a process.
 
-    busy: how many share a processor. plan, judge, quick: what the processes answer; quick_seconds: an untried plan.
+    plan, judge, quick: what the processes answer; quick_seconds: an untried plan.
     """
 
     def __init__(self) -> None:
@@ -45,13 +34,12 @@ class PlanningScene:
         self.plan: Callable[[Problem], Plan] = decided
         self.judge: Callable[[Problem, Counts], Trial] = judged
         self.quick: Callable[[Problem], Plan] = decided
-        self.busy = 1.0
         self.dead: set[str] = set()
         self.processes: list[PlanningInLoop] = []
         self.refused_starts = 0
         self.stuck_starts = 0
         self.start_seconds = 0.0
-        self.planner_processes = 2
+        self.planner_processes = 3
         self.woken: list[Key] = []
         self.metrics = OperatorMetrics()
         self.sim = SimulatedOperator()
@@ -70,16 +58,16 @@ class PlanningScene:
 
     def _begin(self) -> None:
         clock = asyncio.get_running_loop().time
-        self.book = PlanBook(clock, self.woken.append)
+        self.queue = PlannerQueue(clock, self.woken.append)
         pool = PlanningPool(
-            self.book,
+            self.queue,
             self.metrics,
             processes=self.planner_processes,
             deadline=DEADLINE,
             start=self._start,
             clock=clock,
         )
-        self.sim.restart(self.book)
+        self.sim.restart(self.queue)
         self._tasks = [asyncio.ensure_future(loop()) for loop in pool.loops()]
 
     async def _end(self) -> None:
@@ -116,7 +104,7 @@ class PlanningScene:
             self.stuck_starts -= 1
             await asyncio.Event().wait()
         await asyncio.sleep(self.start_seconds)
-        self.processes.append(SharedProcessor(self))
+        self.processes.append(PlanningInLoop(self.plan, self.begin, self.judge, self.quick))
         return self.processes[-1]
 
     def begin(self, work: Work) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hetserve.base.units import Seconds
 from hetserve.reconcile import PlannerTimedOut
-from hetserve_operator.plans.book import Lane, PlanBook
+from hetserve_operator.plans.queue import PlannerQueue
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.operator import SimulatedOperator
 from testing.operator.planning import worked_out
@@ -47,16 +47,16 @@ class PlansLater(SimulatedOperator):
     """Its questions are answered after each round, unless `busy`; of plans for a load not while `fails`."""
 
     def __init__(self) -> None:
-        self.book = PlanBook(lambda: self.clock, lambda _key: None)
+        self.book = PlannerQueue(lambda: self.clock, lambda _key: None)
         self.busy = self.fails = False
         super().__init__(plans=self.book)
 
     async def round(self) -> bool:
         """As of the operator; it is not over while there are answers to look at."""
         well = await super().round()
-        while not self.busy and (ticket := self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)) is not None:
+        while not self.busy and (ticket := self.book.take()) is not None:
             stopped = self.fails and ticket.work.kind == "Decision"
             answer = PlannerTimedOut("ilp", Seconds(60.0)) if stopped else worked_out(ticket.work)
-            self.book.settle(ticket, answer, Lane.QUICK)
+            self.book.settle(ticket, answer)
             well = False
         return well

@@ -1,6 +1,6 @@
 """A service that follows its load beside two others, and everything that happens to it, in virtual time.
 
-The whole operator with its real plan book and demand book, over an API server in memory. It looks at a service only
+The whole operator with its real planner queue and demand book, over an API server in memory. It looks at a service only
 where something asks for it: an object that changed, an answer of a planner, a load, or the time that it named itself.
 """
 
@@ -23,7 +23,7 @@ from hetserve.reconcile import PlannerTimedOut
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve_operator.demand.book import DemandBook
-from hetserve_operator.plans.book import Lane, PlanBook, Ticket
+from hetserve_operator.plans.queue import PlannerQueue, Ticket
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer
 from testing.builders import REMOVED, instance_type, model_profile, service
@@ -159,9 +159,9 @@ class Load:
 
 
 class Planners:
-    """Answers the tickets of a plan book. takes: rounds for each; fails: the next so many are stopped."""
+    """Answers the tickets of a planner queue. takes: rounds for each; fails: the next so many are stopped."""
 
-    def __init__(self, book: PlanBook) -> None:
+    def __init__(self, book: PlannerQueue) -> None:
         self._book = book
         self._planned: tuple[Ticket, int] | None = None
         self.takes = 0
@@ -177,13 +177,13 @@ class Planners:
             self._planned = None
             self.fails, failed = max(0, self.fails - 1), self.fails > 0
             answer = PlannerTimedOut("ilp", Seconds(60.0)) if failed else _answered(ticket.work)
-            self._book.settle(ticket, answer, Lane.QUICK)
+            self._book.settle(ticket, answer)
 
     def _next(self) -> tuple[Ticket, int] | None:
         if self._planned is not None and not self._book.is_planned(self._planned[0]):
             self._planned = None
         if self._planned is None:
-            ticket = self._book.take(Lane.QUICK) or self._book.take(Lane.SLOW)
+            ticket = self._book.take()
             self._planned = None if ticket is None else (ticket, self.takes)
         return self._planned
 
@@ -226,9 +226,9 @@ class Story(SimulatedOperator):
         self.line = Line(self.api, self.line)
         return self.line
 
-    def _minds(self) -> PlanBook:
+    def _minds(self) -> PlannerQueue:
         """What a process remembers of plans and loads: nothing, when it starts."""
-        book = PlanBook(lambda: self.clock, self.woken.add)
+        book = PlannerQueue(lambda: self.clock, self.woken.add)
         self.planners = Planners(book)
         self.planners.takes, self.planners.fails = self.takes, self.fails
         self.measured = DemandBook(lambda: self.clock, self.woken.add, configured=True, is_quiet=self._is_quiet)

@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from typing import Any
 
@@ -47,13 +46,6 @@ class PlanningProcess:
     def alive(self) -> bool:
         """False once it has ended."""
         return self._process.returncode is None
-
-    def processor_time(self) -> float:
-        """Seconds of processor time that it has used; 0 if it has ended."""
-        try:
-            return time.clock_gettime((~self.pid << 3) | 2)  # the clock of clock_getcpuclockid(3)
-        except OSError:
-            return 0.0
 
     async def ask(self, work: Work) -> Done:
         """Its answer. Raises ProcessDiedError. A call that is cancelled leaves the process fit only for `end`."""

@@ -57,7 +57,7 @@ class StuckError(Exception):
 
 
 class Plans(Protocol):
-    """Answers the questions of steps; a `PlanBook`."""
+    """Answers the questions of steps; a `PlannerQueue`."""
 
     def look(self, key: Key, step: Callable[[Planner], T], /) -> T:
         """Takes a step of a service with its planner."""

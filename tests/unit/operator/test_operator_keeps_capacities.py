@@ -9,7 +9,7 @@ import pytest
 
 from effort import spread
 from hetserve.planning.work import Work
-from hetserve_operator.plans.book import Lane, PlanBook, Ticket
+from hetserve_operator.plans.queue import PlannerQueue, Ticket
 from measured_demand import steady
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.operator import SimulatedOperator, path_of
@@ -30,23 +30,23 @@ class Counted(SimulatedOperator):
         self.most = most
         super().__init__(plans=self.begun())
 
-    def begun(self) -> PlanBook:
+    def begun(self) -> PlannerQueue:
         """What a new process knows: nothing."""
-        self.book = PlanBook(lambda: self.clock, lambda _key: None)
+        self.book = PlannerQueue(lambda: self.clock, lambda _key: None)
         return self.book
 
     async def round(self) -> bool:
         well = await super().round()
         while (ticket := self._taken()) is not None:
             self.asked.append(ticket.work)
-            self.book.settle(ticket, worked_out(ticket.work), Lane.QUICK)
+            self.book.settle(ticket, worked_out(ticket.work))
             well = False
         return well
 
     def _taken(self) -> Ticket | None:
         if sum(work.kind == "Capacity" for work in self.asked) >= self.most:
             return None
-        return self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)
+        return self.book.take()
 
     async def restarted(self) -> list[Work]:
         """What a new process asks until nothing changes."""

@@ -192,7 +192,7 @@ def test_a_plan_that_has_come_is_looked_at_before_what_was_due_longer() -> None:
     async def story() -> None:
         operator = Operator(OperatorSettings(leader_election=ALONE), cluster(), start_planning=PlanningInLoop.start)
         operator.queue.add(Key("default", "other"))
-        operator.book._wake(Key("default", "planned"))
+        operator.plans._wake(Key("default", "planned"))
         await asyncio.sleep(1.0)
         assert await operator.queue.get() == Key("default", "planned")
 

@@ -11,7 +11,7 @@ import pytest
 
 from hetserve.demand.observed import Demand, Freshness, ShareSample
 from hetserve.planning.plan import read_counts
-from hetserve_operator.plans.book import Lane, PlanBook
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh, steady, unknown
 from scaled_scene import scene
@@ -94,12 +94,12 @@ async def test_what_a_service_asks_is_urgent_if_its_load_exceeds_what_it_holds(
 ) -> None:
     await sim.converge()
     sim.edit(SERVICE, lambda raw: raw["spec"].update(mode=mode))
-    book = PlanBook(lambda: 0.0, lambda _: None)
+    book = PlannerQueue(lambda: 0.0, lambda _: None)
     sim.restart(book)
     sim.demand = steady(qps)
     await sim.observer.relist()
     await sim.look(Key("default", "rm2"))
-    ticket = book.take(Lane.QUICK)
+    ticket = book.take()
     assert ticket is not None
     assert ticket.question.short is short
 

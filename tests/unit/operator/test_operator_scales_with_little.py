@@ -13,7 +13,7 @@ import scaled_scene
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.planning.plan import counts_status
-from hetserve_operator.plans.book import Lane, Ticket
+from hetserve_operator.plans.queue import Ticket
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh
 from scaled_scene import PlansLater
@@ -237,11 +237,11 @@ class PlansSlowly(PlansLater):
     async def round(self) -> bool:
         well = await super().round()
         if self.planned is None:
-            ticket = self.book.take(Lane.QUICK) or self.book.take(Lane.SLOW)
+            ticket = self.book.take()
             self.planned = None if ticket is None else (ticket, self.clock + 7)
         elif self.clock >= self.planned[1]:
             ticket, self.planned = self.planned[0], None
-            self.book.settle(ticket, worked_out(ticket.work), Lane.QUICK)
+            self.book.settle(ticket, worked_out(ticket.work))
             well = False
         return well
 
@@ -274,9 +274,9 @@ async def test_a_load_that_fell_while_more_was_planned_is_looked_at_at_once() ->
     sim.demand = swinging(5, 0.0)
     wait: float | None = None
     for _ in range(9):
-        ticket = sim.book.take(Lane.QUICK) or sim.book.take(Lane.SLOW)
+        ticket = sim.book.take()
         if ticket is not None:
-            sim.book.settle(ticket, worked_out(ticket.work), Lane.QUICK)
+            sim.book.settle(ticket, worked_out(ticket.work))
         elif wait is None or wait > 1:
             break
         sim.clock += wait or 0.0

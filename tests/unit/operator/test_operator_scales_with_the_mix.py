@@ -14,7 +14,7 @@ from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
-from hetserve_operator.plans.book import Lane, PlanBook
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.operator import SimulatedOperator, path_of
@@ -183,12 +183,12 @@ async def test_a_restart_asks_planners_nothing_about_a_mix_that_stays() -> None:
     demand.mix = BatchMix.of([(1, 0.2004), (101, 0.7996)])
     await later(sim, 2 * WINDOW)
     await later(sim, 2 * WINDOW)
-    book = PlanBook(lambda: sim.clock, lambda _key: None)
+    book = PlannerQueue(lambda: sim.clock, lambda _key: None)
     sim.restart(book)
     demand.mix = BatchMix.of([(1, 0.2111), (101, 0.7889)])
     sim.api.writes.clear()
     await sim.converge()
-    assert (len(book), book.take(Lane.QUICK), book.take(Lane.SLOW), sim.api.writes) == (0, None, None, [])
+    assert (len(book), book.take(), sim.api.writes) == (0, None, [])
 
 
 async def test_a_change_for_another_mix_replays_alike() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hetserve.api.names import LABEL_SERVICE
 from hetserve.reconcile import Announcement
 from hetserve_operator.main import Operator
-from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import Answer, ApiServer
@@ -63,9 +62,8 @@ async def test_a_dry_run_costs_no_further_read() -> None:
 
 
 @pytest.mark.deep
-def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plans_of_all_services_are_recorded_before_the_first_is_followed() -> None:
     """Plans that have come: these come at once."""
-    monkeypatch.setitem(PlanBook.__init__.__kwdefaults__, "settle", 0.0)  # type: ignore[arg-type]
 
     async def story() -> None:
         server = FakeApiServer(statuses=STATUSES)

@@ -18,15 +18,16 @@ from pathlib import Path
 import pytest
 
 from harness import limits
+from hetserve.base.units import Seconds
 from hetserve.demand.mix import kairos_mixture
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.work import Work
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans import worker
-from hetserve_operator.plans.book import PlanBook
 from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import PlanningProcess, ProcessDiedError
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.plans.worker import NICENESS, frame
 from hetserve_operator.workqueue import Key
 from testing.planning import hetsev_types, kairos_types, min_cost, problem
@@ -64,14 +65,14 @@ def ended(pidfd: int, seconds: float) -> bool:
 
 
 class Pool:
-    """A pool of real processes over its book."""
+    """A pool of real processes over its queue."""
 
     def __init__(self, deadline: float) -> None:
         self.woken = asyncio.Event()
         self.started: list[PlanningProcess] = []
         loop = asyncio.get_running_loop()
-        self.book = PlanBook(loop.time, lambda _: self.woken.set())
-        self.pool = PlanningPool(self.book, OperatorMetrics(), processes=1, deadline=deadline, start=self._start)
+        self.queue = PlannerQueue(loop.time, lambda _: self.woken.set())
+        self.pool = PlanningPool(self.queue, OperatorMetrics(), processes=1, deadline=deadline, start=self._start)
 
     async def answer(self, asked: Problem) -> PlannerAnswer:
         """The answer to a question, waited for."""
@@ -85,7 +86,7 @@ class Pool:
         return [process for process in self.started if process.alive]
 
     def _look(self, asked: Problem) -> PlannerAnswer:
-        return self.book.look(KEY, lambda planner: planner(PlanQuestion(asked, asked, needed=True)))
+        return self.queue.look(KEY, lambda planner: planner(PlanQuestion(asked, asked, needed=True)))
 
     async def _start(self) -> PlanningProcess:
         self.started.append(await PlanningProcess.start())
@@ -106,15 +107,11 @@ async def running(deadline: float = 30.0) -> AsyncIterator[Pool]:
 
 async def test_a_process_makes_the_plans_of_both_objectives_and_ends() -> None:
     process = await PlanningProcess.start()
-    before = process.processor_time()
     assert await process.ask(Work(BY_KAIROS)) == plan(BY_KAIROS)
-    used = process.processor_time() - before
-    assert 0.0 < used < 5.0
     assert await process.ask(Work(SMALL)) == plan(SMALL)
     pidfd = os.pidfd_open(process.pid)
     await process.end()
     assert ended(pidfd, 0.0)
-    assert process.processor_time() == 0.0
     os.close(pidfd)
 
 
@@ -229,10 +226,9 @@ async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> No
         os.close(pidfd)
 
 
-async def test_a_plan_that_takes_long_is_stopped_and_the_next_one_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetserve_operator.plans.pool.QUICK_TIME", 0.2)
-    async with running(deadline=0.2) as pool:
-        assert isinstance(await pool.answer(LARGE), PlannerTimedOut)
+async def test_a_plan_that_takes_long_is_stopped_and_the_next_one_made() -> None:
+    async with running(deadline=3.0) as pool:
+        assert await pool.answer(LARGE) == PlannerTimedOut("flow", Seconds(3.0))
         made = await pool.answer(BY_KAIROS)
         assert isinstance(made, Plan)
         assert made.feasible

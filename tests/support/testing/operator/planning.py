@@ -30,7 +30,7 @@ worked_out = lru_cache(maxsize=4096)(done)
 
 
 class PlansAtOnce:
-    """Plans as soon as a step asks, in place of the plan book and its processes."""
+    """Plans as soon as a step asks, in place of the planner queue and its processes."""
 
     def __init__(
         self,
@@ -84,10 +84,6 @@ class PlanningInLoop:
     def alive(self) -> bool:
         """Always."""
         return True
-
-    def processor_time(self) -> float:
-        """The loop's time, as if it used a processor all the time."""
-        return asyncio.get_running_loop().time()
 
     async def ask(self, work: Work) -> Done:
         """Its answer."""
