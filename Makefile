@@ -51,7 +51,7 @@ lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
 		--no-header --no-emit-index-url --annotation-style line --output-file requirements.lock
 
 .PHONY: tools
-tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once)
+tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once; KUBERNETES=1.35: of that version)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.tools
 
 .PHONY: kernels
@@ -108,7 +108,7 @@ test-pythons: ## Run test-planning on each of PYTHONS (3.12 3.13) that is here, 
 	@MAKE="$(MAKE)" .ci/pythons $(PYTHONS)
 
 .PHONY: e2e
-e2e: setup tools kernels ## Run the tests on a real control plane, but for the deep ones (TESTS="e2e/test_demo.py")
+e2e: setup tools kernels ## Run the tests on a real control plane, but for the deep ones (TESTS="e2e/test_demo.py" KUBERNETES=1.35)
 	$(BIN)/pytest -n $(HOSTS) --dist loadgroup -m "cluster and not deep" --budget $(E2E_BUDGET) $(FLAGS) $(or $(TESTS),$(ON_CONTROL_PLANES))
 
 .PHONY: lint

@@ -42,7 +42,7 @@ def main() -> None:
     if "kairos" in steps:
         workers.measure_all(kairos_pools(), options.jobs, of_any_code=options.keep)
     if "wide" in steps:
-        wide.measure_all(_QUICK if options.quick else wide.COUNT, options.jobs, keep=not options.quick)
+        wide.measure_all(_QUICK if options.quick else options.wide, options.jobs, keep=not options.quick)
     if "times" in steps:
         _times(quick=options.quick)
     if options.quick or options.no_report:
@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
     parser.add_argument("--pools", type=int, default=180, help="random pools (default: 180)")
     parser.add_argument("--small", type=int, default=40, help="small random pools (default: 40)")
+    parser.add_argument("--wide", type=int, default=wide.COUNT, help="of the second family (default: 200)")
     parser.add_argument("--seed", type=int, default=SEED, help="of the generator")
     parser.add_argument("--quick", action="store_true", help="six pools and few timings, and no report")
     parser.add_argument("--keep", action="store_true", help="keep records of other versions of the planners")

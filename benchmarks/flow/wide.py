@@ -41,7 +41,8 @@ def measure_all(count: int, jobs: int, *, keep: bool) -> None:
     rows = [found[problem.service] for problem, _ in asked]
     seconds = sum(row["seconds"] for row in rows)
     if keep:
-        report.KEPT.save("wide", report.about("make bench-flow FLAGS=wide", seconds), {"rows": rows})
+        command = "make bench-flow FLAGS=" + ("wide" if count == COUNT else f'"wide --wide {count}"')
+        report.KEPT.save("wide", report.about(command, seconds), {"rows": rows})
 
 
 def measured(given: Problem, loads: Sequence[float]) -> Json:

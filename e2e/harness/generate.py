@@ -21,6 +21,7 @@ from harness.chart import render_chart
 from harness.components import CHART, ROOT
 from harness.files import write_whole
 from harness.metrics_reference import metrics_page
+from harness.pins import KUBERNETES, version_of
 from harness.reference_docs import cli_page, index_page, kind_page
 from harness.registry_tables import with_choices, with_plan_inputs, with_tables
 from harness.values_reference import render_values
@@ -87,9 +88,10 @@ def generated() -> Iterator[tuple[Path, str]]:
         (CHART / "templates" / "rbac-operator.yaml", with_plan_inputs),
     ):
         yield path, rewrite(path.read_text())
+    # Whoever applies it without helm names the scheduler of the cluster's version.
     # kubectl would run a hook of the uninstallation at once.
     # Without helm nobody makes certificates, and none may stand in a file that all can read.
-    plain = render_chart("--no-hooks", "--set", "tls.mode=Disabled")
+    plain = render_chart("--no-hooks", "--set", "tls.mode=Disabled", "--kube-version", version_of(KUBERNETES))
     yield ROOT / "manifests" / "install" / "hetserve.yaml", f"{HEADER}---\n{dump(NAMESPACE)}{plain}"
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +64,12 @@ KUBERNETES: Final = Module(
         for setting in ("gitVersion={version}", "gitMajor={major}", "gitMinor={minor}", "gitTreeState=clean")
     ),
 )
+KUBERNETES_VERSIONS: Final[Mapping[str, Module]] = {
+    "1.37": KUBERNETES,
+    "1.36": replace(KUBERNETES, name="kubernetes-1.36"),
+    "1.35": replace(KUBERNETES, name="kubernetes-1.35"),
+}
+"""Those that the harness runs, the default first."""
 ETCD: Final = Module("etcd", "go.etcd.io/etcd/server/v3", (Binary("etcd", built_as="server"),), cold_seconds=24)
 KWOK: Final = Module("kwok", "sigs.k8s.io/kwok", (Binary("kwok"), Binary("kwokctl")), cold_seconds=41)
 HELM: Final = Module(

@@ -1,6 +1,7 @@
 """Finds the control plane's binaries: given by the user, in the cache, on PATH, or built now.
 
-`python -m harness.tools [MODULE...]` builds what is missing and prints where each binary lies.
+`python -m harness.tools [MODULE...]` builds what is missing and prints where each binary lies. KUBERNETES=1.35 in the
+environment takes that version.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from typing import TextIO
 
 from harness import limits
 from harness.gobuild import Compiler, ToolError, build, built, expected_seconds
-from harness.pins import CONTROL_PLANE, EVERY_MODULE, Binary, Module, cache_folder, is_version, version_of
+from harness.pins import (
+    CONTROL_PLANE,
+    EVERY_MODULE,
+    KUBERNETES,
+    KUBERNETES_VERSIONS,
+    Binary,
+    Module,
+    cache_folder,
+    is_version,
+    version_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,16 @@ class Toolset:
         if name not in self.paths:
             raise ToolError(f"{name} is not built yet: run `make tools` first")
         return str(self.paths[name])
+
+
+def chosen(module: Module, environ: Mapping[str, str] = os.environ) -> Module:
+    """The module; of Kubernetes the version that KUBERNETES names, such as ``1.35``. Raises ToolError."""
+    asked = environ.get("KUBERNETES")
+    if module is not KUBERNETES or not asked:
+        return module
+    if asked not in KUBERNETES_VERSIONS:
+        raise ToolError(f"KUBERNETES={asked} is none of those that the harness runs: {', '.join(KUBERNETES_VERSIONS)}")
+    return KUBERNETES_VERSIONS[asked]
 
 
 def find(modules: Sequence[Module] = CONTROL_PLANE) -> Toolset | None:
@@ -60,6 +81,7 @@ def provide(modules: Sequence[Module] = CONTROL_PLANE, out: TextIO = sys.stderr)
 
 def _gather(modules: Sequence[Module]) -> tuple[dict[str, Path], list[Module]]:
     """Existing binaries, and missing modules."""
+    modules = [chosen(module) for module in modules]
     if given := os.environ.get("HETSERVE_TOOLS_DIR"):
         return _given(Path(given).expanduser(), modules), []
     try:

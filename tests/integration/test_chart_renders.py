@@ -24,6 +24,7 @@ RENDERS = {
     "everything set": (
         "everything-set.yaml",
         [
+            *("--kube-version", "v1.36.3-eks-3025e55"),
             *("--set", "crds.install=false", "--set", "operator.image.tag=9.9", "--set", "extender.port=18888"),
             *("--set", "nodeSelector.pool=system", "--set", "imagePullSecrets[0].name=pull"),
             *("--set", "tolerations[0].key=system", "--set", "tolerations[0].operator=Exists"),

@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from harness import limits
-from harness.cluster import Cluster
+from harness.cluster import CONTROL_PLANE_PARTS, Cluster
 from harness.components import ROOT
 from harness.invariant_monitor import FOLLOWER, following
 from harness.kube import ApiError, Manifest
 from harness.nodes import BOTH, INSTANCE_TYPE_LABEL, Gpus, NodeGroup
-from harness.processes import ProcessRecord, command_line
+from harness.pins import KUBERNETES, version_of
+from harness.processes import ProcessRecord, command_line, end
 from harness.state import StateFolder
-from harness.tools import Toolset
+from harness.tools import Toolset, chosen
 from harness.waiting import Unmet, wait_until
 
 
@@ -49,7 +50,14 @@ def processes_of(path: Path) -> list[str]:
 def test_the_nodes_of_both_testbeds_are_ready(bare_cluster: Cluster) -> None:
     names = {node["metadata"]["name"] for node in bare_cluster.kube.list("nodes")}
     assert names >= {name for testbed in BOTH for name in testbed.node_names()}
-    assert "v1.35.4" in bare_cluster.kubectl("version")
+    assert bare_cluster.kubectl("version").count(version_of(chosen(KUBERNETES))) == 2, "of client and server"
+
+
+def test_a_controller_manager_that_ended_while_the_control_plane_starts_is_started_anew(bare_cluster: Cluster) -> None:
+    end([next(part for part in bare_cluster.folder.control_plane() if part.name == "kube-controller-manager")], 0)
+    bare_cluster.kube.delete("serviceaccounts", "default", "default")
+    bare_cluster.wait_for_control_plane()
+    assert len(bare_cluster.folder.control_plane()) == CONTROL_PLANE_PARTS
 
 
 def test_pods_of_a_deployment_run_on_the_nodes_of_their_type(bare_cluster: Cluster, namespace: str) -> None:

@@ -11,6 +11,8 @@ import yaml
 
 from connect_proxy import connect_proxy
 from harness.cluster import Cluster
+from harness.pins import KUBERNETES, version_of
+from harness.tools import chosen
 from hetserve_shell.kube.client import KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 
@@ -36,7 +38,7 @@ async def test_requests_and_watches_go_through_the_proxy_to_the_name_in_the_cert
         connection = await ApiConnection.connect(path, user_agent="hetserve-test")
         api = KubernetesApi(connection)
         answer = await api.request("GET", "/version")
-        assert answer.json()["gitVersion"] == "v1.35.4"
+        assert answer.json()["gitVersion"] == version_of(chosen(KUBERNETES))
         revision = (await api.request("GET", "/api/v1/nodes", query={"limit": "1"})).json()["metadata"]
         query = {"watch": "1", "timeoutSeconds": "1", "resourceVersion": revision["resourceVersion"]}
         async with aclosing(api.watch("/api/v1/nodes", query)) as lines:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from harness import tools
-from harness.pins import ACTIONLINT, KUBERNETES, version_of
+from harness.pins import ACTIONLINT, KUBERNETES, KUBERNETES_VERSIONS, pinned_version
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".github" / "workflows"
@@ -117,10 +117,11 @@ def test_the_job_of_kind_has_what_the_lab_needs_of_a_machine_of_githubs() -> Non
     assert needed_for_kind({**job, "env": {}, "steps": as_root}) == []
 
 
-def test_the_public_node_image_is_of_the_kubernetes_that_is_tested_and_named_alike_everywhere() -> None:
+def test_the_public_node_image_is_of_the_labs_kubernetes_and_named_alike_everywhere() -> None:
     image = jobs("release.yml")["kind"]["env"]["KINDLAB_NODE_IMAGE"]
-    tested = version_of(KUBERNETES).rpartition(".")[0]
-    assert re.fullmatch(rf"kindest/node:{re.escape(tested)}\.\d+", image)
+    lab = (ROOT / "e2e" / "kind" / "lab" / "mods" / "k8s" / "go.mod").read_text(encoding="utf-8")
+    minor = pinned_version(lab, "k8s.io/kubernetes").rpartition(".")[0]
+    assert re.fullmatch(rf"kindest/node:{re.escape(minor)}\.\d+", image)
     found = subprocess.run(
         ["git", "grep", "-ohE", r"kindest/node:v[0-9.]*[0-9]"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -141,6 +142,23 @@ def test_what_the_workflows_call_exists() -> None:
     for path in FILES:
         for file in re.findall(r"go-version-file: (\S+)", path.read_text(encoding="utf-8")):
             assert (ROOT / file).is_file()
+
+
+def test_ci_runs_one_file_of_scenarios_on_each_kubernetes_that_is_not_the_default() -> None:
+    older = jobs("ci.yml")["older"]
+    others = {minor for minor, module in KUBERNETES_VERSIONS.items() if module is not KUBERNETES}
+    assert set(older["strategy"]["matrix"]["kubernetes"]) == others
+    step = older["steps"][-1]
+    assert step["env"]["KUBERNETES"] == "${{ matrix.kubernetes }}"
+    assert step["run"] == "make e2e"
+    scenarios = step["env"]["TESTS"]
+    assert (ROOT / scenarios).is_file()
+    assert f"e2e TESTS={scenarios}" in (ROOT / ".ci" / "kubernetes").read_text(encoding="utf-8")
+    asked = re.findall(
+        r"^step \.ci/kubernetes (\S+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert asked
+    assert set(asked) <= others
 
 
 def test_images_are_built_where_the_last_commit_that_changed_them_is_known() -> None:

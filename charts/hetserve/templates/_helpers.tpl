@@ -34,12 +34,12 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
-{{/* Image reference of a component; call with (dict "root" $ "image" .Values.operator.image) */}}
+{{/* Image reference of a component; call with (dict "root" $ "image" .Values.operator.image), and "tag" of one not ours */}}
 {{- define "hetserve.image" -}}
 {{- if .image.digest -}}
 {{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
-{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{ .image.repository }}:{{ .image.tag | default .tag | default .root.Chart.AppVersion }}
 {{- end }}
 {{- end }}
 

@@ -16,6 +16,7 @@ from harness.pins import (
     EVERY_MODULE,
     HELM,
     KUBERNETES,
+    KUBERNETES_VERSIONS,
     PROMETHEUS,
     Binary,
     Module,
@@ -41,19 +42,27 @@ def program(folder: Path, name: str, says: str = "") -> Path:
 @pytest.fixture(autouse=True)
 def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HETSERVE_TOOLS_DIR", raising=False)
+    monkeypatch.delenv("KUBERNETES", raising=False)
     monkeypatch.setenv("HETSERVE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 
 
 def test_the_pinned_versions_are_those_of_the_go_mod_files() -> None:
     assert {module.name: version_of(module) for module in EVERY_MODULE.values()} == {
-        "etcd": "v3.6.16",
+        "etcd": "v3.7.3",
         "kwok": "v0.8.0",
         "helm": "v4.3.0",
-        "kubernetes": "v1.35.4",
+        "kubernetes": "v1.37.2",
         "prometheus": "v0.313.5",
         "actionlint": "v1.7.12",
     }
+
+
+def test_each_version_of_kubernetes_has_a_module_of_that_version() -> None:
+    for minor, module in KUBERNETES_VERSIONS.items():
+        assert version_of(module).startswith(f"v{minor}.")
+        assert module.binaries == KUBERNETES.binaries
+        assert f"module hetserve.io/e2e/tools/{module.name}\n" in (module.folder / "go.mod").read_text()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,7 @@ def test_kubernetes_is_stamped_with_its_version_in_every_package_that_prints_one
     ("output", "version", "same"),
     [
         ("Client Version: v1.35.4\nKustomize Version: v5.7.1", "v1.35.4", True),
-        ("etcd Version: 3.6.16\nGo Version: go1.26.8", "v3.6.16", True),
+        ("etcd Version: 3.7.3\nGo Version: go1.26.8", "v3.7.3", True),
         ("kwok version v0.8.0 go1.26.8 (linux/amd64)", "v0.8.0", True),
         ("v4.3.0+gabcdef1", "v4.3.0", True),
         ("Client Version: v1.35.4-dispatcher", "v1.35.4", False),
@@ -101,7 +110,7 @@ def test_the_cache_key_changes_with_the_compiler_and_the_platform() -> None:
         for platform in ("linux/amd64", "linux/arm64")
     }
     assert len(keys) == 4
-    assert all(key.startswith("etcd-v3.6.16-") for key in keys)
+    assert all(key.startswith("etcd-v3.7.3-") for key in keys)
 
 
 def test_the_cache_key_changes_with_the_build_tags() -> None:
@@ -123,7 +132,7 @@ def test_the_cache_lies_where_the_user_says(environ: dict[str, str], expected: s
 def test_a_folder_given_by_the_user_wins_over_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HETSERVE_TOOLS_DIR", str(tmp_path / "given"))
     own = program(tmp_path / "given", "etcd", "etcd Version: 0.0.1")
-    program(tmp_path / "bin", "etcd", "etcd Version: 3.6.16")
+    program(tmp_path / "bin", "etcd", "etcd Version: 3.7.3")
     assert tools.provide((ETCD,)).paths == {"etcd": own}
 
 
@@ -135,7 +144,7 @@ def test_a_given_folder_without_a_binary_names_it(tmp_path: Path, monkeypatch: p
 
 
 def test_a_binary_on_path_is_used_when_its_version_is_the_pinned_one(tmp_path: Path) -> None:
-    found = program(tmp_path / "bin", "etcd", "etcd Version: 3.6.16")
+    found = program(tmp_path / "bin", "etcd", "etcd Version: 3.7.3")
     assert tools.provide((ETCD,)).paths == {"etcd": found}
 
 
@@ -154,6 +163,34 @@ def test_an_old_go_is_refused_by_its_version(tmp_path: Path) -> None:
     program(tmp_path / "bin", "go", "go1.25.9\nlinux\namd64")
     with pytest.raises(ToolError, match=r"is go1\.25\.9, too old"):
         Compiler.found()
+
+
+@pytest.mark.parametrize("asked", [*KUBERNETES_VERSIONS, ""])
+def test_another_version_of_kubernetes_is_found_where_it_is_asked_for_and_nothing_else_changes(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin", "go", "go1.26.8\nlinux\namd64")
+    for module in (*KUBERNETES_VERSIONS.values(), ETCD):
+        for binary in module.binaries:
+            program(cache_folder() / cache_key(module, "go1.26.8", "linux/amd64"), binary.name)
+    monkeypatch.setenv("KUBERNETES", asked)
+    found = tools.find((ETCD, KUBERNETES))
+    assert found is not None
+    version = version_of(KUBERNETES_VERSIONS[asked or "1.37"])
+    assert {f"-{version}-" in found[binary.name] for binary in KUBERNETES.binaries} == {True}
+    assert f"/etcd-{version_of(ETCD)}-" in found["etcd"]
+
+
+@pytest.mark.parametrize("asked", ["1.34", "v1.35", "1.35.4", "latest"])
+def test_a_version_of_kubernetes_that_the_harness_does_not_run_is_refused_with_those_that_it_runs(
+    asked: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBERNETES", asked)
+    assert tools.main(["kubernetes"]) == 1
+    refusal = f"tools: KUBERNETES={asked} is none of those that the harness runs: 1.37, 1.36, 1.35\n"
+    assert capsys.readouterr().err == refusal
+    with pytest.raises(ToolError, match=r"1\.37, 1\.36, 1\.35"):
+        tools.find()
 
 
 def test_what_is_built_once_is_found_again_without_a_build(tmp_path: Path) -> None:
@@ -180,7 +217,7 @@ def test_a_build_puts_the_binary_under_its_own_name_and_runs_once(tmp_path: Path
         folder = gobuild.build(ETCD, cache_folder(), compiler, heading="[1/1]", out=out)
         assert [path.name for path in folder.iterdir()] == ["etcd"]
     assert (tmp_path / "calls").read_text().count("\n") == 1
-    assert "[1/1] building etcd v3.6.16 (about " in out.getvalue()
+    assert "[1/1] building etcd v3.7.3 (about " in out.getvalue()
     assert "[1/1] built etcd in " in out.getvalue()
 
 
@@ -200,7 +237,7 @@ def test_a_binary_that_nobody_built_is_named() -> None:
 
 def test_a_failed_build_shows_the_end_of_its_log_keeps_it_and_leaves_no_half_result(tmp_path: Path) -> None:
     compiler = fake_go(tmp_path, 'echo "checksum mismatch"; touch "$7/server"; exit 1')
-    with pytest.raises(ToolError, match=r"building etcd v3\.6\.16 failed \(whole log: .*\):\nchecksum mismatch"):
+    with pytest.raises(ToolError, match=r"building etcd v3\.7\.3 failed \(whole log: .*\):\nchecksum mismatch"):
         gobuild.build(ETCD, cache_folder(), compiler, heading="[1/1]", out=io.StringIO())
     left = sorted(path.suffix for path in cache_folder().iterdir())
     assert left == [".lock", ".log"]

@@ -34,12 +34,12 @@ def share(given: Problem, **counts: int) -> float:
 
 
 def late(servers: float, busy: float, waits: float, rest: float = 0.0) -> float:
-    """Share of the queries that wait longer than `waits` services, by the formula; rest: share of these left by then."""
+    """Share of queries that wait longer than `waits` services, by the formula; rest: share of these left by then."""
     low, high = 0.0, 10.0
     for _ in range(100):
         y = (low + high) / 2
         low, high = (y, high) if busy * math.expm1(y) < y else (low, y)
-    tail = max(math.exp(-servers * low * waits), rest**servers)
+    tail = max(math.exp(-servers * low * waits), math.pow(rest, servers))
     waiting = math.pow(busy, math.sqrt(2 * (servers + 1)) - 1) * tail
     return (1 - busy) * waiting / (1 - busy * waiting)
 

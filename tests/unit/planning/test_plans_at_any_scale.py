@@ -16,6 +16,8 @@ from hetserve.planning.flow.frontier import frontier
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, fixed, least_cost
 from hetserve.planning.flow.search.judge import MOST_INSTANCES
+from hetserve.planning.flow.trial import capacity
+from hetserve.profiles import LinearProfile, Spread
 from testing.planning import kairos_types, line, min_cost, option, problem
 
 FAST, CHEAP = option("fast", "3", line(0.2, 0.06)), option("cheap", "0.01", line(600, 70))
@@ -26,6 +28,10 @@ TWO = option("small", "0.5", line(5, 3)), option("large", "1", line(5, 1))
 
 def trickle(load: float, **fields: object) -> Problem:
     return min_cost((FAST, CHEAP), load, slo_ms=2000, **fields)
+
+
+def varying(milliseconds: float, variation: float) -> LinearProfile:
+    return replace(line(milliseconds), variation=Spread.of_variation(variation))
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -110,6 +116,36 @@ def test_counts_beyond_what_can_be_tried_are_judged_by_theory_and_never_said_to_
     assert (made.feasible, made.tried) == (True, False), made.message
     assert dict(made.counts)["one"] > MOST_INSTANCES
     assert "not tried, as trials of so many instances take too long" in made.verdict
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("load", [300.0, 600.0])
+def test_a_cheap_type_is_found_of_which_most_that_may_be_late_are_late_without_a_wait(
+    names: tuple[str, str], load: float
+) -> None:
+    """No program that leaves a part of them to waiting gives its counts."""
+    fast, slow = option(names[0], "0.12", line(2)), option(names[1], "0.0012", varying(41, 0.25))
+    types = (fast, slow) if names < ("b",) else (slow, fast)
+    made = plan(min_cost(types, load, slo_ms=57, mix=BatchMix.single(1), percentile=90))
+    assert (made.feasible, dict(made.counts)[fast.name]) == (True, 0), made.message
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_what_carries_a_load_holds_as_much_for_its_money_however_many_are_late_without_a_wait(
+    names: tuple[str, str],
+) -> None:
+    """Of the 1 % that may be late 0.95 % are."""
+    small, large = option(names[0], "1", line(10)), option(names[1], "9", line(10))
+    types = replace(small, profile=varying(100, 0.04)), replace(large, profile=line(1000))
+    given = min_cost(types if names < ("b",) else types[::-1], 0.001, slo_ms=109.85)
+    carried = plan(given)
+    assert carried.feasible, carried.message
+    most = plan(replace(given, objective="MaxThroughput", load=None, budget=carried.cost))
+    assert (most.counts, (most.held_qps or 0.0) >= 0.001) == (carried.counts, True), most.message
+    held, tried = capacity(given, carried.counts)
+    assert tried
+    assert held == pytest.approx(most.held_qps or 0.0, rel=0.03)
+    assert all(one.planners[0][1] and one.planners[0][1].held for one in frontier(given, carried, points=2))
 
 
 def test_what_holds_next_to_nothing_of_its_ceiling_still_holds_that() -> None:

@@ -12,6 +12,7 @@ from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
 from hetserve.planning.formatting import step_text
+from hetserve.profiles import Spread
 from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
 
@@ -137,3 +138,20 @@ def test_the_rate_scaled_to_the_whole_budget_is_a_figure_of_the_plan() -> None:
     assert plan(problem(hetsev_types(), slo_ms=60, mix=BatchMix.single()), "kairos").scaled_qps is None
     whole = problem((option("a", "0.5", line(10)),), slo_ms=100, budget=MicroDollarsPerHour(1_000_000))
     assert plan(whole, "homogeneous").scaled_qps == pytest.approx(200)
+
+
+@pytest.mark.parametrize(("load", "planned"), [(1.5, True), (5.0, False), (9.9, False)])
+def test_a_quick_plan_carries_a_load_only_if_theory_says_so(load: float, planned: bool) -> None:
+    """One instance of 10 q/s, whose queries hardly may wait, and no other."""
+    made = plan(min_cost((option("one", "1", line(100), max_instances=1),), load), quick=True)
+    assert (made.feasible, made.tried) == ((True, False) if planned else (False, None))
+    assert ("by the program and queueing theory it carries" in made.verdict) == planned
+    assert ("by queueing theory" in made.message) != planned
+
+
+@pytest.mark.parametrize("load", [10.0, 300.0])
+def test_a_quick_plan_has_instances_in_hand_where_most_that_may_be_late_are_late_without_a_wait(load: float) -> None:
+    profile = dataclasses.replace(line(41), variation=Spread.of_variation(0.25))
+    made = plan(min_cost((option("one", "1", profile),), load, slo_ms=57, percentile=90), quick=True)
+    assert made.feasible
+    assert dict(made.counts)["one"] > 1.1 * load * 0.041 + 0.9

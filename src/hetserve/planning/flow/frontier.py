@@ -13,6 +13,7 @@ from hetserve.planning.flow.programs.classes import ClassTable, Values, class_ta
 from hetserve.planning.flow.programs.program import CEILING, FluidRates, least_cost, most_load
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
 from hetserve.planning.flow.search.leading import MARGINS, UNTRIED, allowed, cost_of
+from hetserve.planning.flow.search.proof import Proof
 from hetserve.planning.flow.search.throughput import Race
 from hetserve.planning.flow.search.untried import Theory
 from hetserve.planning.plan import EvaluatedConfiguration, Plan, RankedConfiguration
@@ -140,5 +141,5 @@ class _Frontier:
         if not self.judge.can_try(values):
             return EvaluatedConfiguration(entry, QPS(0.0))
         if values not in self.held:
-            self.held[values] = self.judge.highest(values, fluid)
+            self.held[values] = self.judge.highest(values, fluid) or Proof(self.judge, self.seed).near(values, fluid)
         return EvaluatedConfiguration(entry, QPS(self.held[values]), None if self.held[values] else fluid)

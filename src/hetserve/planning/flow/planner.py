@@ -27,7 +27,7 @@ from hetserve.planning.flow.search.cost import proved
 from hetserve.planning.flow.search.judge import MOST_INSTANCES, RAREST, SEED, Judge, choosing_cost, choosing_rate
 from hetserve.planning.flow.search.leading import allowed, cost_of
 from hetserve.planning.flow.search.proof import Proof
-from hetserve.planning.flow.search.throughput import Race, race
+from hetserve.planning.flow.search.throughput import Race, barely, race
 from hetserve.planning.flow.search.untried import Theory, untried_cost, untried_rate, untried_throughput
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
@@ -85,7 +85,7 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
             Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
         )
     run, proof = race(judge, budget), Proof(judge, seed)
-    held = proof.near(run.best, run.rate) if run.best else 0.0
+    held = proof.near(run.best, run.rate) if run.best else barely(run, proof)
     most, reckoned = _ample(table, run, budget)
     if reckoned > held * _MORE:
         untried = _why(quick, most, judge)
@@ -115,10 +115,11 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_cost(seed), fluid)
     if quick or not judge.can_try(ceiling.counts, load):
-        counts = untried_cost(table, load, budget, ceiling.counts) or _fewest(table, load, budget)
-        if counts is None:
-            return too_little(table, load, budget)
-        held, why = load if table.problem.load else untried_rate(table, counts), _why(quick, ceiling.counts, judge)
+        counts = untried_cost(table, load, budget, ceiling.counts)
+        reckoned = untried_rate(table, counts) if counts else 0.0
+        if counts is None or reckoned < load:
+            return no_load_carried(table, 0, load)
+        held, why = load if table.problem.load else reckoned, _why(quick, ceiling.counts, judge)
         return explain(Choice(table, counts, held, fluid, floor, untried=why, steps=not quick))
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
@@ -131,12 +132,6 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     seen = judge.highest(best, max(judge.triable(best), load), load)
     held = load if table.problem.load else max(proof.near(best, seen), load)
     return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, seen))
-
-
-def _fewest(table: ClassTable, load: float, budget: int | None) -> Values | None:
-    """Counts that carry the load with nothing in hand; None: there are none."""
-    mix = least_cost(table, CEILING, load, budget=budget)
-    return None if mix is None else mix.counts
 
 
 def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix, *, quick: bool) -> float:

@@ -43,5 +43,5 @@ def capacity(problem: Problem, counts: Counts, *, quick: bool = False) -> tuple[
 
 
 def _highest(judge: Judge, values: Values) -> float:
-    chosen = judge.highest(values, judge.fluid(values))
-    return Proof(judge, SEED).near(values, chosen) if chosen > 0 else 0.0
+    top = judge.fluid(values)
+    return Proof(judge, SEED).near(values, judge.highest(values, top) or top)

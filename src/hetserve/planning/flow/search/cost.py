@@ -20,6 +20,8 @@ SATURATIONS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0
 MARGINS: Final = ((0.0, 0.2), (0.0, 0.6), (0.1, 0.3), (0.25, 0.3))
 """wait, late"""
 _PAIRED: Final = Margin(wait=0.1, late=0.3)
+_ALONE: Final = Margin(most_late=1.0)
+"""Of one type alone, more than which nobody can be late: where most of those allowed are late without a wait."""
 _TRIMS: Final = 24
 _PER_TRIM: Final = 16
 _GAIN: Final = 0.005
@@ -93,6 +95,8 @@ def climb(judge: Judge, theory: Theory, load: float, budget: int | None, others:
         _descend(run, Margin(wait=wait, late=late))
     for both in pairs(run.table):
         _descend(run, _PAIRED, both)
+    for i in range(len(run.table.types)):
+        _descend(run, _ALONE, (i,))
     if not (run.tried or run.reckoned):
         _descend(run, CEILING)
     for values in sorted(others, key=run.key):

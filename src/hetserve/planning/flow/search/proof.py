@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from hetserve.planning.flow.limits import trickle
@@ -47,22 +48,36 @@ class Proof:
         """Whether counts hold a rate [queries/s] that may be their highest one: there only long trials tell."""
         if self.holds(values, rate):
             return True
-        near = self._short.late(values, rate) <= _NEAR * self._short.table.allowed
+        near = self.late(values, rate) <= _NEAR * self._short.table.allowed
         return near and self._longest.holds(values, rate)
 
     def broke(self, values: Values, rate: float) -> bool:
         """Whether counts failed at a rate [queries/s] when they were asked to hold it."""
         return self._short.broke(values, rate)
 
+    def late(self, values: Values, rate: float) -> float:
+        """Share of late queries in short trials of a rate [queries/s], at least that allowed."""
+        self._short.holds(values, rate)
+        return self._short.late(values, rate)
+
     def near(self, values: Values, start: float) -> float:
         """A rate that holds in short trials, at most 1.5 % below one that does not; `start` if that holds; 0: none.
 
-        Looks downwards, where the share of late queries says how far: it rises by a power of the rate.
+        Looks downwards, where the share of late queries says how far: it rises by a power of the rate. What holds next
+        to nothing is tried at length: nearly as many may be late without a wait as are allowed.
         """
+        if start <= 0:
+            return 0.0
+        found, least = self._near(values, start, self._short.holds), min(trickle(self._short.table), start)
+        if found or not self.just_holds(values, least):
+            return found
+        return self._near(values, start, self.holds) or self._near(values, start, self.just_holds) or least
+
+    def _near(self, values: Values, start: float, holds: Callable[[Values, float], bool]) -> float:
         low, high, least = 0.0, start, _PRECISE
         rate = start
         while rate >= min(trickle(self._short.table), start):
-            if self._short.holds(values, rate):
+            if holds(values, rate):
                 low = rate
             else:
                 high = rate

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import COARSE, Values
 from hetserve.planning.flow.search.judge import FINE, Judge
 from hetserve.planning.flow.search.leading import cost_of, leading, neighbours, splits, without_one
+from hetserve.planning.flow.search.proof import Proof
 
 _ROUNDS: Final = 6
 _PER_ROUND: Final = 10
 _RUNNERS_UP: Final = 5
+_BARELY: Final = 4
 _NEAR: Final = 0.97
 """A neighbour whose fluid rate is lower than this share of the best one's is not tried."""
 
@@ -85,6 +88,21 @@ def race(judge: Judge, budget: int) -> Race:
     if run.best:
         _thin(run)
     return run
+
+
+def barely(run: Race, proof: Proof) -> float:
+    """Where nothing holds with anything in hand, what the best then holds [queries/s]; 0: nothing does.
+
+    Nearly as many are late without a wait as may be: those of which fewest are next to no load are proved.
+    """
+    fluid, least = run.judge.fluid, trickle(run.judge.table)
+    late = {values: proof.late(values, least) for values in run.entered}
+    ranked = sorted(late, key=lambda v: (late[v], -fluid(v), cost_of(run.judge.table, v), v))
+    rates = {v: proof.near(v, fluid(v)) for v in ranked[:_BARELY] if proof.just_holds(v, least)}
+    if rates:
+        run.best = max(rates, key=lambda v: (rates[v], fluid(v), -cost_of(run.judge.table, v), v))
+        run.rate = run.entered[run.best] = rates[run.best]
+    return run.rate
 
 
 def _enter_all(run: Race, values: Iterable[Values]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values
@@ -18,8 +19,8 @@ from hetserve.planning.flow.programs.program import (
 from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of, neighbours
 from hetserve.planning.flow.search.waiting import saturation
 
-MARGINS: Final = ((0.1, 0.3), (0.0, 0.6))
-"""wait, late: the second where no type leaves time to wait."""
+MARGINS: Final = (Margin(wait=0.1, late=0.3), Margin(late=0.6), Margin(most_late=1.0))
+"""The second where no type leaves time to wait, the third where most that may be late are late without a wait."""
 _SOLVES: Final = 8
 _MUCH: Final = 1.1
 """Times the load: counts that hold so much more are too many."""
@@ -101,19 +102,19 @@ class _Search:
             mix = least_cost(self.table, CEILING, self.load, budget=self.budget)
             fewest = fewest if mix is None else mix.counts
         share = self.theory.hoped(fewest)
-        for wait, late in MARGINS:
-            seen = list(self._programs(wait, late, share))
+        for margin in MARGINS:
+            seen = list(self._programs(margin, share))
             if seen:
                 holding = filter(self.holds, seen)
                 most = min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)))
                 return min(holding, key=self.key, default=most)
         return None
 
-    def _programs(self, wait: float, late: float, share: float) -> Iterator[Values]:
+    def _programs(self, margin: Margin, share: float) -> Iterator[Values]:
         """Counts at saturations that fall until they hold the load, or rise while they hold much more."""
         none, rises = 0.0, False
         for _ in range(_SOLVES):
-            mix = least_cost(self.table, Margin(share, wait, late), self.load, budget=self.budget)
+            mix = least_cost(self.table, replace(margin, saturation=share), self.load, budget=self.budget)
             if mix is None:
                 none, share = share, (share + 1) / 2
                 continue
