@@ -18,7 +18,7 @@ ELSEWHERE: Final = (
         "extender: processor time per pod over the tree before",
         "<= 1.05",
         "`make bench-placement FLAGS=rates`, in both trees by turns",
-        "[decision 0044](../decisions/0044-compute-is-booked-beside-memory.md)",
+        "[measured once](decisions.md#placement)",
     ),
 )
 """What, goal, the command that measures it, where the figures are."""

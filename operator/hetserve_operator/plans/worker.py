@@ -4,7 +4,7 @@ Requests come on standard input, answers go to standard output, both as pickles 
 module is the whole program of the process, so it imports nothing of the operator.
 
 A tried plan takes seconds, and the operator's looks and requests wait for a processor meanwhile: it gives way to them.
-An untried one takes a tenth of a second, and a service that has none waits for it: it does not (decision 0021).
+An untried one takes a tenth of a second, and a service that has none waits for it: it does not (decision 0018).
 """
 
 from __future__ import annotations

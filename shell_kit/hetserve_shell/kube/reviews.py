@@ -1,4 +1,4 @@
-"""Who may read what on the probe port: asked of the API server by TokenReview and SubjectAccessReview (decision 0059).
+"""Who may read what on the probe port: asked of the API server by TokenReview and SubjectAccessReview (decision 0055).
 
 https://kubernetes.io/docs/reference/access-authn-authz/webhook/ and .../authorization/ say what the reviews mean.
 """

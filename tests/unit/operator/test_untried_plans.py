@@ -364,7 +364,7 @@ def test_where_trials_cannot_tell_the_untried_plan_stays_and_is_no_longer_provis
         scripted(scene, Script(mix=mix, tried=False, trials={QUICK_MIX: Trial()}), seconds=20.0)
         scene.sim.add(*judged_scene("rm2"))
         await scene.look()
-        await scene.planned(PATIENCE + 0.5)
+        await scene.planned()
         before = scene.sim.replicas()
         assert plan_in(scene)["provisional"] is True
         for _ in range(6):

@@ -33,7 +33,7 @@ from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
 
 _MORE: Final = 1.05
-"""Times what trials proved: mixes that are only reckoned must hold more (decision 0021)."""
+"""Times what trials proved: mixes that are only reckoned must hold more (decision 0056)."""
 
 
 def plan_flow(

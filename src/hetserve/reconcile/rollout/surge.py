@@ -1,6 +1,6 @@
 """Where an instance may start before the one goes that it replaces: within the limits, and on a GPU that is free now.
 
-Elsewhere the old one goes first, and the extender keeps its place for the new one (decision 0069).
+Elsewhere the old one goes first, and the extender keeps its place for the new one (decision 0037).
 """
 
 from __future__ import annotations
