@@ -89,6 +89,15 @@ class ClassTable:
         ratios = np.trapezoid(self.latency.ratios**2, self.latency.probabilities, axis=-1)
         return self._merged(self.latency.means**2 * ratios, np.inf)
 
+    @cached_property
+    def parts(self) -> tuple[Floats, Floats]:
+        """([part] share of a class's queries, [part, type, class] seconds by which their service is above its mean)."""
+        ratios, means = self.latency.ratios, np.where(np.isfinite(self.latency.means), self.latency.means, 0.0)
+        above = means[..., None] * ((ratios[..., :-1] + ratios[..., 1:]) / 2 - 1)
+        return np.diff(self.latency.probabilities), np.stack(
+            [self._merged(one, 0.0) for one in np.moveaxis(above, -1, 0)]
+        )
+
     def _merged(self, by_batch: Floats, absent: float) -> Floats:
         shares = np.array(self.problem.mix.shares)
         return _merge(by_batch, shares, self.starts, self.merge, absent)

@@ -10,8 +10,10 @@ Sakasegawa's probability of a wait; under much load the exact rate at which its 
 load all n servers are busy all the while, each for the rest r of a service, and nothing urgent can go first: there t is
 the class's own. Late queries are put off, so they hold nobody up and (1 - rho) w / (1 - rho w) are late (Boots and
 Tijms). t is what the SLO leaves of the service: half of the class's own, half of the mean on these servers, as what is
-urgent goes first. The saturation is the rho at which as many wait too long as may be late, less those whose service
-alone takes too long; FOR_WAITS of them at most.
+urgent goes first. The dispatcher knows the mean of a service only. Where service varies, queries wait longer than their
+own service leaves that nobody put off; these are added, part by part of the distribution of service times. The
+saturation is the rho at which FOR_WAITS of the late queries that the SLO allows wait too long, and with one type no
+more than its service leaves of them.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ LEAST: Final = 0.02
 MOST: Final = 0.98
 """Nothing shows above it how long backlogs last."""
 FOR_WAITS: Final = 0.5
-"""At most, of the late queries that the SLO allows; the others are late as their service takes long."""
+"""Of the late queries that the SLO allows; the others are late as their service takes long."""
 LEFT: Final = 0.25
-"""At least: the program without margins spends all that it may on service."""
-MIXED: Final = 1.05
+"""The same at least, where one type serves: its service is late by a table that is coarser than the trials."""
+MIXED: Final = 1.065
 """Times what must be held where several types serve: no dispatcher splits queries as the fluid program does."""
 _OFTEN_LATE: Final = 0.1
 """A type does not serve a class in time where more of it is late without a wait."""
@@ -50,9 +52,14 @@ _FULL: Final = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Queues:
-    """By class: equal servers, what it may wait and its service, over the mean service time. variances: of a class."""
+    """By class: equal servers, what it may wait and its service, over the mean service time. variances: of a class.
+
+    parts: [part] of a class, by how long the service is; longer: [part, class] than the mean.
+    """
 
     shares: Floats
+    parts: Floats
+    longer: Floats
     servers: Floats
     waits: Floats
     services: Floats
@@ -68,8 +75,12 @@ class _Queues:
         """Share of the queries that wait too long."""
         busy = self.busy(y)
         n = self.servers / busy if scaled else self.servers
-        tails = busy ** (np.sqrt(2 * (n + 1)) - 1) * np.maximum(np.exp(-y * n * self.waits), self.rests**n)
-        return float((self.shares * tails * (1 - busy) / (1 - busy * tails)).sum())
+        waits, own = busy ** (np.sqrt(2 * (n + 1)) - 1), self.waits - self.longer
+        tails = waits * np.maximum(np.exp(-y * n * self.waits), self.rests**n)
+        long = np.maximum(np.exp(-y * n * np.maximum(own, 0.0)), self.rests**n)
+        parts = waits * (self.parts @ np.where(own > 0, long, 0.0))
+        put_off = tails * (1 - busy) / (1 - busy * tails)
+        return float((self.shares * (put_off + np.maximum(parts - tails, 0.0))).sum())
 
 
 def saturation(table: ClassTable, found: FixedMix, counts: Sequence[int], *, scaled: bool = False) -> float:
@@ -79,7 +90,8 @@ def saturation(table: ClassTable, found: FixedMix, counts: Sequence[int], *, sca
     carries that rate.
     """
     queues = _queues(table, found, counts)
-    late = max(table.allowed, RAREST) * min(max(1 - _late_in_service(table, found), LEFT), FOR_WAITS)
+    left = FOR_WAITS if np.count_nonzero(found.flow.any(axis=1)) > 1 else 1 - _late_in_service(table, found)
+    late = max(table.allowed, RAREST) * min(max(left, LEFT), FOR_WAITS)
     low, high = 0.0, _STEEPEST
     for _ in range(_HALVINGS):
         y = (low + high) / 2
@@ -99,8 +111,11 @@ def _queues(table: ClassTable, found: FixedMix, counts: Sequence[int]) -> _Queue
     mean = float((times * table.shares).sum())
     services, (together, alone) = times / mean, _slack(table, found, counts)
     longer = np.maximum(services[None, :] - alone[:, None] / mean, 0.0)
+    parts, above = table.parts
     return _Queues(
         table.shares,
+        parts,
+        np.stack([_mean(found.flow * one, found.flow) for one in above]) / mean,
         _servers(table, found, counts),
         (together + alone) / 2 / mean,
         services,
