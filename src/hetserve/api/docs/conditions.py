@@ -78,8 +78,8 @@ _ABOUT = {
     ),
     ConditionType.SCALING_LIMITED: (
         "Something keeps the instances from the number that the load needs; absent without `spec.scaling`.\n"
-        "The message has the load, the rate that is carried, and the limit. While the load is not known for the whole windows,\n"
-        "or the planner fails, the condition keeps its last value."
+        "The message has the load, the rate that is carried, and the limit. While the load is not known for the whole\n"
+        "windows, or the planner fails, the condition keeps its last value."
     ),
 }
 
