@@ -28,7 +28,7 @@ RATES = derive_rates(
 
 
 def test_the_page_shows_commands() -> None:
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 5
 
 
 @pytest.mark.parametrize("command", COMMANDS)
