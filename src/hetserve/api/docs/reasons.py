@@ -310,7 +310,7 @@ DOCS: tuple[ReasonDoc, ...] = (
         ConditionType.READY,
         "False",
         Reason.INSTANCES_NOT_READY,
-        "The plan is being applied, and some instances are not ready yet.",
+        "Some instances of the plan are not ready yet.",
         "See Reconciling.",
     ),
     ReasonDoc(
