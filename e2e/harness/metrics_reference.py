@@ -53,7 +53,7 @@ def described() -> dict[str, list[MetricDoc]]:
     return {
         "Extender": asyncio.run(_of_the_extender()),
         "Operator": list(_of_registry(OperatorMetrics().registry)),
-        "Whoever serves queries": [one for one in serving if not one.name.startswith(_OF_THE_TWIN)],
+        "Serving metrics": [one for one in serving if not one.name.startswith(_OF_THE_TWIN)],
         "Load twin": [one for one in serving if one.name.startswith(_OF_THE_TWIN)],
     }
 

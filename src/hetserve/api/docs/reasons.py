@@ -334,7 +334,7 @@ DOCS: tuple[ReasonDoc, ...] = (
         "True",
         Reason.INSTANCES_NOT_READY,
         "Every instance is on a node, and some do not serve yet.",
-        "Wait, or look at the pods.",
+        "Wait, or see the pods.",
     ),
     ReasonDoc(
         ConditionType.RECONCILING,

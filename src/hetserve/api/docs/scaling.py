@@ -35,7 +35,7 @@ SCALING_DOCS: Final[tuple[ReasonDoc, ...]] = (
         Reason.METRICS_MISSING,
         "Prometheus answers, but has no rate of this service: no sample, or too few to cover "
         "`spec.metrics.window`. This is not a load of zero.",
-        "Let Prometheus scrape whoever serves; docs/metrics.md has the names and labels. With source Queries, "
+        "Let Prometheus scrape the serving metrics; docs/metrics.md has names and labels. With source Queries, "
         "run `spec.metrics.queries.rate` in Prometheus.",
     ),
     ReasonDoc(
