@@ -73,8 +73,9 @@ _ABOUT = {
         "removed for the load. A lower budget still takes effect."
     ),
     ConditionType.SCALING_ACTIVE: (
-        "The number of instances follows the measured load. `status.lastDecisions` has the last five decisions. It is\n"
-        "absent without `spec.scaling`, unless the service is paused or advised, or another scaler changes it."
+        "The number of instances follows the measured load. `status.lastDecisions` has the last five decisions.\n"
+        "The condition is absent without `spec.scaling`, unless the service is paused or advised, or another scaler\n"
+        "changes it."
     ),
     ConditionType.SCALING_LIMITED: (
         "Something keeps the instances from the number that the load needs; absent without `spec.scaling`.\n"
