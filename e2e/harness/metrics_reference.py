@@ -22,8 +22,8 @@ from hetserve_twin.exposition import TwinCollector
 from testing.cluster import gpu_node, gpu_pod
 
 _INTRO: Final = (
-    "As the components describe them, at `/metrics` of their probe ports. [Metrics](../metrics.md) says more of each, "
-    "and what to\nask of them. Histograms come with `_bucket`, `_sum` and `_count`, counters with `_created`.\n"
+    "As the components describe them, at `/metrics` of their probe ports. [Metrics](../metrics.md) has the values of "
+    "labels\nand queries. Histograms come with `_bucket`, `_sum` and `_count`, counters with `_created`.\n"
 )
 _OF_THE_TWIN: Final = "hetserve_twin_"
 
@@ -53,7 +53,7 @@ def described() -> dict[str, list[MetricDoc]]:
     return {
         "Extender": asyncio.run(_of_the_extender()),
         "Operator": list(_of_registry(OperatorMetrics().registry)),
-        "Whoever serves queries": [one for one in serving if not one.name.startswith(_OF_THE_TWIN)],
+        "Serving metrics": [one for one in serving if not one.name.startswith(_OF_THE_TWIN)],
         "Load twin": [one for one in serving if one.name.startswith(_OF_THE_TWIN)],
     }
 

@@ -10,11 +10,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import groupby
 from typing import Final, get_args
 
 from harness import promises
-from hetserve.api.docs.reasons import DOCS
 from hetserve.api.kinds import KINDS
 from hetserve.placement import Mode
 from hetserve.placement.queues.weights import Weights
@@ -61,24 +59,12 @@ def _kinds() -> Iterator[Sequence[str]]:
         yield f"`{kind.name}`", f"`{kind.short}`", "namespace" if kind.namespaced else "cluster", what
 
 
-def _reasons() -> Iterator[Sequence[str]]:
-    """Reasons that ask for a look, by name, each with where its meaning is."""
-    yield "reason", "of", "status"
-    found = {(doc.reason.value, doc.condition.value, doc.status) for doc in DOCS if doc.next_step != "-"}
-    for reason, group in groupby(sorted(found), key=lambda one: one[0]):
-        members = list(group)
-        conditions = sorted({condition for _, condition, _ in members})
-        links = ", ".join(f"[{name}](conditions.md#{name.lower()})" for name in conditions)
-        yield f"`{reason}`", links, ", ".join(sorted({status for _, _, status in members}))
-
-
 TABLES: Final[Mapping[str, Callable[[], Iterator[Sequence[str]]]]] = {
     "planners": _planners,
     "dispatch-policies": _dispatch_policies,
     "placement-policies": _placement_policies,
     "search-methods": _search_methods,
     "kinds": _kinds,
-    "reasons": _reasons,
     "promises": promises.rows,
 }
 """Rows of each table by the name in its markers, the heading first."""

@@ -46,13 +46,13 @@ class OperatorMetrics:
         self.plans = self._counter("hetserve_plans_total", "Plans computed.", ["planner", "feasible"])
         self.writes = self._counter("hetserve_operator_writes_total", "Requests to the API server.", ["kind", "result"])
         self.errors = self._counter(
-            "hetserve_operator_errors_total", "Looks at a service that ended in an error.", ["kind"]
+            "hetserve_operator_errors_total", "Reconcile passes that ended in an error.", ["kind"]
         )
         self.task_failures = self._counter(
             "hetserve_operator_task_failures_total", "Restarts of the operator's tasks.", ["task"]
         )
-        self.waiting = self._gauge("hetserve_operator_queue_length", "Services to look at.")
-        self.seconds = self._histogram("hetserve_operator_reconcile_seconds", "Time of one look at a service.")
+        self.waiting = self._gauge("hetserve_operator_queue_length", "Services that wait for a reconcile pass.")
+        self.seconds = self._histogram("hetserve_operator_reconcile_seconds", "Time of one reconcile pass.")
 
     def _define_planning(self) -> None:
         self.planning_seconds = self._histogram(

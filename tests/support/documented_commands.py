@@ -30,7 +30,6 @@ OFFLINE: Final = (
     "hetserve plan manifests/samples/rm2.yaml --budget 0.3",
     "hetserve plan manifests/samples/rm2.yaml --frontier --plot frontier.png",
     "hetserve plan manifests/samples/rm2.yaml --load 100",
-    "hetserve plan manifests/samples/rm2.yaml --planner kairos",
     "hetserve plan manifests/samples/rm2.yaml --plot plan.png",
     "hetserve profile fit runs.csv --model resnet50 --instance-type t4 --sharing-mode MPS --gpu-memory 3Gi"
     " > profile.yaml",

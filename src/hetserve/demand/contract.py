@@ -1,4 +1,4 @@
-"""What whoever serves a service's queries measures of them: names, labels and bucket bounds (docs/metrics.md).
+"""Serving metrics, of the queries of a service: names, labels and bucket bounds (docs/metrics.md).
 
 The load twin and a router export it, and the demand of services is read from it. A query is counted once with outcome
 `received`, when it arrives, and once with `served` or `dropped`, when it ends; so arrivals are known also while nothing

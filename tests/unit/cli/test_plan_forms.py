@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from hetserve.cli.app import app
 from plan_command import HETSEV, RM2, answer, run
-from testing.data import REPOSITORY
 
 BOTH = {"service", "model", "objective", "feasible", "reason", "message", "planner", "counts", "cost", "runnerUp"}
 BOTH |= {"ranking", "refusals", "verdict", "nextStep", "maxSlowdown", "types", "sharing"}
@@ -20,7 +19,7 @@ FLOW = {"tried", "heldQPS", "ceilingQPS", "floorCost", "flow", "prices", "cheape
 FLOW |= {"simulatedQPS", "evaluated", "seed"}
 
 
-def test_the_keys_of_both_objectives_are_those_that_are_documented() -> None:
+def test_the_keys_of_both_objectives_are_those_that_the_help_names() -> None:
     throughput, least_cost = answer(RM2), answer(HETSEV, "--service", "ssd-resnet50")
     assert set(throughput) == BOTH | FLOW | {"boundQPS"}
     assert set(least_cost) == BOTH | FLOW | {"capacityQPS"}
@@ -34,13 +33,11 @@ def test_the_keys_of_both_objectives_are_those_that_are_documented() -> None:
     assert set(refused) == BOTH | {"boundQPS"}
     assert (refused["boundQPS"], refused["nextStep"], refused["runnerUp"]) == (None, None, None)
     text = CliRunner().invoke(app, ["plan", "--help"]).output
-    page = (REPOSITORY / "docs" / "how-to-plan-capacity.md").read_text(encoding="utf-8")
     nested = (*(throughput[key] for key in ("nextStep", "runnerUp", "cheaper", "prices")), throughput["flow"][0])
     (gpu, _), sharing = least_cost["types"].values(), least_cost["sharing"]
     keys = BOTH.union(throughput, least_cost, throughput["prices"]["binding"], *nested, gpu, sharing, sharing["shared"])
     for key in keys:
         assert key in text, f"{key} is not in the help"
-        assert f"`{key}`" in page, f"{key} is not in the manual"
 
 
 PICTURES = {

@@ -43,7 +43,7 @@ async def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def documented() -> Described:
-    text = (REPOSITORY / "docs" / "metrics.md").read_text()
+    text = (REPOSITORY / "docs" / "reference" / "metrics.md").read_text()
     rows = re.findall(r"^\| `([A-Za-z_]+)` \| (\w+) \| ([A-Za-z_, ]*)\|", text, re.MULTILINE)
     return {name: (kind, frozenset(filter(None, labels.replace(" ", "").split(",")))) for name, kind, labels in rows}
 
@@ -51,6 +51,9 @@ def documented() -> Described:
 def test_every_metric_is_documented_and_every_documented_metric_is_served() -> None:
     code = {one.name: (one.type, frozenset(one.labels)) for found in described().values() for one in found}
     assert code == documented()
+    explained = re.findall(r"`((?:hetserve|DCGM)_\w+)`", (REPOSITORY / "docs" / "metrics.md").read_text())
+    assert {*explained} - {*code} == set()
+    assert len(explained) > 30
 
 
 def test_the_reference_has_each_metric_once_with_the_words_of_its_component() -> None:

@@ -16,7 +16,7 @@ from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, fixed, most_load
 from hetserve.planning.rates import derive_rates, throughput
 from testing.data import REPOSITORY
-from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
+from testing.kairos_bound import closed_bound
 from testing.planning import kairos_types, min_cost, problem
 
 DOC = (REPOSITORY / "docs" / "how-the-decision-is-made.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ RATES = derive_rates(
 
 
 def test_the_page_shows_commands() -> None:
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 5
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -62,18 +62,10 @@ def test_the_worked_example() -> None:
     r5n, q_base = RATES.auxiliaries[1], float(RATES.q_base)
     assert r5n.option.name == "r5n.large"
     aux = 13 * RATES.q_aux[1][1]
-    large = base_rate_for_large(q_base, r5n.f, r5n.t)
-    assert large is not None
-    offloaded = aux * (1 - r5n.f) / r5n.f
     bound = closed_bound(1, q_base, aux, r5n.f, r5n.t)
-    assert paper_bound(1, q_base, large, aux, r5n.f) == pytest.approx(bound, rel=1e-12)
-    slack = (large - offloaded) / large * q_base
     for line in (
         f"s = {r5n.limit}, f = {r5n.f:.4f}, t = {r5n.t:.4f}.",
         f"{RATES.q_aux[1][1]:.3f} q/s, so A = 13 × {RATES.q_aux[1][1]:.3f} = {aux:.3f} q/s.",
-        f"{q_base:.3f} × {1 - r5n.f:.4f} / {1 - r5n.t:.4f} = {large:.3f} q/s; with A come C = {offloaded:.3f} q/s",
-        f"{aux:.3f} / {r5n.f:.4f} + ({large:.3f} − {offloaded:.3f}) / {large:.3f} × {q_base:.3f}"
-        f" = {aux / r5n.f:.3f} + {slack:.3f} = **{bound:.3f} q/s**",
         f"min({q_base:.3f} + {r5n.t:.4f} / {r5n.f:.4f} × {aux:.3f}, {q_base:.3f} / {1 - r5n.t:.4f})"
         f" = min({bound:.3f}, {q_base / (1 - r5n.t):.3f}) = **{bound:.3f} q/s**",
     ):
