@@ -30,7 +30,6 @@ from harness.kube import Manifest, read_manifests
 from harness.nodes import BOTH, NodeGroup
 from harness.waiting import wait_until
 from hetserve.api.names import (
-    LABEL_LEADER,
     LABEL_SERVICE,
     QUEUE_GATE,
     SYSTEM_NAMESPACE,
@@ -240,7 +239,7 @@ def it_looks_at_what_is_placed(reader: Reader) -> None:
 
 def pod_of_the_leader(cluster: Cluster) -> Manifest:
     """A pod as the leading extender's, whose probe port is that of our process."""
-    labels = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "extender", LABEL_LEADER: "true"}
+    labels = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "scheduler"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -290,7 +289,7 @@ def it_runs_processes(reader: Reader) -> None:
     cluster = reader.cluster
     component = cluster.component("extender")
     (reader.desk / "settings.yaml").write_text(component.settings_file(cluster.folder).read_text())
-    (reader.desk / "extender.kubeconfig").symlink_to(cluster.folder.account(component.name))
+    (reader.desk / "extender.kubeconfig").symlink_to(cluster.folder.account(component.account))
     (reader.desk / "day.csv").write_text(DAY)
     first, second, twin = ON_A_CLUSTER[Stage.SERVING]
     ports = cluster.ports

@@ -72,7 +72,7 @@ def it_names_each_fault(cluster: Cluster) -> None:
         "CRD modelprofiles.hetserve.io is of another version: it differs at .spec.computeShare,"
         " .spec.x-kubernetes-validations"
     ]
-    assert "account hetserve-system/hetserve-extender may not create pods/binding" in found["rights"]
+    assert "account hetserve-system/hetserve-scheduler may not create pods/binding" in found["rights"]
     assert f"node {node}: annotation hetserve.io/gpus is not JSON" in found["gpus"][0]
 
 

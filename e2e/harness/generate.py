@@ -88,8 +88,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     ):
         yield path, rewrite(path.read_text())
     # kubectl would run a hook of the uninstallation at once.
-    # Without helm nobody makes certificates, and none may stand in a file that all can read.
-    plain = render_chart("--no-hooks", "--set", "tls.mode=Disabled")
+    plain = render_chart("--no-hooks")
     yield ROOT / "manifests" / "install" / "hetserve.yaml", f"{HEADER}---\n{dump(NAMESPACE)}{plain}"
 
 
