@@ -194,7 +194,7 @@ def values_of_the_page() -> str:
 
 def it_ends_the_extenders_of_a_deployment(reader: Reader) -> None:
     reader.run_all(Stage.AS_PODS)
-    assert reader.cluster.pods(SYSTEM_NAMESPACE, "app.kubernetes.io/component=extender") == []
+    assert reader.cluster.pods(SYSTEM_NAMESPACE, "app.kubernetes.io/component=scheduler") == []
     reader.run(UNINSTALL)
 
 
