@@ -126,7 +126,10 @@ class TwoPairs:
         self.cluster.start_component(pair.extender, wait=False)
 
     def freeze_extender(self, pair: Pair) -> None:
-        """The kubelet ends and starts a container whose liveness probe fails too often: here that of the scheduler."""
+        """The kubelet ends a container whose liveness probe fails too often: here that of the scheduler.
+
+        It is started again by `bring_back`: a container takes longer than the other scheduler to look at the Lease.
+        """
         self.cluster.freeze_component(pair.extender)
         failed = 0
         while failed < PROBED_IN_VAIN:
@@ -134,16 +137,17 @@ class TwoPairs:
             failed = 0 if alive(pair.probe) else failed + 1
             time.sleep(max(PROBED_EVERY - (time.monotonic() - began), 0.0))
         self.cluster.stop_component(pair.scheduler)
-        self.cluster.start_component(pair.scheduler, wait=False)
 
     def bring_back(self, pair: Pair) -> None:
         """Two pairs again."""
+        lost = self.cluster.frozen(pair.scheduler)
         for name in pair_names(pair):
             if self.cluster.frozen(name):
                 self.cluster.thaw_component(name)
+        if lost:  # it finds the Lease another's
+            wait_until(lambda: not self.cluster.running(pair.scheduler), limits.ROLLOUT, "a scheduler that lost to end")
 
         def whole() -> bool:
-            # A scheduler that was frozen finds the Lease another's, and ends.
             for name in pair_names(pair):
                 self.cluster.start_component(name, wait=False)
             return alive(pair.probe)

@@ -182,7 +182,7 @@ def test_without_an_election_there_is_one_pair_and_the_old_one_goes_first() -> N
 def test_scheduler_and_extender_are_one_pod_and_no_port_of_the_verbs_is_named() -> None:
     documents = chart_objects()
     (deployment,) = [d for d in documents if d["kind"] == "Deployment" and "scheduler" in d["metadata"]["name"]]
-    scheduler, extender = deployment["spec"]["template"]["spec"]["containers"]
+    extender, scheduler = deployment["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for one in (scheduler, extender) for port in one["ports"]}
     assert ports == {"scheduler": 10259, "extender": 8889}
     targets = [port["targetPort"] for d in documents if d["kind"] == "Service" for port in d["spec"]["ports"]]
