@@ -1,8 +1,8 @@
 """Promise: whatever dies, no GPU is over-committed, no model shares one, and every pod is placed in the end.
 
 Pods of 20 models: slices of one or several GPUs, whole GPUs. Pods are deleted at random, GPUs turn unhealthy and well
-again, extenders are killed every few seconds. The long storm has 300 pods; HETSERVE_STORM_SECONDS makes it longer,
-HETSERVE_STORM_SEED makes another one.
+again, pairs of scheduler and extender, or one of both, are killed every few seconds. The long storm has 300 pods;
+HETSERVE_STORM_SECONDS makes it longer, HETSERVE_STORM_SEED makes another one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 
 from harness import limits
 from harness.cluster import Cluster
+from harness.failover import ELECTED
 from harness.gpu_faults import GpuFaults
 from harness.invariant_monitor import InvariantMonitor, watching
 from harness.invariants import shares, shares_of
@@ -31,8 +32,11 @@ LONG: Final = float(os.environ.get("HETSERVE_STORM_SECONDS", "30"))
 SEED: Final = int(os.environ.get("HETSERVE_STORM_SEED", "1"))
 SIZES: Final = (1024, 2048, 3072, 4096, 6144)
 EXTENDERS: Final = ("extender", "extender-standby")
+KINDS: Final = ("pair", "pair", "extender", "scheduler")
+"""What is killed: both containers of a pod, or one."""
+SCHEDULERS: Final = ("scheduler", "scheduler-standby")
 KFAULT_EVERY: Final = 3.0
-"""Seconds; a new leader needs three to notice the end of the old one."""
+"""Seconds; a new leader needs four to notice the end of the old one."""
 DELETE_EVERY: Final = 0.25
 FAULT_EVERY: Final = 1.0
 FAULT_SECONDS: Final = 6.0
@@ -161,9 +165,12 @@ class Storm:
                 self.delete(pod)
 
     def kill(self) -> None:
-        name = str(self.chance.choice(EXTENDERS))
-        self.cluster.kill_component(name)
-        self.cluster.start_component(name, wait=False)
+        kind, extender = str(self.chance.choice(KINDS)), str(self.chance.choice(EXTENDERS))
+        both = (extender, extender.replace("extender", "scheduler"))
+        for name in both if kind == "pair" else [one for one in both if one.startswith(kind)]:
+            if self.cluster.running(name):  # a scheduler that lost its Lease has ended
+                self.cluster.kill_component(name)
+            self.cluster.start_component(name, wait=False)
         self.killed += 1
 
 
@@ -194,8 +201,9 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(
     models = slices + MIXED
     there = sum(model.replicas for model in models)
     cluster = own_cluster
-    cluster.install_hetserve()
-    cluster.start_component("extender-standby")
+    cluster.install_hetserve(ELECTED)
+    for name in (*EXTENDERS, *SCHEDULERS):
+        cluster.start_component(name)
     sandbox = Sandbox(cluster, namespace)  # nodes end with the test's own cluster
     sandbox.nodes("slices", count=10, gpus=8)
     sandbox.nodes("mixed", count=8, gpus=8)
@@ -204,7 +212,8 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(
         cluster.apply([workload(model, sandbox.scoped(model.nodes)) for model in (CROWD, *models)], namespace)
         storm = Storm(cluster, namespace, nodes, faults, seconds)
         storm.rage()
-        for name in EXTENDERS:
+        for name in (*EXTENDERS, *SCHEDULERS):
+            cluster.start_component(name, wait=False)
             cluster.wait_for_component(name)
         sandbox.wait_for_bound(there, timeout=limits.CROWD)
         wait_until(lambda: ledgers_equal_pods(cluster), limits.ROLLOUT, "both ledgers to equal the pods")

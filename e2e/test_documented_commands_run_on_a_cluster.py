@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,11 +26,11 @@ from harness import controlplane, limits
 from harness.arrivals import pod
 from harness.cluster import Cluster
 from harness.components import HOST, ROOT
+from harness.failover import ELECTED
 from harness.kube import Manifest, read_manifests
 from harness.nodes import BOTH, NodeGroup
 from harness.waiting import wait_until
 from hetserve.api.names import (
-    LABEL_LEADER,
     LABEL_SERVICE,
     QUEUE_GATE,
     SYSTEM_NAMESPACE,
@@ -57,7 +57,7 @@ class Reader:
         self.words: dict[str, str] = {}
         """Placeholders of the pages, and what they stand for now."""
         ports = cluster.ports
-        self.words |= {"8889": str(ports.extender_probe), "8890": str(ports.standby_probe)}
+        self.words |= {"8888": str(ports.extender), "8889": str(ports.extender_probe)}
         self.words |= {"hetserve-twin": f"hetserve-twin --port {ports.twin} --host {HOST}"}
         self.words |= {"~/.kube/config": str(cluster.folder.kubeconfig), "FILE": "extender.kubeconfig"}
         for name in ("charts", "crds", "manifests"):
@@ -157,7 +157,7 @@ def ran_all(reader: Reader, stages: Collection[Stage]) -> bool:
 @pytest.mark.timeout(limits.LONGEST_TEST)
 def test_every_command_for_what_is_installed_does_what_it_is_shown_for(reader: Reader) -> None:
     cluster = reader.cluster
-    cluster.install_hetserve(LOGGED)
+    cluster.install_hetserve(LOGGED | ELECTED)
     place_a_service(reader)
     it_looks_at_what_is_placed(reader)
     cluster.stop_component("extender")
@@ -171,7 +171,7 @@ def test_every_command_for_what_is_installed_does_what_it_is_shown_for(reader: R
 def test_every_command_that_installs_upgrades_and_removes_does_what_it_is_shown_for(reader: Reader) -> None:
     it_installs_the_chart(reader)
     it_ends_the_extenders_of_a_deployment(reader)
-    reader.cluster.install_hetserve(LOGGED)
+    reader.cluster.install_hetserve(LOGGED | ELECTED)
     place_a_service(reader)
     it_upgrades_and_goes(reader)
     assert ran_all(reader, set(Stage) - set(LIVING))
@@ -194,7 +194,7 @@ def values_of_the_page() -> str:
 
 def it_ends_the_extenders_of_a_deployment(reader: Reader) -> None:
     reader.run_all(Stage.AS_PODS)
-    assert reader.cluster.pods(SYSTEM_NAMESPACE, "app.kubernetes.io/component=extender") == []
+    assert reader.cluster.pods(SYSTEM_NAMESPACE, "app.kubernetes.io/component=scheduler") == []
     reader.run(UNINSTALL)
 
 
@@ -240,7 +240,7 @@ def it_looks_at_what_is_placed(reader: Reader) -> None:
 
 def pod_of_the_leader(cluster: Cluster) -> Manifest:
     """A pod as the leading extender's, whose probe port is that of our process."""
-    labels = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "extender", LABEL_LEADER: "true"}
+    labels = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "scheduler"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -286,20 +286,16 @@ def it_lets_pods_out_of_the_queues(reader: Reader) -> None:
 
 
 def it_runs_processes(reader: Reader) -> None:
-    """Two extenders, of which the second leads when the first has ended, and the load twin."""
+    """An extender beside the scheduler that leads, and the load twin."""
     cluster = reader.cluster
     component = cluster.component("extender")
     (reader.desk / "settings.yaml").write_text(component.settings_file(cluster.folder).read_text())
-    (reader.desk / "extender.kubeconfig").symlink_to(cluster.folder.account(component.name))
+    (reader.desk / "extender.kubeconfig").symlink_to(cluster.folder.account(component.account))
     (reader.desk / "day.csv").write_text(DAY)
-    first, second, twin = ON_A_CLUSTER[Stage.SERVING]
+    extender, twin = ON_A_CLUSTER[Stage.SERVING]
     ports = cluster.ports
-    with ExitStack() as one:
-        url = one.enter_context(reader.serving(first, ports.extender_probe))
-        wait_until(lambda: leads(url), limits.REACTION, "the first extender to lead")
-        with reader.serving(second, ports.standby_probe) as other:
-            one.close()
-            wait_until(lambda: leads(other), limits.REACTION, "the second to lead")
+    with reader.serving(extender, ports.extender_probe) as url:
+        wait_until(lambda: leads(url), limits.REACTION, "the extender to lead")
     with reader.serving(twin, ports.twin):
         pass
 

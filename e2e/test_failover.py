@@ -1,4 +1,4 @@
-"""Promise: when the leading extender ends, the other places pods, and no GPU is given twice.
+"""Promise: when the leading pair of scheduler and extender ends, the other places pods, and no GPU is given twice.
 
 How soon is measured by `make bench-placement`.
 """
@@ -11,8 +11,7 @@ import pytest
 
 from harness import limits
 from harness.cluster import Cluster
-from harness.failover import ExtenderPair
-from harness.sandbox import Sandbox
+from harness.failover import TwoPairs
 from hetserve.api.names import LABEL_FENCE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
 
 FEW, MANY = 60, 1000
@@ -21,27 +20,14 @@ ON_THE_WAY: Final = 100
 ANNOTATIONS_AT_MOST: Final = 256 << 10
 
 
-def two_extenders(cluster: Cluster, namespace: str, bound: int) -> ExtenderPair:
-    """On 20 nodes of 8 GPUs with so many pods."""
-    cluster.install_hetserve()
-    cluster.start_component("extender-standby")
-    sandbox = Sandbox(cluster, namespace)
-    sandbox.nodes("big", count=20, gpus=8)
-    sandbox.deployment("many", "big", replicas=bound, mib=2048, model=None, gated=False)
-    sandbox.wait_for_bound(bound, "app=many", timeout=limits.CROWD)
-    for port in (cluster.ports.extender_probe, cluster.ports.standby_probe):
-        assert cluster.probe(port, "/readyz").status_code == 200, "both are ready, one leads"
-    return ExtenderPair(cluster, sandbox)
-
-
 @pytest.mark.timeout(limits.LONG_TEST)
-def test_the_other_extender_follows_a_stopped_and_a_killed_leader(own_cluster: Cluster, namespace: str) -> None:
-    pair = two_extenders(own_cluster, namespace, FEW)
-    pair.fail_over("stopped", own_cluster.stop_component)
+def test_the_other_pair_follows_a_stopped_and_a_killed_leader(own_cluster: Cluster, namespace: str) -> None:
+    pairs = TwoPairs.start(own_cluster, namespace, FEW)
+    pairs.fail_over("stopped", pairs.stop)
     own_cluster.kube.create(_full_of_annotations(namespace))
-    pair.sandbox.wait_for_refusal("MiB free")
+    pairs.sandbox.wait_for_refusal("MiB free")
 
-    pair.fail_over("killed while pods are on the way", own_cluster.kill_component, on_the_way=ON_THE_WAY)
+    pairs.fail_over("killed while pods are on the way", pairs.kill, on_the_way=ON_THE_WAY)
 
     pod = own_cluster.get("pods", "full", namespace)
     assert pod["metadata"]["labels"][LABEL_FENCE], (
@@ -52,13 +38,25 @@ def test_the_other_extender_follows_a_stopped_and_a_killed_leader(own_cluster: C
 
 @pytest.mark.deep
 @pytest.mark.timeout(limits.LONG_TEST)
-def test_the_other_extender_of_many_bound_pods_follows_every_end_of_the_leader(
+def test_a_part_of_the_leader_that_ends_or_hangs_costs_seconds(own_cluster: Cluster, namespace: str) -> None:
+    """The containers of a pod end alone, too."""
+    pairs = TwoPairs.start(own_cluster, namespace, FEW)
+    pairs.fail_over("extender killed", pairs.kill_extender, moves=False)
+    pairs.fail_over("extender frozen", pairs.freeze_extender)
+    pairs.fail_over("scheduler killed", lambda pair: own_cluster.kill_component(pair.scheduler))
+    pairs.fail_over("scheduler frozen", lambda pair: own_cluster.freeze_component(pair.scheduler))
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(limits.LONG_TEST)
+def test_the_other_pair_of_many_bound_pods_follows_every_end_of_the_leader(
     own_cluster: Cluster, namespace: str
 ) -> None:
-    pair = two_extenders(own_cluster, namespace, MANY)
-    pair.fail_over("killed", own_cluster.kill_component)
-    pair.fail_over("stopped", own_cluster.stop_component)
-    pair.fail_over("killed while pods are on the way", own_cluster.kill_component, on_the_way=ON_THE_WAY)
+    pairs = TwoPairs.start(own_cluster, namespace, MANY)
+    pairs.fail_over("killed", pairs.kill)
+    pairs.fail_over("stopped", pairs.stop)
+    pairs.fail_over("frozen", pairs.freeze)
+    pairs.fail_over("killed while pods are on the way", pairs.kill, on_the_way=ON_THE_WAY)
 
 
 def _full_of_annotations(namespace: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from harness import limits
 from harness.cluster import Cluster
 from harness.components import token_of
 from harness.controlplane import component_log
+from harness.failover import ELECTED, TwoPairs
 from harness.kube import Manifest
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -22,14 +23,15 @@ from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
 
-OURS: Final = ("hetserve-operator", "hetserve-extender")
+EXTENDER: Final = "hetserve-extender"
+OURS: Final = ("hetserve-operator", EXTENDER)
 STOCK: Final = "hetserve-scheduler"
-"""The stock binary under a scheduler's stock roles."""
+"""The stock binary under a scheduler's stock roles; the extender beside it has its account, and roles of its own."""
 UNUSED_HERE: Final[dict[str, dict[tuple[str, str, str], str]]] = {
     "hetserve-operator": {
         ("hetserve.io", "inferenceservices/finalizers", "update"): "asked for by an admission plugin, never a request",
     },
-    "hetserve-extender": {},
+    EXTENDER: {},
 }
 """By account: (group, resource, verb) that this life does not use, and why it is granted."""
 
@@ -47,16 +49,18 @@ class Entry:
 
 
 def account(name: str) -> str:
-    return f"system:serviceaccount:{SYSTEM_NAMESPACE}:{name}"
+    return STOCK if name == EXTENDER else name
 
 
 def entries(cluster: Cluster, name: str) -> Iterator[Entry]:
-    """An account's requests, without discovery."""
+    """A component's requests, without discovery."""
+    user = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{account(name)}"
     with component_log(cluster.folder, "audit").open() as log:
         for line in log:
             event = json.loads(line)
             reference = event.get("objectRef")
-            if event["user"]["username"] != account(name) or not reference:
+            extends = str(event.get("userAgent")).startswith(EXTENDER)
+            if event["user"]["username"] != user or extends is not (name == EXTENDER) or not reference:
                 continue
             resource = "/".join(filter(None, (reference.get("resource", ""), reference.get("subresource", ""))))
             verb, code = event["verb"], event.get("responseStatus", {}).get("code", 0)
@@ -67,11 +71,12 @@ def entries(cluster: Cluster, name: str) -> Iterator[Entry]:
 
 
 def granted(cluster: Cluster, name: str) -> set[Permission]:
-    """Rights of an account's roles, one entry per group, resource and verb."""
+    """Rights of a component's own roles, one entry per group, resource and verb."""
     found: set[Permission] = set()
     for kind, namespace in (("clusterrolebindings", None), ("rolebindings", SYSTEM_NAMESPACE)):
         for binding in cluster.kube.list(kind, namespace):
-            if any(is_account(subject, name) for subject in binding.get("subjects") or []):
+            ours = any(is_account(subject, account(name)) for subject in binding.get("subjects") or [])
+            if ours and binding["roleRef"]["name"].startswith(name):
                 found |= permissions(role_of(cluster, binding))
     return found
 
@@ -233,18 +238,20 @@ def pods_of_somebody_else_have_our_label(cluster: Cluster, sandbox: Sandbox) -> 
 
 
 def the_leader_is_killed(cluster: Cluster, sandbox: Sandbox) -> None:
-    cluster.start_component("extender-standby")
-    cluster.kill_component("extender")
+    pairs = TwoPairs(cluster, sandbox)
+    for name in ("extender-standby", "scheduler-standby"):
+        cluster.start_component(name)
+    pairs.kill(pairs.both()[0])
     sandbox.deployment("after", "plain", replicas=1, mib=1024, model=None)
-    sandbox.wait_for_bound(1, "app=after")
-    cluster.start_component("extender")
+    sandbox.wait_for_bound(1, "app=after", timeout=limits.ROLLOUT)
+    pairs.bring_back(pairs.both()[0])
 
 
 def a_bind_for_a_pod_that_is_gone(cluster: Cluster) -> None:
     """A pod that is deleted between the scheduler's filter and its bind."""
     body = {"PodName": "gone", "PodNamespace": "default", "PodUID": "gone", "Node": "none"}
     answer = httpx.post(
-        f"http://127.0.0.1:{cluster.ports.extender}/bind", json=body, timeout=limits.ANSWER, trust_env=False
+        f"http://127.0.0.1:{cluster.ports.extender_standby}/bind", json=body, timeout=limits.ANSWER, trust_env=False
     )
     assert "not found" in answer.json()["Error"]
 
@@ -261,6 +268,7 @@ def test_no_request_is_forbidden_and_no_permission_is_unused(own_cluster: Cluste
     values: dict[str, Any] = {
         "extender": {"queue": {"beta": 1, "failOpenAfter": "2s", "unschedulableAfter": "5m"}},
         "probes": {"authorization": "kubernetes"},
+        **ELECTED,
     }
     own_cluster.install_hetserve(values, first=True)
     with Sandbox.cleared(own_cluster, namespace) as sandbox:

@@ -21,7 +21,7 @@ from harness.nodes import BOTH
 from harness.prometheus import Prometheus
 from harness.sandbox import Sandbox
 from harness.twin import Twin
-from hetserve.api.names import LABEL_LEADER, SYSTEM_NAMESPACE
+from hetserve.api.names import SYSTEM_NAMESPACE
 
 ASKING: Final[dict[str, Any]] = {
     "extender": {"placementLog": "4Mi"},
@@ -30,7 +30,7 @@ ASKING: Final[dict[str, Any]] = {
         "metricsReaders": [{"kind": "ServiceAccount", "name": "scraper", "namespace": "default"}],
     },
 }
-EXTENDER: Final = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "extender"}
+POD: Final = {"app.kubernetes.io/name": "hetserve", "app.kubernetes.io/component": "scheduler"}
 FORWARDS: Final = {"apiGroups": [""], "resources": ["pods", "pods/portforward"], "verbs": ["get", "list", "create"]}
 READS: Final = [
     {"apiGroups": [""], "resources": ["nodes", "pods", "configmaps"], "verbs": ["get", "list"]},
@@ -54,8 +54,7 @@ def role(name: str, rules: list[Manifest]) -> list[Manifest]:
 
 def extender_pod(cluster: Cluster) -> Manifest:
     """A pod as the leading extender's, whose probe port is that of our process."""
-    labels = {**EXTENDER, LABEL_LEADER: "true"}
-    metadata = {"name": "extender-1", "namespace": SYSTEM_NAMESPACE, "labels": labels}
+    metadata = {"name": "extender-1", "namespace": SYSTEM_NAMESPACE, "labels": POD}
     spec = {"nodeName": cluster.kube.list("nodes")[0]["metadata"]["name"]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | {"containers": [BOX]}}
 

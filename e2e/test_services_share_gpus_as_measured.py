@@ -9,6 +9,7 @@ import pytest
 from harness import limits
 from harness.admission import unlocked
 from harness.cluster import Cluster
+from harness.failover import ELECTED, LEASE
 from harness.kube import Manifest
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
@@ -28,8 +29,6 @@ from hetserve.planning.offers import Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.deployments.build import desired_deployment, with_replicas
 from testing.builders import MEASURED
-
-EXTENDER_LEASE = "hetserve-extender"
 
 
 def scene(sandbox: Sandbox, *models: str, share: str | None = "0.5", gpus: int = 2) -> str:
@@ -223,16 +222,20 @@ def test_a_pod_of_before_beside_an_instance_withdraws_the_promise_until_it_is_go
         condition(sandbox, "one", "SharingKept", "True", "WithinBookings")
 
 
-@pytest.mark.usefixtures("components_running")
-def test_no_pod_declares_compute_before_the_extender_that_leads_books_it(cluster: Cluster, namespace: str) -> None:
+def test_no_pod_declares_compute_before_the_extender_that_leads_books_it(own_cluster: Cluster, namespace: str) -> None:
+    cluster = own_cluster
+    cluster.install_hetserve(ELECTED)
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        for component in ("operator", "extender"):
+
+        def signed() -> bool:
+            lease = cluster.kube.find("leases", LEASE, SYSTEM_NAMESPACE) or {"metadata": {}}
+            return bool((lease["metadata"].get("annotations") or {}).get(ANNOTATION_BOOKS_COMPUTE))
+
+        wait_until(signed, limits.REACTION, "the extender to say that it books compute")
+        for component in ("operator", "scheduler", "extender"):
             cluster.stop_component(component)
         # The Lease as an older extender holds it: what a newer one wrote there stays, under another holder.
-        lease = cluster.get("leases", EXTENDER_LEASE, SYSTEM_NAMESPACE)
-        assert lease["metadata"]["annotations"][ANNOTATION_BOOKS_COMPUTE]
-        held = {"spec": {"holderIdentity": "older"}}
-        sandbox.kube.patch("leases", EXTENDER_LEASE, held, SYSTEM_NAMESPACE)
+        sandbox.kube.patch("leases", LEASE, {"spec": {"holderIdentity": "older"}}, SYSTEM_NAMESPACE)
         cluster.start_component("operator")
         kind = scene(sandbox, "one")
         serve(sandbox, "one", kind, 6)
@@ -242,5 +245,6 @@ def test_no_pod_declares_compute_before_the_extender_that_leads_books_it(cluster
         assert sandbox.kube.list("deployments", namespace) == []
 
         cluster.start_component("extender")
+        cluster.start_component("scheduler")
         sandbox.ready("one")
         assert list(instances(sandbox, "one").values()) == [shared(40)]

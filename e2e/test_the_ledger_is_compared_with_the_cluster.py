@@ -31,7 +31,7 @@ def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], 
         told.update(found)
 
     async def check() -> tuple[Difference, ...]:
-        account = cluster.folder.account("hetserve-extender")
+        account = cluster.folder.account("hetserve-scheduler")
         connection = await ApiConnection.connect(account, user_agent="drift-test", connections=4)
         api = KubernetesApi(connection)
         try:

@@ -18,7 +18,6 @@ FOLDER: Final = KEPT.folder
 SECTIONS: Final = (
     "rates",
     "apart",
-    "secured",
     "nearly_full",
     "startup",
     "failover",

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import httpx
 
-from harness import beside, components, controlplane, limits, mutual_tls, stages, tools
+from harness import beside, components, controlplane, limits, stages, tools
 from harness.components import Component
 from harness.kube import Kube, Manifest, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
@@ -30,7 +30,7 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 CONTROL_PLANE_PARTS: Final = 5
-LEASES: Final = ("hetserve-extender", "hetserve-operator")
+LEASES: Final = ("hetserve-scheduler", "hetserve-operator")
 UNREADY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -209,9 +209,8 @@ class Cluster(ClusterViews):
         env = controlplane.environment(self.folder)
         components.install_chart(self.tools, self.folder, given, env, fresh=fresh)
         self._wait_for_crds()
-        for component in self.components():
-            components.write_account(self.kube, self.folder, component.name)
-        mutual_tls.mount(self.kube, self.folder)
+        for account in {component.account for component in self.components()}:
+            components.write_account(self.kube, self.folder, account)
 
     def give_leases_up(self) -> None:
         """Leaves Leases as leaders that ended in order do, where there are none."""

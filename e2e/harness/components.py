@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness import limits, mutual_tls
+from harness import limits
 from harness.files import write_whole
 from harness.kube import Kube, read_manifests
 from harness.ports import Ports
@@ -29,15 +29,20 @@ RELEASE: Final = "hetserve"
 TOKEN_SECONDS: Final = 365 * 24 * 3600
 HOST: Final = "127.0.0.1"
 ABSENT_ACCOUNT: Final = "nobody"
+STANDBY: Final = "standby"
+"""Host name of the second pair of scheduler and extender: by it they know each other, as by the name of their pod."""
+ANOTHER_HOST: Final = ("unshare", "--user", "--map-root-user", "--uts", "/bin/sh", "-c", 'hostname "$0" && exec "$@"')
+"""Before a host name and a command: it runs on this machine, and believes that the machine has that name."""
 ASK_INTERVAL: Final = "1s"
 """Prometheus scrapes as often: scenarios have windows of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One process; its service account and its ConfigMap have its name.
+    """One process; its ConfigMap has its name.
 
     `replica`: distinguishes processes of one component. `port`: open once it works. `metrics_port`: serves /metrics.
+    `moved`: ports in its settings, and what this replica takes instead.
     """
 
     name: str
@@ -47,6 +52,12 @@ class Component:
     replica: str = ""
     flags: tuple[str, ...] = ()
     metrics_port: int | None = None
+    moved: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def account(self) -> str:
+        """Its service account: scheduler and extender share their pod's."""
+        return "hetserve-scheduler" if self.name == "hetserve-extender" else self.name
 
     @property
     def process(self) -> str:
@@ -54,9 +65,10 @@ class Component:
 
     def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:
         """Arguments of the process."""
-        settings, account = str(self.settings_file(folder)), str(folder.account(self.name))
+        settings, account = str(self.settings_file(folder)), str(folder.account(self.account))
         if self.name == "hetserve-scheduler":
             return [
+                *((*ANOTHER_HOST, STANDBY) if self.replica else ()),
                 tools["kube-scheduler"],
                 f"--config={settings}",
                 f"--authentication-kubeconfig={account}",
@@ -69,12 +81,14 @@ class Component:
         return [str(program), "--config", settings, "--kubeconfig", account, "--host", HOST, *self.flags]
 
     def settings_file(self, folder: StateFolder) -> Path:
-        return folder.path / "settings" / f"{self.name}.yaml"
+        return folder.path / "settings" / f"{self.process if self.moved else self.name}.yaml"
 
     def write_settings(self, kube: Kube, folder: StateFolder) -> None:
         """Settings from the component's ConfigMap."""
-        config_map = kube.get("configmaps", self.name, SYSTEM_NAMESPACE)
-        write_whole(self.settings_file(folder), config_map["data"][self.settings_key])
+        text = str(kube.get("configmaps", self.name, SYSTEM_NAMESPACE)["data"][self.settings_key])
+        for usual, own in self.moved:
+            text = text.replace(str(usual), str(own))
+        write_whole(self.settings_file(folder), text)
 
 
 def components(ports: Ports) -> tuple[Component, ...]:
@@ -87,27 +101,44 @@ def components(ports: Ports) -> tuple[Component, ...]:
 
 
 def standbys(ports: Ports) -> tuple[Component, ...]:
-    """The standby extender, which waits for the port of the first, operator and scheduler (which stands by where
-    its election is on); only some scenarios start them.
-    """
+    """A second pair of scheduler and extender, and the standby operator; only some scenarios start them."""
+    moved = (
+        (ports.extender, ports.extender_standby),
+        (ports.extender_probe, ports.standby_probe),
+        (ports.scheduler, ports.scheduler_standby),
+    )
+    beside = ("--scheduler-host", STANDBY)
     scheduler = f"https://{HOST}:{ports.scheduler_standby}/readyz"
     return (
-        _standby("hetserve-extender", ports.standby_probe),
-        _standby("hetserve-operator", ports.operator_standby_probe),
-        Component("hetserve-scheduler", "scheduler.yaml", scheduler, replica="standby"),
+        _probed(
+            "hetserve-extender",
+            ports.standby_probe,
+            port=ports.extender_standby,
+            replica=STANDBY,
+            flags=beside,
+            moved=moved,
+        ),
+        _probed(
+            "hetserve-operator",
+            ports.operator_standby_probe,
+            replica=STANDBY,
+            flags=("--probe-port", str(ports.operator_standby_probe), "--identity", STANDBY),
+        ),
+        Component("hetserve-scheduler", "scheduler.yaml", scheduler, replica=STANDBY, moved=moved),
     )
 
 
-def _standby(name: str, probe: int) -> Component:
-    flags = ("--probe-port", str(probe), "--identity", "standby")
-    return _probed(name, probe, replica="standby", flags=flags)
-
-
 def _probed(
-    name: str, probe: int, *, port: int | None = None, replica: str = "", flags: tuple[str, ...] = ()
+    name: str,
+    probe: int,
+    *,
+    port: int | None = None,
+    replica: str = "",
+    flags: tuple[str, ...] = (),
+    moved: tuple[tuple[int, int], ...] = (),
 ) -> Component:
     ready = f"http://{HOST}:{probe}/readyz"
-    return Component(name, "settings.yaml", ready, port, replica, flags, metrics_port=probe)
+    return Component(name, "settings.yaml", ready, port, replica, flags, metrics_port=probe, moved=moved)
 
 
 def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
@@ -115,17 +146,16 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
     return (
         _measured(ports)
         | _allowed()
-        | (mutual_tls.DISABLED if _knows("tls") else {})
         | _open()
         | {
             "components": {"enabled": False},
             "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
             "operator": {"probePort": ports.operator_probe},
-            # One process: a scheduler that a scenario kills and starts again should not wait for its own Lease.
+            # One pair: a scheduler that a scenario kills and starts again should not wait for its own Lease.
             "scheduler": {
                 "replicas": 1,
                 "leaderElection": {"enabled": False},
-                "extenderUrl": f"http://{HOST}:{ports.extender}",
+                "probePort": ports.scheduler,
                 "kubeconfig": str(folder.account("hetserve-scheduler")),
             },
         }

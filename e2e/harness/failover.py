@@ -1,36 +1,84 @@
-"""Ends the leader of two extenders and times the next bind."""
+"""Ends the leader of two pairs of scheduler and extender, and times the next bind."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import httpx
 
 from harness import limits
 from harness.cluster import Cluster
+from harness.components import HOST, STANDBY
+from harness.processes import end
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
+from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.placement.check import violations
 
-GOAL: Final = 5.0
+GOAL: Final = 6.2
 """Seconds from the end of the leader to the next bound pod, as `make bench-placement` measures it."""
+LEASE: Final = "hetserve-scheduler"
+ELECTED: Final[dict[str, Any]] = {"scheduler": {"replicas": 2, "leaderElection": {"enabled": True}}}
+"""Values of the chart for two pairs."""
+PROBED_EVERY: Final = 1.0
+PROBED_IN_VAIN: Final = 3
+"""As the chart sets the liveness probe of the scheduler's container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What is one pod in a cluster. `probe`: the extender's port of health and ledger."""
+
+    scheduler: str
+    extender: str
+    probe: int
 
 
 @dataclass(frozen=True)
-class ExtenderPair:
-    """Two extenders on a cluster with many bound pods."""
+class TwoPairs:
+    """Two pairs on a cluster with many bound pods."""
 
     cluster: Cluster
     sandbox: Sandbox
 
-    def leader(self) -> str:
-        lease = self.cluster.get("leases", "hetserve-extender", "hetserve-system")
-        return "extender-standby" if lease["spec"]["holderIdentity"].startswith("standby") else "extender"
+    @classmethod
+    def start(cls, cluster: Cluster, namespace: str, bound: int) -> TwoPairs:
+        """On 20 nodes of 8 GPUs with so many pods."""
+        cluster.install_hetserve(ELECTED)
+        for name in ("extender-standby", "scheduler-standby"):
+            cluster.start_component(name)
+        sandbox = Sandbox(cluster, namespace)
+        sandbox.nodes("big", count=20, gpus=8)
+        sandbox.deployment("many", "big", replicas=bound, mib=2048, model=None, gated=False)
+        sandbox.wait_for_bound(bound, "app=many", timeout=limits.CROWD)
+        return cls(cluster, sandbox)
 
-    def fail_over(self, title: str, end: Callable[[str], None], *, on_the_way: int = 0) -> float:
-        """Ends the leader; seconds until the next bind. `on_the_way`: ungated pods created before."""
-        name, old = title.replace(" ", "-"), self.leader()
+    def both(self) -> tuple[Pair, Pair]:
+        ports = self.cluster.ports
+        return (
+            Pair("scheduler", "extender", ports.extender_probe),
+            Pair("scheduler-standby", "extender-standby", ports.standby_probe),
+        )
+
+    def holder(self) -> str:
+        """Identity of the scheduler that leads; empty: none."""
+        lease = self.cluster.kube.find("leases", LEASE, SYSTEM_NAMESPACE)
+        return str((lease or {"spec": {}})["spec"].get("holderIdentity") or "")
+
+    def leader(self) -> Pair:
+        """The pair whose scheduler held the Lease last."""
+        holder = wait_until(lambda: self.holder() or Unmet("nobody"), limits.REACTION, "a scheduler that leads")
+        return self.both()[holder.startswith(f"{STANDBY}_")]
+
+    def fail_over(self, title: str, end: Callable[[Pair], None], *, on_the_way: int = 0, moves: bool = True) -> float:
+        """Ends the leader or a part of it; seconds until the next bind. `on_the_way`: ungated pods created before.
+
+        moves: whether the other pair leads then.
+        """
+        name, old, holder = title.replace(" ", "-"), self.leader(), self.holder()
         if on_the_way:
             self.sandbox.deployment(name, "big", replicas=on_the_way, mib=1024, model=None, gated=False)
             wait_until(
@@ -40,7 +88,7 @@ class ExtenderPair:
         end(old)
         before = 0
         if on_the_way:  # late binds of the old leader
-            wait_until(lambda: self.leader() != old, limits.ROLLOUT, "another leader")
+            wait_until(lambda: self.holder() not in {"", holder}, limits.ROLLOUT, "another leader")
             before = min(len(self.sandbox.bound(f"app={name}")), on_the_way - 1)
         else:
             self.sandbox.deployment(name, "big", replicas=1, mib=1024, model=None)
@@ -50,19 +98,79 @@ class ExtenderPair:
             "a pod to be bound by the new leader",
         )
         seconds = time.monotonic() - start
-        print(f"{title}: the next pod was bound {seconds:.2f} s after the end of {old}")
-        assert self.leader() != old
+        print(f"{title}: the next pod was bound {seconds:.2f} s after the end of {old.extender}")
+        assert (self.leader() != old) is moves
         self.sandbox.wait_for_bound(max(on_the_way, 1), f"app={name}", timeout=limits.ROLLOUT)
         self.check()
-        self.cluster.start_component(old)
+        self.bring_back(old)
         return seconds
+
+    # How a pair, or a part of it, ends
+
+    def kill(self, pair: Pair) -> None:
+        for name in (pair.scheduler, pair.extender):
+            self.cluster.kill_component(name)
+
+    def stop(self, pair: Pair) -> None:
+        """As the kubelet ends a pod: both containers hear SIGTERM at once."""
+        records = (self.cluster.state.process(self.cluster.component(name).process) for name in pair_names(pair))
+        assert not end([one for one in records if one is not None], grace=10.0), "killed, not ended"
+
+    def freeze(self, pair: Pair) -> None:
+        for name in pair_names(pair):
+            self.cluster.freeze_component(name)
+
+    def kill_extender(self, pair: Pair) -> None:
+        """The kubelet starts a container that ended at once."""
+        self.cluster.kill_component(pair.extender)
+        self.cluster.start_component(pair.extender, wait=False)
+
+    def freeze_extender(self, pair: Pair) -> None:
+        """The kubelet ends a container whose liveness probe fails too often: here that of the scheduler.
+
+        It is started again by `bring_back`: a container takes longer than the other scheduler to look at the Lease.
+        """
+        self.cluster.freeze_component(pair.extender)
+        failed = 0
+        while failed < PROBED_IN_VAIN:
+            began = time.monotonic()
+            failed = 0 if alive(pair.probe) else failed + 1
+            time.sleep(max(PROBED_EVERY - (time.monotonic() - began), 0.0))
+        self.cluster.stop_component(pair.scheduler)
+
+    def bring_back(self, pair: Pair) -> None:
+        """Two pairs again."""
+        lost = self.cluster.frozen(pair.scheduler)
+        for name in pair_names(pair):
+            if self.cluster.frozen(name):
+                self.cluster.thaw_component(name)
+        if lost:  # it finds the Lease another's
+            wait_until(lambda: not self.cluster.running(pair.scheduler), limits.ROLLOUT, "a scheduler that lost to end")
+
+        def whole() -> bool:
+            for name in pair_names(pair):
+                self.cluster.start_component(name, wait=False)
+            return alive(pair.probe)
+
+        wait_until(whole, limits.ROLLOUT, "both pairs to live")
 
     def check(self) -> None:
         """No GPU is over-committed, and the ledger equals the pods' annotations."""
         assert not violations(self.cluster.kube.list("pods"), self.cluster.kube.list("nodes"))
-        ports = self.cluster.ports
-        probe = ports.standby_probe if self.leader() == "extender-standby" else ports.extender_probe
+        probe = self.leader().probe
         wait_until(lambda: ledger_is_the_cluster(self.cluster, probe), limits.REACTION, "the ledger to be right")
+
+
+def pair_names(pair: Pair) -> tuple[str, str]:
+    return pair.scheduler, pair.extender
+
+
+def alive(probe: int) -> bool:
+    """What the kubelet learns of a pair within a second."""
+    try:
+        return httpx.get(f"http://{HOST}:{probe}/livez", timeout=1.0, trust_env=False).status_code == 200
+    except httpx.HTTPError:
+        return False
 
 
 def ledger_is_the_cluster(cluster: Cluster, port: int) -> bool | Unmet:

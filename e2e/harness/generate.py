@@ -90,8 +90,7 @@ def generated() -> Iterator[tuple[Path, str]]:
         yield path, rewrite(path.read_text())
     # Whoever applies it without helm names the scheduler of the cluster's version.
     # kubectl would run a hook of the uninstallation at once.
-    # Without helm nobody makes certificates, and none may stand in a file that all can read.
-    plain = render_chart("--no-hooks", "--set", "tls.mode=Disabled", "--kube-version", version_of(KUBERNETES))
+    plain = render_chart("--no-hooks", "--kube-version", version_of(KUBERNETES))
     yield ROOT / "manifests" / "install" / "hetserve.yaml", f"{HEADER}---\n{dump(NAMESPACE)}{plain}"
 
 

@@ -20,7 +20,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -143,12 +142,6 @@ class KindCluster:
         self._namespace()
         self._release("install", values, earlier=earlier, waits=waits, flags=flags)
 
-    def give(self, secret: str, data: Mapping[str, str]) -> None:
-        """Writes a Secret into the system's namespace."""
-        self._namespace()
-        metadata = {"name": secret, "namespace": SYSTEM_NAMESPACE}
-        self.kube.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": dict(data)})
-
     def upgrade(self, values: Mapping[str, Any] | None = None) -> None:
         """`helm upgrade --wait` to the chart with the images. Raises RuntimeError with helm's message."""
         self._release("upgrade", values)
@@ -157,12 +150,9 @@ class KindCluster:
         """`helm install`, and waits for extender and scheduler alone: the short form has no image of the operator."""
         self._namespace()
         self._release("install", None, waits=False)
-        deadline = time.monotonic() + ROLLOUT_SECONDS
-        for component in ("extender", "scheduler"):
-            # One time for both: who waits for the second says so before the time of all scenarios ends.
-            left = f"{max(1.0, deadline - time.monotonic()):.0f}s"
-            deployment = f"deployment/hetserve-{component}"
-            self.kubectl("--namespace", SYSTEM_NAMESPACE, "rollout", "status", deployment, "--timeout", left)
+        within = f"{ROLLOUT_SECONDS:.0f}s"
+        status = ("rollout", "status", "deployment/hetserve-scheduler", "--timeout", within)
+        self.kubectl("--namespace", SYSTEM_NAMESPACE, *status)
 
     def holds(self, component: str) -> bool:
         """Whether nodes have a component's image of today."""

@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from harness.reference_docs import NOTE, table
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve_extender.observe.certificate_metrics import CertificateFigures
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_operator.metrics import Hideable, OperatorMetrics
@@ -76,7 +75,7 @@ async def _of_the_extender() -> list[MetricDoc]:
 def _of_registry(registry: CollectorRegistry) -> Iterator[MetricDoc]:
     """Of a registry's counters, gauges and histograms, also while they have no sample."""
     for collector in registry._collector_to_names:
-        if isinstance(collector, (QueueFigures, CertificateFigures)):
+        if isinstance(collector, QueueFigures):
             yield from _of_families(collector.collect())
         elif isinstance(collector, Hideable):
             yield from _of_registry(collector.registry)

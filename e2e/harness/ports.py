@@ -34,6 +34,7 @@ class Ports:
     prometheus: int = 0
     twin: int = 0
     scheduler_standby: int = 0
+    extender_standby: int = 0
 
     @classmethod
     def block_from(cls, first: int) -> Ports:

@@ -16,7 +16,6 @@ import pytest
 import yaml
 from images import build
 
-from authorities import CLIENT, PAST, SERVER, Authority, secret
 from harness import limits, previous
 from harness.components import CHART, RELEASE
 from harness.kind import KindCluster, cache, image_values
@@ -97,37 +96,10 @@ def test_a_wrong_image_is_named_by_the_doctor_while_helm_waits_and_rolled_back(n
         refused = installing.exception()
     image = f"{build.tag_of('extender').rpartition(':')[0]}:no-such-tag"
     assert level == "Problem"
-    assert what.startswith("none of the 2 replicas is ready: container extender of pod hetserve-extender-")
+    assert what.startswith("none of the 2 replicas is ready: container extender of pod hetserve-scheduler-")
     assert f"ErrImageNeverPull (image {image}): " in what
     assert isinstance(refused, RuntimeError)
-    assert "hetserve-extender" in str(refused)
-    assert not no_crds.installed()
-    nothing_is_left(no_crds)
-
-
-@pytest.fixture
-def ended(no_crds: KindCluster, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Values of the chart that name Secrets of one authority: the extender's certificate has ended."""
-    authority = Authority(tmp_path, "company")
-    leaves = {"extender": authority.server(when=PAST), "scheduler": authority.leaf(CLIENT)}
-    for side, leaf in leaves.items():
-        no_crds.give(f"own-{side}", secret(leaf, authority))
-    yield {"tls": {"mode": "Secret", "secret": {side: f"own-{side}" for side in leaves}}}
-    for side in leaves:
-        no_crds.kube.delete("secrets", f"own-{side}", SYSTEM_NAMESPACE)
-
-
-def test_a_certificate_that_has_ended_is_named_and_its_release_goes(
-    no_crds: KindCluster, ended: dict[str, Any]
-) -> None:
-    with pytest.raises(RuntimeError) as refused:
-        no_crds.install(ended)
-    assert f"own-extender/tls.crt: {SERVER} ended on 2020-02-01 00:00 UTC; issue a new one" in str(refused.value)
-    assert no_crds.installed(), "helm keeps a release that failed"
-    nothing_is_left(no_crds)
-    assert [plural for plural in CRDS if no_crds.kube.find("customresourcedefinitions", f"{plural}.hetserve.io")] == []
-    # With its hook: the job that lifts gates runs though the release has no account for it.
-    no_crds.uninstall()
+    assert "hetserve-scheduler" in str(refused)
     assert not no_crds.installed()
     nothing_is_left(no_crds)
 

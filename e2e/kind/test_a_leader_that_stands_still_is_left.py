@@ -1,7 +1,4 @@
-"""Promise: the extender that leads stands still, as on a lost node: the scheduler calls the next one within seconds.
-
-It holds one connection to it, which nobody closes: its looks at that connection (decision 0064) have to find out.
-"""
+"""Promise: the pod that leads stands still, as on a lost node: the other one places within seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
 
 GOAL: Final = 15.0
-"""Seconds without a binding while pods arrive: 5 for a call that nobody answers, 7 for the looks, 3 for the Lease."""
+"""Seconds without a binding while pods arrive: 6 for the Lease, and as much for a machine that does much else."""
 NODES: Final = NodeGroup("still", "still", 2, cpu="64", memory="256Gi", gpus=Gpus("Tesla-T4", 15360, 8), pods=250)
 WHERE: Final = {INSTANCE_TYPE_LABEL: "still"}
 
@@ -35,15 +32,15 @@ def nodes(kind: KindCluster) -> Iterator[KindCluster]:
 
 
 def leader(kind: KindCluster, besides: str = "") -> Manifest:
-    """The pod of the extender that leads, once one other than `besides` does."""
+    """The pod whose scheduler leads, once one other than `besides` does."""
 
     def leads() -> Manifest | Unmet:
-        lease = kind.kube.find("leases", "hetserve-extender", SYSTEM_NAMESPACE) or {"spec": {}}
+        lease = kind.kube.find("leases", "hetserve-scheduler", SYSTEM_NAMESPACE) or {"spec": {}}
         held = str(lease["spec"].get("holderIdentity") or "")
-        pods = [each for each in kind.pods(SYSTEM_NAMESPACE, "extender") if held.startswith(each["metadata"]["name"])]
+        pods = [each for each in kind.pods(SYSTEM_NAMESPACE, "scheduler") if held.startswith(each["metadata"]["name"])]
         return next((each for each in pods if each["metadata"]["name"] != besides), None) or Unmet(held)
 
-    return wait_until(leads, limits.ROLLOUT, "an extender that leads")
+    return wait_until(leads, limits.ROLLOUT, "a scheduler that leads")
 
 
 @contextmanager

@@ -26,10 +26,10 @@ REPLICAS: Final = 3
 
 @pytest.fixture
 def drained(kind: KindCluster, gpu_workers: list[str]) -> Iterator[str]:
-    """The real node on which the leading extender is; usable again after the test."""
+    """The real node on which the leading pair is; usable again after the test."""
     kind.add_nodes(NODES)
-    lease = kind.kube.get("leases", "hetserve-extender", SYSTEM_NAMESPACE)["spec"]["holderIdentity"]
-    pods = kind.pods(SYSTEM_NAMESPACE, "extender")
+    lease = kind.kube.get("leases", "hetserve-scheduler", SYSTEM_NAMESPACE)["spec"]["holderIdentity"]
+    pods = kind.pods(SYSTEM_NAMESPACE, "scheduler")
     (node,) = [each["spec"]["nodeName"] for each in pods if lease.startswith(each["metadata"]["name"])]
     yield node
     kind.kubectl("uncordon", node)

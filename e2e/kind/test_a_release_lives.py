@@ -11,7 +11,7 @@ import pytest
 from harness import limits, previous
 from harness.arrivals import AFTER, BEFORE, Arrivals, arriving, pod
 from harness.invariants import broken, capacities, shares
-from harness.kind import KindCluster, is_true
+from harness.kind import IN_PODS, KindCluster, is_true
 from harness.kube import Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.one_type import service_on
@@ -21,7 +21,7 @@ from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, SYSTEM_NAMESPACE
 GOAL: Final = 10.0
 """Seconds without a binding while pods arrive."""
 OF_ONE_PROTOCOL: Final = 5.0
-"""The same, where scheduler and extender speak as before: one handover of the Lease, and no wait for it to run out."""
+"""The same, in an update of today's chart: each old scheduler releases its Lease, and none waits for it to run out."""
 PER_SECOND: Final = 5.0
 MIB: Final = 512
 NODES: Final = NodeGroup("life", "life", 5, cpu="250", memory="999Gi", gpus=Gpus("Tesla-T4", 15360, 8), pods=250)
@@ -31,7 +31,8 @@ OTHERS_GATE: Final = "example.com/hold"
 HELD: Final = 12
 BESIDE: Final = 20
 """Pods that ask for GPUs before an uninstallation, and again after it."""
-COMPONENTS: Final = ("operator", "extender", "scheduler")
+PODS: Final = ("operator", "scheduler")
+"""Sections of the values that speak of pods."""
 
 
 @pytest.fixture
@@ -153,9 +154,9 @@ def step(kind: KindCluster, arrivals: Arrivals, what: str, do: Callable[[], None
 
 def versions(kind: KindCluster) -> set[str]:
     """Tags of the images that operator and extender run."""
-    found = [*kind.pods(SYSTEM_NAMESPACE, "operator"), *kind.pods(SYSTEM_NAMESPACE, "extender")]
-    alive = [each for each in found if not each["metadata"].get("deletionTimestamp")]
-    return {each["spec"]["containers"][0]["image"].rpartition(":")[2] for each in alive}
+    alive = [each for each in kind.pods(SYSTEM_NAMESPACE) if not each["metadata"].get("deletionTimestamp")]
+    containers = [one for each in alive for one in each["spec"]["containers"] if one["name"] in IN_PODS]
+    return {one["image"].rpartition(":")[2] for one in containers}
 
 
 def test_an_upgrade_and_its_rollback_lose_nothing_while_pods_arrive(
@@ -202,7 +203,7 @@ def test_an_upgrade_that_changes_every_pod_of_todays_release_hardly_pauses_place
     assert before
     changed = {"podAnnotations": {"example.com/changed": tenant}}
     with arriving(today.kubeconfig, tenant, per_second=PER_SECOND, mib=MIB, node_labels=WHERE) as arrivals:
-        gap = step(today, arrivals, "upgrade", lambda: today.upgrade(dict.fromkeys(COMPONENTS, changed)))
+        gap = step(today, arrivals, "upgrade", lambda: today.upgrade(dict.fromkeys(PODS, changed)))
         arrivals.check()
     assert before.isdisjoint(uids(today.pods(SYSTEM_NAMESPACE)))
     assert gap < OF_ONE_PROTOCOL

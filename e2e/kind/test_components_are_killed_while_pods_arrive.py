@@ -19,7 +19,8 @@ GOAL: Final = 10.0
 """Seconds without a binding while pods arrive."""
 NODES: Final = NodeGroup("storm", "storm", 4, cpu="64", memory="256Gi", gpus=Gpus("Tesla-T4", 15360, 8), pods=250)
 WHERE: Final = {INSTANCE_TYPE_LABEL: "storm"}
-COMPONENTS: Final = ("extender", "scheduler", "operator")
+COMPONENTS: Final = ("scheduler", "operator")
+"""The extender is in the scheduler's pod."""
 
 
 @pytest.fixture

@@ -35,8 +35,8 @@ class SharingOptions(SettingsModel):
     """What services that share a GPU are promised.
 
     max_slowdown: sigma, the most that sharing may multiply a service time by. extender_lease: the Lease in
-    `extender_namespace` on which the extender that leads says that it books compute; empty: it is not asked, and counts
-    as one that does.
+    `extender_namespace`, the scheduler's, on which the extender beside it says that it books compute; empty: it is not
+    asked, and counts as one that does.
     """
 
     max_slowdown: Annotated[Millionths, PlainValidator(_max_slowdown)] = Field(default="1.25")  # type: ignore[assignment]

@@ -33,9 +33,6 @@ class Known:
     """UIDs with a bind under way."""
     ready: bool = False
     serves: bool = False
-    giving_up: bool = False
-    gave_up: bool = False
-    """It ended and gave the Lease up."""
     due: bool = False
     later: float | None = None
     """Seconds until the next deadline that is not due."""
@@ -124,8 +121,6 @@ def _described(number: int, seen: Fingerprint, process: Process) -> Known:
         running=frozenset(kept.binds.running),
         ready=kept.ready,
         serves=kept.serves,
-        giving_up=kept.giving_up,
-        gave_up=kept.gave_up,
         due=due,
         later=None if at is None else at - kept.clock.now,
         wrong=tuple(broken_within(process)),

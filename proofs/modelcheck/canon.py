@@ -44,7 +44,7 @@ def _whole(world: World) -> Hashable:
         world.leader,
         world.term,
         world.lapsed,
-        world.free,
+        world.unaware,
         world.ended,
         frozenset(world.spent.items()),
         *((frozenset(wire.nodes.items()) if wire.nodes else (), wire.listing is None) for wire in world.wires),

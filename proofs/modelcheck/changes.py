@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from modelcheck.election import NOBODY, OTHER, identity
+from modelcheck.election import OTHER, identity
 from modelcheck.world import World
 
-CHANGES: Final = frozenset({"promote", "lapse", "end"})
+CHANGES: Final = frozenset({"promote", "lapse", "end", "release"})
 """Not counted among the faults of a scope."""
 
 
@@ -17,15 +17,17 @@ def leader_steps(world: World, who: int) -> Iterator[tuple[Any, ...]]:
     process = world.processes[who]
     if len(world.processes) == 1:
         yield ("restart", who)
+    elif who == world.unaware:
+        yield ("notice", who)
     elif who != world.leader:
         yield ("restart", who)
-        if process.ready:
+        if process.ready and world.unaware < 0:
             yield ("promote", who)
+            if world.serves(world.leader):
+                yield ("release", who)
     elif world.lapsed:
         yield ("win back", who)
         yield ("end", who)
-    elif process.giving_up:
-        yield ("give up", who)
     else:
         yield ("lapse", who)
         yield ("end", who)
@@ -46,21 +48,31 @@ def start(world: World, who: int) -> None:
 
 def retire_followers(world: World) -> None:
     """If the leader stays for ever, the others are no longer followed."""
-    if world.spent.get("promote", 0) >= world.scope.limits.get("promote", 0):
-        for who in {*range(len(world.processes))} - world.retired - {world.leader}:
+    if all(world.spent.get(kind, 0) >= world.scope.limits.get(kind, 0) for kind in ("promote", "release")):
+        for who in {*range(len(world.processes))} - world.retired - {world.leader, world.unaware}:
             world.retire(who)
 
 
 def _promote(world: World, who: int) -> None:
     """The Lease changes hands."""
-    before = world.leader
-    world.tell(before, "follow")
+    world.tell(world.leader, "follow")
     _drop_takeover(world)
-    if world.processes[before].giving_up:
-        world.end(before)
     world.leader, world.term = who, world.term + 1
-    world.tell(who, "lead", world.term, NOBODY if world.free else OTHER)
-    world.lapsed = world.free = False
+    world.tell(who, "lead", world.term, OTHER)
+    world.lapsed = False
+
+
+def _release(world: World, who: int) -> None:
+    """The scheduler of the leader ends in order, and its extender has not read that: what it was asked for goes on."""
+    world.unaware, world.leader, world.term = world.leader, who, world.term + 1
+    world.tell(who, "lead", world.term, OTHER)
+
+
+def _notice(world: World, who: int) -> None:
+    """The extender of before reads the Lease."""
+    world.tell(who, "follow")
+    world.unaware = -1
+    retire_followers(world)
 
 
 def _lapse(world: World, who: int) -> None:
@@ -77,16 +89,7 @@ def _win_back(world: World, who: int) -> None:
 
 
 def _end(world: World, who: int) -> None:
-    """The leader ends after waiting for what is under way; it may give the Lease up."""
-    world.tell(who, "end")
-    if not world.processes[who].giving_up:
-        world.end(who)
-
-
-def _give_up(world: World, who: int) -> None:
-    """The next takes the Lease at once, without a fence."""
-    world.tell(who, "give_up")
-    world.free = world.processes[who].gave_up
+    """The leader ends in order."""
     world.end(who)
 
 
@@ -102,5 +105,6 @@ PERFORM: Final[dict[str, Callable[..., None]]] = {
     "lapse": _lapse,
     "win back": _win_back,
     "end": _end,
-    "give up": _give_up,
+    "release": _release,
+    "notice": _notice,
 }

@@ -1,25 +1,25 @@
-"""The election of one process: the shipped Candidate over a Lease that the check plays.
+"""The leadership of one process: the shipped SchedulerLease over a Lease that the check plays.
 
 The check decides when terms begin and end; the shipped code concludes from what it reads.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from hetserve_shell.leader.lease import Candidate, Lease, Terms
+from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_shell.leader.lease import Lease
 
-TERMS: Final = Terms()
-OVER: Final = TERMS.duration + 1.0
-"""Seconds after which an unrenewed term is over."""
-OTHER: Final = "another process"
-NOBODY: Final = ""
+DURATION: Final = 4.0
+OVER: Final = DURATION + 1.0
+"""Seconds after which a term of which no renewal is seen is over."""
+OTHER: Final = "other_process"
 
 
 def identity(who: int) -> str:
-    """Holder's name; a restarted process has another."""
-    return f"process{who}"
+    """Of the scheduler beside a process."""
+    return f"process{who}_u"
 
 
 class Clock:
@@ -32,52 +32,44 @@ class Clock:
 
 @dataclass(slots=True)
 class Election:
-    """Wins and loses terms for a process. `fenced` False: every Lease counts as handed over.
-
-    Clock and the Lease's version change only with leaders.
-    """
+    """Wins and loses terms for a process. Clock and the Lease's renewals change only with leaders."""
 
     identity: str
-    fenced: bool
-    candidate: Candidate = field(init=False)
+    lease: SchedulerLease = field(init=False)
     clock: Clock = field(default_factory=Clock)
+    renewals: int = 0
 
     def __post_init__(self) -> None:
-        self.candidate = Candidate(self.identity, TERMS)
+        self.lease = SchedulerLease(self.identity.rpartition("_")[0])
 
     def win(self, term: int, holder: str) -> None:
-        """Leads from now on; the Lease names `holder`, who led before.
+        """Leads from now on; the Lease named `holder`, who led before.
 
         `term`: unique among processes, as stamps have no secret here.
         """
-        candidate, clock, found = self.candidate, self.clock, _lease(holder)
-        candidate.term = term - 1
-        candidate.observe(found, clock.now)
-        if candidate.next_write(clock.now) is None:
-            clock.now += OVER
-        assert candidate.next_write(clock.now) is not None, "a Lease that may be had is not taken"
-        candidate.wrote(replace(found, holder=self.identity), clock.now, clock.now)
-        if not self.fenced:
-            candidate.handed_over = True
-        assert candidate.leads(clock.now)
-        assert candidate.term == term
+        self.lease.term = term - 1
+        if holder != self.identity:
+            self._read(holder)
+        for _ in range(2):  # the first read tells nothing of when it was written
+            if not self.lease.leads(self.clock.now):
+                self._read(self.identity)
+        assert self.lease.leads(self.clock.now)
+        assert self.lease.term == term
 
     def lapse(self) -> None:
-        """The Lease was not renewed in time."""
+        """No renewal was seen in time."""
         self.clock.now += OVER
-        assert not self.candidate.leads(self.clock.now)
+        assert not self.lease.leads(self.clock.now)
 
     def lose(self) -> None:
         """Another has the Lease, and the process reads that."""
         self.lapse()
-        self.candidate.observe(_lease(OTHER), self.clock.now)
-        assert not self.candidate.leads(self.clock.now)
+        self._read(OTHER)
+        assert not self.lease.leads(self.clock.now)
 
-    def give_up(self) -> bool:
-        """Writes the Lease so that the next may take it; whether it was ours."""
-        self.candidate.given_up = True
-        return self.candidate.mine
-
-
-def _lease(holder: str) -> Lease:
-    return Lease(holder, "1", TERMS.duration, transitions=0, used=True, raw={})
+    def _read(self, holder: str) -> None:
+        # Two that differ are enough: a renewal is another than the one before.
+        self.renewals = 1 - self.renewals
+        spec: dict[str, Any] = {"holderIdentity": holder, "renewTime": str(self.renewals)}
+        now = self.clock.now
+        self.lease.observe(Lease(holder, "1", DURATION, 1, used=True, raw={"spec": spec}), now, now, now)

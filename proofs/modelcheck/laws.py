@@ -19,7 +19,7 @@ def broken(world: World) -> str | None:
 def _broken(world: World) -> Iterator[str]:
     yield from world.scope.shape.wrong(tuple(world.pods))
     for who, process in enumerate(world.processes):
-        if process.serves:
+        if process.serves and who != world.unaware:  # the scheduler that asked this one has ended
             yield from _held_but_believed_free(world, process)
         yield from process.wrong
         if world.wires[who].listing is None and who not in world.retired:

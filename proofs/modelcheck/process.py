@@ -18,7 +18,7 @@ from hetserve_extender.leader.leadership import Leadership, LeadershipState
 from hetserve_extender.verbs.binding import Bind, BindFence, Binds, Ended, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
-from modelcheck.election import NOBODY, Clock, Election, identity
+from modelcheck.election import OTHER, Clock, Election, identity
 from modelcheck.truth import NodeTruth, PodTruth, Scope
 from testing.extender import Unfenced
 
@@ -76,6 +76,19 @@ class Listing:
 
 
 @dataclass(slots=True)
+class Noticed:
+    """Ends the term where a pod shows the fence of a later leader, as `leader.leader` does in the product."""
+
+    leadership: Leadership
+    election: Election
+
+    def __call__(self, stamp: str) -> None:
+        if self.leadership.superseded(stamp):
+            self.election.lease.doubt()
+            self.leadership.over()
+
+
+@dataclass(slots=True)
 class Memory:
     clock: Clock
     placer: Placer
@@ -85,10 +98,6 @@ class Memory:
     election: Election
     leadership: Leadership | None
     ready: bool = False
-    giving_up: bool = False
-    """It ends and is about to give the Lease up."""
-    gave_up: bool = False
-    """It gave up its own Lease."""
 
     @classmethod
     def empty(cls, scope: Scope, who: int) -> Memory:
@@ -105,13 +114,15 @@ class Memory:
         handler, listing, election = (
             Revisions(PodEventHandler(placer)),
             Listing(),
-            Election(identity(who), scope.fenced),
+            Election(identity(who)),
         )
         leadership: Leadership | None = None
         fence: BindFence = LeaderFence(handler, _first_term, _no_words)
         if scope.processes > 1:
-            leadership = Leadership(election.candidate, election.clock.read, listing, handler, placer, _no_secret)
-            fence = LeaderFence(handler, leadership.serving, _no_words) if scope.fenced else Unfenced()
+            about = (identity(who), election.lease, election.clock.read)
+            leadership = Leadership(*about, listing, handler, placer, _no_secret)
+            noticed = Noticed(leadership, election)
+            fence = LeaderFence(handler, leadership.serving, _no_words, noticed) if scope.fenced else Unfenced()
         # One read at a time, so that the second waits.
         return cls(clock, placer, handler, Binds(placer, fence, read_at_once=1), listing, election, leadership)
 
@@ -134,8 +145,8 @@ class Memory:
 
     @property
     def serves(self) -> bool:
-        """Whether it answers the verbs; not while giving up."""
-        return self.ready and not self.giving_up and (self.leadership is None or self.leadership.serving() is not None)
+        """Whether it answers the verbs."""
+        return self.ready and (self.leadership is None or self.leadership.serving() is not None)
 
 
 @dataclass(slots=True)
@@ -163,6 +174,9 @@ class Process:
         while (wanted := leadership.wanted_list()) is not None:
             if listing.taken > wanted:
                 leadership.listed()
+                if not self.scope.fenced and leadership.take_over is not None:
+                    leadership.take_over.fence.state = FenceState.UP
+                    leadership.fenced()
                 continue
             if listing.lists <= wanted:
                 listing.lists, self.asked = listing.lists + 1, True
@@ -267,7 +281,7 @@ class Process:
         """Leads from the start, with nothing to take over."""
         leadership = self.memory.leadership
         if leadership is not None:
-            self.memory.election.win(term, NOBODY)
+            self.memory.election.win(term, OTHER)
             leadership.term = leadership.served = term
             leadership.state = LeadershipState.SERVING
 
@@ -284,13 +298,6 @@ class Process:
     def follow(self) -> None:
         self.memory.election.lose()
         self._leadership.over()
-
-    def end(self) -> None:
-        """It ends and has waited for binds; giving the Lease up takes longer."""
-        self.memory.giving_up = self._leadership.end().gives_up
-
-    def give_up(self) -> None:
-        self.memory.giving_up, self.memory.gave_up = False, self.memory.election.give_up()
 
     @property
     def _leadership(self) -> Leadership:

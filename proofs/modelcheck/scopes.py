@@ -57,6 +57,8 @@ END: Final = {**CHANGE, "end": 1}
 """The leader ends in order before the other one leads."""
 LAPSE: Final = {**CHANGE, "lapse": 1}
 """A leader fails to renew, and wins the Lease back or loses it."""
+RELEASE: Final = {"release": 1}
+"""The leader's scheduler ends in order, and its extender learns of it late."""
 ENDS: Final = {"end": 2, "promote": 2, "start": 1}
 """A rolling update: each hands over to a new process."""
 
@@ -68,6 +70,9 @@ QUICK: Final[tuple[Scope, ...]] = (
     Scope("1 GPU, compute beside none declared, any fault or edit", Shape((REST, OTHER), {"n0": 1}), EDITED, 1),
     Scope("a rollout on 1 GPU, two faults", ROLLOUT, ROLLING, 2),
     Scope("2 processes, 1 GPU, a lapse and an end", ONE_GPU, {**LAPSE, **END}, 0, processes=2, retires=True),
+    Scope(
+        "2 processes, 1 GPU, a release and a lost answer", ONE_GPU, {**RELEASE, **LOST}, 1, processes=2, retires=True
+    ),
     Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
     Scope("2 processes, 1 pod, two changes and a restart", ONE_POD, BACK, 1, processes=2, retires=True),
 )

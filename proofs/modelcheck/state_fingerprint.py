@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hetserve.placement import Booking, State
 from hetserve.placement.placer import VERIFY_AFTER
-from hetserve_extender.leader.leadership import Leadership, LeadershipState
+from hetserve_extender.leader.leadership import Leadership
 from modelcheck.process import HOLD, Memory, Process
 
 _numbers: Final[dict[Hashable, int]] = {}
@@ -95,17 +95,15 @@ def _waits_to_be_read(memory: Memory, uid: str, booking: Booking | None) -> list
 
 
 def _leadership(memory: Memory) -> Any:
-    """Whether it serves, its take-over and end, its terms, past ones included."""
+    """Whether it serves, its take-over, its terms, past ones included, and the fences it knows."""
     leadership = memory.leadership
     if leadership is None:
         return None
-    candidate = memory.election.candidate
-    term = candidate.term if candidate.leads(memory.election.clock.now) else None
-    since = candidate.ours_since_won and candidate.origin
-    handed_over = leadership.state is LeadershipState.LISTING and candidate.handed_over
-    terms = term, leadership.served, since, handed_over
-    ending = memory.giving_up, memory.gave_up
-    return leadership.state.name, terms, memory.list_awaited, ending, _take_over(leadership, memory)
+    lease = memory.election.lease
+    term = lease.term if lease.leads(memory.election.clock.now) else None
+    terms = term, leadership.served, lease.ours and lease.origin, lease.continues(leadership.served)
+    stamps = sorted(leadership.stamps)
+    return leadership.state.name, terms, memory.list_awaited, stamps, _take_over(leadership, memory)
 
 
 def _take_over(leadership: Leadership, memory: Memory) -> Any:

@@ -34,7 +34,8 @@ _WORDS = {
     "lapse": "process {0} leads and cannot renew the Lease in time",
     "win back": "process {0} renews the Lease after all: a new term of its own",
     "end": "process {0} leads and ends",
-    "give up": "process {0} gives the Lease up and is gone",
+    "release": "the leader's scheduler releases the Lease and ends, and that of process {0} takes it",
+    "notice": "process {0} reads that it leads no more",
     "tidy": "process {0} looks up the binds in doubt",
     "time": "time passes {0}",
 }

@@ -89,8 +89,8 @@ class World:
     """Those that ended in order: new ones may start."""
     lapsed: bool = False
     """The leader did not renew the Lease, which still names it."""
-    free: bool = False
-    """The last leader gave the Lease up."""
+    unaware: int = -1
+    """A process whose scheduler has released the Lease and ended, and which has not read that; -1: none."""
     told: list[Told] = field(default_factory=list)
     """Of the world that this is a copy of, by canon.py."""
 
@@ -128,7 +128,7 @@ class World:
             self.retired,
             self.ended,
             self.lapsed,
-            self.free,
+            self.unaware,
             self.told,
         )
 
@@ -144,7 +144,7 @@ class World:
         if who in self.retired:
             return
         reaction = self.automata[who].after(self.processes[who], what)
-        if who != self.leader and self.scope.fenced:
+        if who not in {self.leader, self.unaware} and self.scope.fenced:
             assert all(sent.ticket.method == "GET" for sent in reaction.sent), f"process {who} writes and does not lead"
         if self.scope.fenced and not reaction.state.serves:
             assert all(sent.ticket.method != "POST" for sent in reaction.sent), (

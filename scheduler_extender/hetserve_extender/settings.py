@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from hetserve.api import names
 from hetserve.base.units import Seconds, quantity_to_mib
 from hetserve.placement import DEFAULT_POLICY, Mode, PolicyName, QueueSettings
 from hetserve.placement.queues.weights import Weights
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve_shell.leader.settings import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
-from hetserve_shell.tls.identity import TlsFiles
 
 
 def _mebibytes(value: object) -> int:
@@ -51,49 +48,28 @@ class QueueOptions(SettingsModel):
         return QueueSettings(queues=self.queues, beta=self.beta, weights=self.weights)
 
 
-class LeaderElectionOptions(ElectionSettings):
-    """One of several replicas serves."""
+class SchedulerOptions(SettingsModel):
+    """The scheduler that calls our verbs.
 
-    namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
-    lease_name: str = Field(default="hetserve-extender", min_length=1)
-
-
-class TlsOptions(SettingsModel):
-    """Mutual TLS of the verbs' port; no file: plain HTTP.
-
-    cert_file, key_file: PEM of our certificate. client_ca_file: PEM of the authorities of those who call. client_names:
-    common or DNS names of which a caller's certificate must have one; empty: whoever these authorities signed.
+    lease_namespace, lease_name: of the Lease by which it leads; we lead while it does. No name: there is no election.
+    host: part of its identity in the Lease before the last underscore; empty: our host's name, which both share in a
+    pod. health_url: where it says that it lives; empty: it is not asked.
     """
 
-    cert_file: str = ""
-    key_file: str = ""
-    client_ca_file: str = ""
-    client_names: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        given = [bool(each) for each in (self.cert_file, self.key_file, self.client_ca_file)]
-        if any(given) and not all(given):
-            raise ValueError("certFile, keyFile and clientCaFile belong together: set all three, or none")
-        if self.client_names and not any(given):
-            raise ValueError("clientNames needs certFile, keyFile and clientCaFile")
-        return self
-
-    @property
-    def files(self) -> TlsFiles | None:
-        """None: plain HTTP."""
-        if not self.cert_file:
-            return None
-        return TlsFiles(Path(self.cert_file), Path(self.key_file), Path(self.client_ca_file))
+    lease_namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
+    lease_name: str = "hetserve-scheduler"
+    host: str = ""
+    health_url: str = ""
 
 
 class Settings(SettingsModel):
     """Settings of the extender; port 0: the system chooses.
 
+    host: address of the probe port; the verbs are heard on the loopback alone.
     probe_authorization: who gets metrics, ledger and log from the probe port; health is for everybody.
     """
 
-    host: str = "0.0.0.0"  # noqa: S104  (the scheduler calls from another pod)
+    host: str = "0.0.0.0"  # noqa: S104  (the kubelet and Prometheus call from outside)
     port: Port = 8888
     probe_port: Port = 8889
     probe_authorization: ProbeAuthorization = "kubernetes"
@@ -101,15 +77,14 @@ class Settings(SettingsModel):
     policy: Annotated[PolicyName, PlainValidator(_policy)] = DEFAULT_POLICY
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]
     queue: QueueOptions = QueueOptions()
-    leader_election: LeaderElectionOptions = LeaderElectionOptions()
-    tls: TlsOptions = TlsOptions()
+    scheduler: SchedulerOptions = SchedulerOptions()
     placement_log: Annotated[int, BeforeValidator(_mebibytes), Field(ge=0, le=1024)] = 0
     """MiB for the placement log; 0: none."""
     log_level: LogLevel = "info"
 
-    def identified(self, identity: str) -> Self:
-        """The same under another name in the Lease."""
-        return self.model_copy(update={"leader_election": self.leader_election.identified(identity)})
+    def beside(self, host: str) -> Self:
+        """The same for the scheduler of that host."""
+        return self.model_copy(update={"scheduler": self.scheduler.model_copy(update={"host": host})})
 
     @property
     def hold(self) -> Seconds:

@@ -19,6 +19,8 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Revisions
 from hetserve_extender.leader.leader import Leader
+from hetserve_extender.leader.lease_reader import LeaseReader
+from hetserve_extender.leader.scheduler_lease import SchedulerLease
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
@@ -26,8 +28,10 @@ from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
+from leases import released_lease
+from scheduler_double import NAME
 from testing.cluster import gpu_node, gpu_pod
-from testing.extender import Unfenced, released_lease
+from testing.extender import Unfenced
 from testing.kit.apiserver import FakeApiServer
 
 NODES = 10
@@ -42,7 +46,7 @@ class Attack:
         self.random = random.Random(seed)  # noqa: S311
         self.now = 0.0
         self.api = FakeApiServer()
-        self.api.add(released_lease())
+        self.api.add(released_lease(name=NAME))
         for number in range(NODES):
             self.api.add(gpu_node(f"n{number}", gpus=GPUS, memory_mib=16384))
         self.nodes = [f"n{number}" for number in range(NODES)]
@@ -87,9 +91,11 @@ class Replica:
         self.placer = Placer(clock=clock, hold=Seconds(30.0))
         self.revisions = Revisions(PodEventHandler(self.placer))
         self.pods = Reflector(api, "/api/v1/pods", self.revisions, UNFINISHED_PODS)
-        candidate = Candidate(self.name, Terms())
-        elector = Elector(api, SYSTEM_NAMESPACE, "hetserve-extender", candidate, clock, lambda: 0.0)
-        self.leader = Leader(elector, api, self.pods, self.revisions, self.placer)
+        about = (api, SYSTEM_NAMESPACE, NAME)
+        # Our scheduler contends as kube-scheduler does.
+        self.scheduler = Elector(*about, Candidate(f"{self.name}_u1", Terms()), clock, clock)
+        reader = LeaseReader(*about, SchedulerLease(self.name), clock, lambda: 0.0)
+        self.leader = Leader(reader, self.name, api, self.pods, self.revisions, self.placer)
         fence = self.leader.fence() if self.election else Unfenced()
         self.binder = Binder(api, Binds(self.placer, fence))
         self.watch()
@@ -110,8 +116,9 @@ class Replica:
         return self.refusal() or await self.binder.bind(BindArgs(name, "default", f"uid-{name}", node))
 
     async def step(self) -> None:
-        await self.leader.elector.step()
-        term = self.leader.elector.term()
+        await self.scheduler.step()
+        await self.leader.reader.step()
+        term = self.leader.reader.term()
         if term is not None and term != self.term:
             watch = asyncio.create_task(self.pods.run())  # at other times it lags
             await self.leader.take_over(term)

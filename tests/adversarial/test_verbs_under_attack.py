@@ -34,7 +34,7 @@ from hetserve_shell.leader.elector import Elector
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_extender.observe.metrics import Metrics
-from testing.extender import FakeApiServer, Unfenced, released_lease
+from testing.extender import FakeApiServer, Unfenced
 
 longest = 0.0
 
@@ -49,8 +49,10 @@ async def main():
     placer = Placer(clock=time.monotonic, hold=30.0)
     NodeEventHandler(placer).replace([gpu_node("n0")])
     api = FakeApiServer()
-    api.add(released_lease())
-    elector = Elector(api, "hetserve-system", "hetserve-extender", Candidate("me", Terms(3.0, 2.0, 0.5)))
+    metadata = {"namespace": "hetserve-system", "name": "lease"}
+    spec = {"holderIdentity": "", "renewTime": "before"}  # given up in order
+    api.add({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+    elector = Elector(api, "hetserve-system", "lease", Candidate("me", Terms(3.0, 2.0, 0.5)))
     tasks = [asyncio.create_task(watch_the_loop()), asyncio.create_task(elector.run())]
     await elector.won()
     verbs = Verbs(placer, Binder(api, Binds(placer, Unfenced())), Metrics(placer), lambda: "").routes()

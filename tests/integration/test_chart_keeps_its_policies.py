@@ -19,20 +19,12 @@ pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 
 DIGEST: Final = f"sha256:{'0' * 64}"
 ALL: Final = ("operator", "extender", "scheduler")
+PODS: Final = ("operator", "scheduler")
+"""The extender is a container of the scheduler's pod."""
 LABELS: Final = {"team": "serving", "cost-center": "42"}
 GIVEN: Final = ("kind=ServiceAccount", "name=prometheus", "namespace=monitoring")
 SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "workloads": ([], ["components.enabled=false"]),
-    "tls": (
-        [],
-        ["tls.mode=Disabled"],
-        ["tls.mode=CertManager"],
-        [
-            *("tls.mode=Secret", "tls.secret.extender=a", "tls.secret.scheduler=b"),
-            *("tls.trustBundle.configMap=given", "tls.trustBundle.key=all.pem"),
-        ],
-    ),
-    "check": ([], ["tls.secret.check=false"]),
     "admission": ([], ["admission.enabled=false"]),
     "crds": ([], ["crds.install=false"]),
     "mode": ([], ["extender.mode=score"]),
@@ -40,7 +32,6 @@ SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "nodes": ([], ["nodeSelector.pool=system"]),
     "tolerations": ([], ["tolerations[0].key=system", "tolerations[0].operator=Exists"]),
     "gates": ([], ["uninstall.liftGates=false"]),
-    "network": ([], ["networkPolicy.enabled=false"], ["networkPolicy.verbsFrom[0].ipBlock.cidr=10.0.0.0/8"]),
     "services": ([], ["monitoring.services=false"]),
     "probes": (
         [],
@@ -50,8 +41,10 @@ SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "monitor": ([], ["monitoring.serviceMonitor.enabled=true"]),
     "rule": ([], ["monitoring.prometheusRule.enabled=true"]),
     "dashboards": ([], ["monitoring.dashboards.enabled=true"]),
-    **{f"election of the {name}": ([], [f"{name}.leaderElection.enabled=false", f"{name}.replicas=1"]) for name in ALL},
-    "budgets": ([], [f"{name}.podDisruptionBudget.enabled=false" for name in ALL]),
+    **{
+        f"election of the {name}": ([], [f"{name}.leaderElection.enabled=false", f"{name}.replicas=1"]) for name in PODS
+    },
+    "budgets": ([], [f"{name}.podDisruptionBudget.enabled=false" for name in PODS]),
     "names": ([], ["nameOverride=gpu"], ["fullnameOverride=a-name-of-exactly-forty-characters-x-ab"]),
     "digests": ([], [f"{name}.image.digest={DIGEST}" for name in ALL]),
     "labels": ([], [f"commonLabels.{key}={value}" for key, value in LABELS.items()]),
@@ -62,16 +55,16 @@ SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "pods": (
         [],
         [
-            *(f"{name}.podLabels.tier=control" for name in ALL),
-            *(f"{name}.podAnnotations.example\\.com/scrape=no" for name in ALL),
-            *(f"{name}.serviceAccount.annotations.example\\.com/role=r" for name in ALL),
-            *(f"{name}.priorityClassName=system-cluster-critical" for name in ALL),
+            *(f"{name}.podLabels.tier=control" for name in PODS),
+            *(f"{name}.podAnnotations.example\\.com/scrape=no" for name in PODS),
+            *(f"{name}.serviceAccount.annotations.example\\.com/role=r" for name in PODS),
+            *(f"{name}.priorityClassName=system-cluster-critical" for name in PODS),
             *(f"{name}.extraArgs[0]=--extra" for name in ALL),
             *(f"{name}.extraEnv[0].name=TZ,{name}.extraEnv[0].value=UTC" for name in ALL),
-            *(f"{name}.affinity.nodeAffinity.x=y" for name in ALL),
+            *(f"{name}.affinity.nodeAffinity.x=y" for name in PODS),
             *(
                 f"{name}.topologySpreadConstraints[0].{field}"
-                for name in ALL
+                for name in PODS
                 for field in ("maxSkew=1", "topologyKey=zone", "whenUnsatisfiable=ScheduleAnyway")
             ),
         ],
@@ -154,9 +147,8 @@ def pods(chart: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def selected(chart: Sequence[Manifest], selector: Mapping[str, str]) -> list[str]:
-    """Workloads whose pods have these labels; the leader's is written at run time."""
-    wanted = {key: value for key, value in selector.items() if key != "hetserve.io/leader"}
-    return [name for name, pod in templates(chart) if wanted.items() <= pod["metadata"]["labels"].items()]
+    """Workloads whose pods have these labels."""
+    return [name for name, pod in templates(chart) if selector.items() <= pod["metadata"]["labels"].items()]
 
 
 def test_every_two_positions_that_go_together_are_tried() -> None:
@@ -233,9 +225,7 @@ def test_what_is_switched_off_is_left_out_and_nothing_else(choice: Choice, chart
     assert kinds["CustomResourceDefinition"] == (0 if at["crds"] else 3)
     jobs = {document["metadata"]["name"].rpartition("-")[2] for document in of_kind(chart, "Job")}
     runs = not at["workloads"]
-    checked = runs and not at["check"] and "tls.mode=Secret" in SWITCHES["tls"][at["tls"]]
-    hooks = {"certificates": checked, "gates": runs and not at["gates"]}
-    assert jobs == {name for name, is_there in hooks.items() if is_there}
+    assert jobs == ({"gates"} if runs and not at["gates"] else set())
     (scheduler,) = [d for d in of_kind(chart, "ConfigMap") if "scheduler.yaml" in d.get("data", {})]
     (extender,) = yaml.safe_load(scheduler["data"]["scheduler.yaml"])["extenders"]
     assert ("prioritizeVerb" in extender) == bool(at["mode"]), "the scheduler asks as the extender answers"
@@ -270,22 +260,15 @@ def test_what_is_referred_to_is_there(chart: tuple[Manifest, ...]) -> None:
             assert template["spec"]["automountServiceAccountToken"] is False, f"{name} has the default account's token"
         assert account is None or ("ServiceAccount", account) in there, name
         for volume in template["spec"].get("volumes", []):
-            if volume["name"] == "trust":
-                assert volume["configMap"]["name"] == "given"
-                continue
             assert "configMap" not in volume or ("ConfigMap", volume["configMap"]["name"]) in there, name
 
 
 def test_every_selector_has_the_pods_of_one_component(chart: tuple[Manifest, ...]) -> None:
-    for document in of_kind(chart, "Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy"):
+    for document in of_kind(chart, "Service", "Deployment", "PodDisruptionBudget"):
         spec = document["spec"]
-        selector = spec.get("podSelector") or spec["selector"]
+        selector = spec["selector"]
         found = selected(chart, selector.get("matchLabels", selector))
         assert len(found) == 1, f"{document['kind']} {document['metadata']['name']} selects {found}"
-    for policy in of_kind(chart, "NetworkPolicy"):
-        (peer, *_) = policy["spec"]["ingress"][0]["from"]
-        (scheduler,) = selected(chart, peer["podSelector"]["matchLabels"])
-        assert scheduler.endswith("-scheduler")
 
 
 def test_services_lead_to_ports_that_there_are_and_each_is_scraped_once(chart: tuple[Manifest, ...]) -> None:
@@ -308,12 +291,12 @@ def test_services_lead_to_ports_that_there_are_and_each_is_scraped_once(chart: t
     assert len(scraped) in (0, len(ALL))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", PODS)
 def test_a_budget_stands_where_there_is_more_than_one_replica(name: str) -> None:
     def budgets(*arguments: str) -> set[str]:
         return {d["metadata"]["name"] for d in of_kind(chart_objects(*arguments), "PodDisruptionBudget")}
 
-    assert budgets() == {f"hetserve-{component}" for component in ALL}
+    assert budgets() == {f"hetserve-{component}" for component in PODS}
     alone = f"{name}.leaderElection.enabled=false,{name}.replicas=1"
     assert budgets() - budgets("--set", alone) == {f"hetserve-{name}"}
     assert budgets() - budgets("--set", f"{name}.podDisruptionBudget.enabled=false") == {f"hetserve-{name}"}
@@ -359,20 +342,20 @@ def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
     chart = chart_objects(*(word for setting in given for word in ("--set", setting)))
     for deployment in of_kind(chart, "Deployment"):
         pod = deployment["spec"]["template"]
-        (container,) = pod["spec"]["containers"]
         assert pod["metadata"]["labels"]["tier"] == "control"
         assert pod["metadata"]["annotations"]["example.com/scrape"] == "no"
         assert "checksum/settings" in pod["metadata"]["annotations"]
         assert pod["spec"]["priorityClassName"] == "system-cluster-critical"
         assert pod["spec"]["affinity"] == {"nodeAffinity": {"x": "y"}}
         assert [c["topologyKey"] for c in pod["spec"]["topologySpreadConstraints"]] == ["zone"]
-        assert (container.get("args") or container["command"])[-1] == "--extra"
-        assert {"name": "TZ", "value": "UTC"} in container["env"]
+        for container in pod["spec"]["containers"]:
+            assert "--extra" in (container.get("args") or container["command"])
+            assert {"name": "TZ", "value": "UTC"} in container["env"]
     of_pods = {
         deployment["spec"]["template"]["spec"]["serviceAccountName"] for deployment in of_kind(chart, "Deployment")
     }
     accounts = [a for a in of_kind(chart, "ServiceAccount") if a["metadata"]["name"] in of_pods]
-    assert [a["metadata"]["annotations"] for a in accounts] == [{"example.com/role": "r"}] * 3
+    assert [a["metadata"]["annotations"] for a in accounts] == [{"example.com/role": "r"}] * 2
 
 
 def readers(chart: Sequence[Manifest]) -> dict[str, list[tuple[str, ...]]]:
@@ -426,14 +409,13 @@ def test_another_name_is_the_name_of_everything_but_the_scheduler_that_pods_ask_
     assert {name for name in names if not name.startswith("gpu-")} == {"hetserve-one-release-per-cluster"}
     assert "schedulerName: hetserve-scheduler" in rendered
     assert "system:serviceaccount:hetserve-system:hetserve-" not in rendered, "an account of the usual name"
-    assert 'urlPrefix: "https://gpu-extender.hetserve-system.svc:8888"' in rendered
 
 
 def test_a_digest_wins_over_a_tag() -> None:
     chart = chart_objects("--set", f"operator.image.digest={DIGEST},operator.image.tag=v9")
-    images = {name: pod["spec"]["containers"][0]["image"] for name, pod in templates(chart)}
-    assert images["hetserve-operator"] == f"hetserve/operator@{DIGEST}"
-    assert images["hetserve-extender"] == "hetserve/extender:0.1.0"
+    images = {one["name"]: one["image"] for _, pod in templates(chart) for one in pod["spec"]["containers"]}
+    assert images["operator"] == f"hetserve/operator@{DIGEST}"
+    assert images["extender"] == "hetserve/extender:0.1.0"
 
 
 def test_a_cluster_below_1_35_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from harness.chart import chart_objects, render_chart
+from hetserve_extender.settings import Settings
 from hetserve_operator.settings import OperatorSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 RENDERS = {
     "components left out": (
         "components-left-out.yaml",
-        ["--set", "components.enabled=false,crds.install=false,tls.mode=CertManager"],
+        ["--set", "components.enabled=false,crds.install=false"],
     ),
     "everything set": (
         "everything-set.yaml",
@@ -28,12 +29,7 @@ RENDERS = {
             *("--set", "crds.install=false", "--set", "operator.image.tag=9.9", "--set", "extender.port=18888"),
             *("--set", "nodeSelector.pool=system", "--set", "imagePullSecrets[0].name=pull"),
             *("--set", "tolerations[0].key=system", "--set", "tolerations[0].operator=Exists"),
-            *(
-                "--set",
-                "scheduler.extenderUrl=https://127.0.0.1:18888",
-                "--set",
-                "scheduler.kubeconfig=/tmp/kubeconfig",
-            ),
+            *("--set", "scheduler.probePort=20259", "--set", "scheduler.kubeconfig=/tmp/kubeconfig"),
             *("--set", "extender.mode=score", "--set", "extender.policy=Spread"),
             *("--set", "extender.queue.queues=auto", "--set", "extender.queue.failOpenAfter=10m"),
             *("--set", "metrics.prometheus.url=https://prometheus.monitoring.svc:9090/team"),
@@ -48,20 +44,15 @@ RENDERS = {
             *("--set", "monitoring.serviceMonitor.tokenSecret.name=scraper"),
             *("--set", "commonLabels.team=serving", "--set", f"extender.image.digest=sha256:{'0' * 64}"),
             *("--set", "monitoring.serviceMonitor.enabled=true", "--set", "monitoring.serviceMonitor.labels.release=p"),
-            *("--set", "extender.podLabels.tier=control", "--set", "extender.podAnnotations.note=n"),
-            *("--set", "extender.serviceAccount.labels.tier=control", "--set", "extender.priorityClassName=high"),
-            *("--set", "extender.serviceAccount.annotations.note=n", "--set", "extender.affinity.nodeAffinity.x=y"),
+            *("--set", "scheduler.podLabels.tier=control", "--set", "scheduler.podAnnotations.note=n"),
+            *("--set", "scheduler.serviceAccount.labels.tier=control", "--set", "scheduler.priorityClassName=high"),
+            *("--set", "scheduler.serviceAccount.annotations.note=n", "--set", "scheduler.affinity.nodeAffinity.x=y"),
             *(
                 "--set-json",
                 'scheduler.extraEnv=[{"name": "TZ", "value": "UTC"}]',
                 "--set",
                 "scheduler.extraArgs={--v=2}",
             ),
-            *(
-                "--set",
-                "tls.mode=Secret,tls.secret.extender=verbs,tls.secret.scheduler=caller,tls.serverName=gpus.example",
-            ),
-            *("--set", "tls.trustBundle.configMap=authorities,tls.trustBundle.key=all.pem,tls.clientNames={a,b}"),
             *("--set", "operator.podDisruptionBudget.maxUnavailable=2", "--set", "scheduler.replicas=3"),
         ],
     ),
@@ -73,7 +64,6 @@ REFUSED = {
     "a saturation of nothing": ("operator.saturationThreshold=0.0", "saturationThreshold"),
     "a mode that the extender does not have": ("extender.mode=guess", "extender/mode"),
     "a policy that nobody wrote": ("extender.policy=FirstFit", "extender/policy"),
-    "two replicas that nobody elects one of": ("extender.leaderElection.enabled=false", "replicas must be 1"),
     "two operators that nobody elects one of": ("operator.leaderElection.enabled=false", "operator.replicas must be 1"),
     "two schedulers that nobody elects one of": (
         "scheduler.leaderElection.enabled=false",
@@ -83,7 +73,7 @@ REFUSED = {
     "a name that no object can have": ("fullnameOverride=GPU_1", "fullnameOverride"),
     "a name that leaves no room for the components'": (f"nameOverride={'n' * 41}", "nameOverride"),
     "a label that selects": ("commonLabels.app\\.kubernetes\\.io/name=x", "commonLabels"),
-    "a label that says who leads": ("extender.podLabels.hetserve\\.io/leader=yes", "extender/podLabels"),
+    "a label of the chart's": ("scheduler.podLabels.hetserve\\.io/leader=yes", "scheduler/podLabels"),
     "a label's value with a blank": ("operator.podLabels.team=a b", "operator/podLabels/team"),
     "an annotation that the chart writes": ("operator.podAnnotations.checksum/settings=x", "operator/podAnnotations"),
     "a digest that is cut off": ("scheduler.image.digest=sha256:12", "scheduler/image/digest"),
@@ -93,7 +83,7 @@ REFUSED = {
     "a budget that lets nothing go": ("operator.podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
     "an argument that is no text": ("extender.extraArgs[0]=1", "extraArgs/0"),
     "a variable without a name": ("extender.extraEnv[0].value=1", "extraEnv/0"),
-    "a variable that the chart sets": ("extender.extraEnv[0].name=POD_NAME", "extraEnv/0/name"),
+    "a variable that the chart sets": ("operator.extraEnv[0].name=POD_NAME", "extraEnv/0/name"),
     "an account's label with two slashes": ("operator.serviceAccount.labels.a/b/c=x", "serviceAccount/labels"),
     "a scrape without an interval": ("monitoring.serviceMonitor.interval=often", "serviceMonitor/interval"),
     "monitors of Services that are not there": (
@@ -129,26 +119,11 @@ REFUSED = {
     ),
     "an account that could not be one": ("admission.serviceAccounts[0]=It's", "serviceAccounts/0"),
     "an account in too many namespaces": ("admission.serviceAccounts[0]=a/b/c", "serviceAccounts/0"),
-    "an extender behind HTTPS, whose certificate nobody would verify": (
-        "tls.mode=Disabled,scheduler.extenderUrl=https://x",
-        'extenderUrl is "https://x", and with tls.mode Disabled the extender answers http alone',
-    ),
-    "an extender behind HTTP that asks for certificates": (
-        "scheduler.extenderUrl=http://x",
-        'extenderUrl is "http://x", and with tls.mode SelfSigned the extender answers https alone',
-    ),
-    "a way to certificates that there is not": ("tls.mode=Automatic", "tls/mode"),
-    "certificates of nobody": ("tls.mode=Secret", r"tls\.secret\.extender is empty, and tls\.mode is Secret"),
-    "the certificate of one side": (
-        "tls.mode=Secret,tls.secret.extender=x",
-        r"tls\.secret\.scheduler is empty",
-    ),
-    "a Secret of no possible name": ("tls.secret.extender=A_B", "tls/secret/extender"),
-    "a check that is no yes or no": ("tls.secret.check=maybe", "tls/secret/check"),
-    "certificates for eleven years": ("tls.selfSigned.days=4015", "selfSigned/days"),
-    "a certificate from a relative path": ("tls.folders.extender=tls", "tls/folders/extender"),
-    "a caller without a name": ("tls.clientNames[0]=", "clientNames/0"),
-    "an annotation that restarts the scheduler": ("scheduler.podAnnotations.checksum/trust=x", "podAnnotations"),
+    "certificates of the verbs, which nobody hears from outside": ("tls.mode=Disabled", "additional properties 'tls'"),
+    "a policy for a port that nobody reaches": ("networkPolicy.enabled=true", "additional properties 'networkPolicy'"),
+    "replicas of a container": ("extender.replicas=2", "additional properties 'replicas'"),
+    "an election of the extender's own": ("extender.leaderElection.leaseName=x", "additional properties 'leaderEl"),
+    "another way to the extender": ("scheduler.extenderUrl=http://x", "additional properties 'extenderUrl'"),
 }
 
 
@@ -167,14 +142,13 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
 
     left_out = objects() - objects("--set", "components.enabled=false")
 
-    kinds = {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Pod"}
+    kinds = {"Deployment", "Service", "PodDisruptionBudget", "Pod"}
     hook = {(kind, "hetserve-lift-gates") for kind in ("Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")}
     assert hook <= left_out
     assert {kind for kind, _ in left_out - hook} == kinds
     assert ("Pod", "hetserve-test-gpu") in left_out
     assert {name for kind, name in left_out if kind == "Deployment"} == {
         "hetserve-operator",
-        "hetserve-extender",
         "hetserve-scheduler",
     }
 
@@ -189,21 +163,40 @@ def test_the_lock_names_the_accounts_of_the_release_and_can_be_left_out() -> Non
         return found
 
     found = policies("--namespace", "elsewhere")
-    for name, component in (("pods", "extender"), ("bindings", "extender"), ("fences", "operator")):
+    for name, component in (("pods", "scheduler"), ("bindings", "scheduler"), ("fences", "operator")):
         assert f'"system:serviceaccount:elsewhere:hetserve-{component}"' in yaml.safe_dump(
             found[f"hetserve-{name}"], width=1000
         )
     assert policies("--set", "admission.enabled=false") == {}
 
 
-def test_without_an_election_there_is_one_extender_and_the_old_one_goes_first() -> None:
-    rendered = render_chart("--set", "extender.leaderElection.enabled=false", "--set", "extender.replicas=1")
-    documents = [d for d in yaml.safe_load_all(rendered) if d]
-    extender = {d["kind"]: d for d in documents if d["metadata"]["name"] == "hetserve-extender"}
-    assert extender["Deployment"]["spec"]["replicas"] == 1
-    assert extender["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
-    assert "hetserve.io/leader" not in extender["Service"]["spec"]["selector"]
-    assert not {"Role", "PodDisruptionBudget"} & extender.keys(), "a Lease and a budget that nobody needs"
+def test_without_an_election_there_is_one_pair_and_the_old_one_goes_first() -> None:
+    documents = chart_objects("--set", "scheduler.leaderElection.enabled=false", "--set", "scheduler.replicas=1")
+    scheduler = {d["kind"]: d for d in documents if d["metadata"]["name"] == "hetserve-scheduler"}
+    assert scheduler["Deployment"]["spec"]["replicas"] == 1
+    assert scheduler["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert not {"Role", "PodDisruptionBudget"} & scheduler.keys(), "a Lease and a budget that nobody needs"
+    (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "extender" in d["metadata"]["name"]]
+    assert yaml.safe_load(settings["settings.yaml"])["scheduler"]["leaseName"] == ""
+
+
+def test_scheduler_and_extender_are_one_pod_and_no_port_of_the_verbs_is_named() -> None:
+    documents = chart_objects()
+    (deployment,) = [d for d in documents if d["kind"] == "Deployment" and "scheduler" in d["metadata"]["name"]]
+    extender, scheduler = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for one in (scheduler, extender) for port in one["ports"]}
+    assert ports == {"scheduler": 10259, "extender": 8889}
+    targets = [port["targetPort"] for d in documents if d["kind"] == "Service" for port in d["spec"]["ports"]]
+    assert sorted(targets) == ["extender", "probes", "scheduler"]
+    (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "extender" in d["metadata"]["name"]]
+    read = Settings.model_validate(yaml.safe_load(settings["settings.yaml"]))
+    (config,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "scheduler" in d["metadata"]["name"]]
+    (asked,) = yaml.safe_load(config["scheduler.yaml"])["extenders"]
+    assert asked["urlPrefix"] == f"http://127.0.0.1:{read.port}"
+    assert read.scheduler.health_url == "https://127.0.0.1:10259/livez"
+    assert scheduler["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "extender"}, (
+        "a scheduler whose extender hangs would keep its Lease"
+    )
 
 
 def test_without_an_election_there_is_one_operator_and_no_lease() -> None:
@@ -214,9 +207,9 @@ def test_without_an_election_there_is_one_operator_and_no_lease() -> None:
     assert not {"Role", "PodDisruptionBudget"} & operator.keys(), "a Lease and a budget that nobody needs"
 
 
-@pytest.mark.parametrize(("given", "lease"), [("leaseName=x", "x"), ("enabled=false,extender.replicas=1", "")])
+@pytest.mark.parametrize(("given", "lease"), [("leaseName=x", "x"), ("enabled=false,scheduler.replicas=1", "")])
 def test_the_operator_asks_for_bookings_where_the_extender_has_a_lease(given: str, lease: str) -> None:
-    documents = chart_objects("--set", f"extender.leaderElection.{given}")
+    documents = chart_objects("--set", f"scheduler.leaderElection.{given}")
     (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "operator" in d["metadata"]["name"]]
     sharing = yaml.safe_load(settings["settings.yaml"])["sharing"]
     assert sharing == {"maxSlowdown": "1.25", "extenderNamespace": "hetserve-system", "extenderLease": lease}
@@ -236,13 +229,20 @@ def test_an_old_operator_ends_before_a_new_one_comes_with_and_without_an_electio
         assert operator["spec"]["strategy"] == {"type": "Recreate"}
 
 
-@pytest.mark.parametrize("component", ["extender", "operator"])
-def test_a_component_sets_its_lease_as_the_chart_names_it(component: str) -> None:
-    documents = chart_objects("--set", f"{component}.leaderElection.leaseName=x")
-    (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"] == f"hetserve-{component}"]
-    assert [rule["resourceNames"] for rule in role["rules"]] == [["x"]]
-    (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and component in d["metadata"]["name"]]
-    assert yaml.safe_load(settings["settings.yaml"])["leaderElection"]["leaseName"] == "x"
+def test_a_component_reads_the_lease_that_the_chart_grants_it() -> None:
+    documents = chart_objects(
+        "--set", "operator.leaderElection.leaseName=x", "--set", "scheduler.leaderElection.leaseName=y"
+    )
+    named = {(d["kind"], d["metadata"]["name"]): d for d in documents}
+    for component, lease in (("operator", "x"), ("extender", "y"), ("scheduler", "y")):
+        role = named["Role", f"hetserve-{component}"]
+        assert [rule["resourceNames"] for rule in role["rules"]] == [[lease]]
+    operator, extender = (
+        yaml.safe_load(named["ConfigMap", f"hetserve-{component}"]["data"]["settings.yaml"])
+        for component in ("operator", "extender")
+    )
+    assert operator["leaderElection"]["leaseName"] == "x"
+    assert extender["scheduler"]["leaseName"] == "y"
 
 
 @pytest.mark.parametrize(("setting", "named"), REFUSED.values(), ids=REFUSED)
@@ -256,11 +256,11 @@ def test_every_workload_is_complete() -> None:
     for document in chart_objects():
         if not document or document["kind"] != "Deployment":
             continue
-        (container,) = document["spec"]["template"]["spec"]["containers"]
-        name = document["metadata"]["name"]
-        assert not container["image"].endswith(":latest"), name
-        assert {"livenessProbe", "readinessProbe", "resources", "securityContext"} <= container.keys(), name
-        assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
+        for container in document["spec"]["template"]["spec"]["containers"]:
+            name = container["name"]
+            assert not container["image"].endswith(":latest"), name
+            assert {"livenessProbe", "readinessProbe", "resources", "securityContext"} <= container.keys(), name
+            assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
 
 
 def test_the_operator_reads_prometheus_token_and_ca_from_the_secrets_that_are_mounted() -> None:
@@ -312,7 +312,7 @@ def test_uninstalling_first_lifts_our_gates_where_the_components_run_and_nobody_
 
 
 def test_the_job_that_lifts_gates_has_what_it_needs_though_nothing_of_the_release_was_made() -> None:
-    """An installation that a hook refused leaves no account of the extender, and helm uninstall must end."""
+    """An installation that failed may have left no account, and helm uninstall must end."""
     rendered = chart_objects("--set", "crds.install=false")
     hooks = {d["kind"]: d for d in rendered if d["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete"}
     assert set(hooks) == {"Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}

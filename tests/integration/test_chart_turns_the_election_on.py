@@ -15,18 +15,18 @@ pytestmark = pytest.mark.cluster
 
 
 def values(*, election: bool, replicas: int = 1) -> dict[str, Any]:
-    extender = {"leaderElection": {"enabled": election}, "replicas": replicas}
-    return {"components": {"enabled": True}, "extender": extender}
+    scheduler = {"leaderElection": {"enabled": election}, "replicas": replicas}
+    return {"components": {"enabled": True}, "scheduler": scheduler}
 
 
 def extenders(cluster: Cluster) -> list[str]:
     pods = cluster.kube.list("pods", SYSTEM_NAMESPACE)
-    return [pod["metadata"]["name"] for pod in pods if "-extender-" in pod["metadata"]["name"]]
+    return [pod["metadata"]["name"] for pod in pods if "-scheduler-" in pod["metadata"]["name"]]
 
 
 def add_evicted(cluster: Cluster) -> None:
-    """A pod of the extender's that has ended: such stay when the Deployment has no replica any more."""
-    labels = "app.kubernetes.io/component=extender"
+    """A pod of the pair that has ended: such stay when the Deployment has no replica any more."""
+    labels = "app.kubernetes.io/component=scheduler"
     pod = ("--namespace", SYSTEM_NAMESPACE)
     spec = '{"spec": {"schedulerName": "nobody"}}'
     cluster.kubectl(*pod, "run", "evicted", "--image=none", "--labels", labels, "--overrides", spec)
@@ -40,14 +40,14 @@ def test_an_extender_without_an_election_must_end_before_one_begins(own_cluster:
     own_cluster.install_chart(values(election=False), fresh=False)
     with pytest.raises(RuntimeError, match="takes part in no election and would place beside the new ones") as refused:
         own_cluster.install_chart(values(election=True, replicas=2), fresh=False)
-    assert f"kubectl --namespace {SYSTEM_NAMESPACE} scale deployment hetserve-extender --replicas=0" in str(
+    assert f"kubectl --namespace {SYSTEM_NAMESPACE} scale deployment hetserve-scheduler --replicas=0" in str(
         refused.value
     )
 
     add_evicted(own_cluster)
-    own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "scale", "deployment", "hetserve-extender", "--replicas=0")
+    own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "scale", "deployment", "hetserve-scheduler", "--replicas=0")
     running = ("--field-selector", "status.phase!=Failed,status.phase!=Succeeded")
-    selector = ("--selector", "app.kubernetes.io/component=extender", *running)
+    selector = ("--selector", "app.kubernetes.io/component=scheduler", *running)
     assert " ".join(selector) in str(refused.value)
     own_cluster.kubectl("--namespace", SYSTEM_NAMESPACE, "wait", "--for=delete", "pod", *selector, "--timeout=30s")
     own_cluster.install_chart(values(election=True, replicas=2), fresh=False)  # the one that was evicted is there yet

@@ -65,19 +65,13 @@ def test_a_bind_of_the_last_leader_lands_before_the_next_one_counts_or_never() -
     assert_kept("failover", 2, ONE_GPU, {"promote": 1}, processes=2)
 
 
-def test_a_leader_that_ends_gives_the_lease_up_only_where_none_of_its_binds_can_land() -> None:
-    assert_kept("an end in order", 2, ONE_GPU, {"end": 1, "promote": 1}, processes=2)
+def test_a_leader_whose_scheduler_released_the_lease_binds_nothing_behind_the_fence_of_the_next() -> None:
+    assert_kept("a release", 2, ONE_GPU, {"release": 1}, processes=2)
 
 
 @pytest.mark.deep
-def test_a_leader_that_ends_in_its_take_over_hands_nobody_the_binds_of_the_last_one() -> None:
+def test_a_leader_that_ends_in_its_take_over_leaves_the_binds_of_the_last_one_to_the_next() -> None:
     assert_kept("two ends", 1, ONE_GPU, {"end": 1, "promote": 2}, processes=2)
-
-
-def test_a_leader_that_is_about_to_give_the_lease_up_sends_no_bind_that_began_before() -> None:
-    limits = {"end": 1, "delete": 1, "create": 1}
-    finding = explore(Scope("ending", Shape((ALONE,), ONE_GPU), limits, 2, processes=2, retires=True))
-    assert finding.wrong is None, story(finding)
 
 
 def test_a_take_over_that_a_lapse_interrupts_puts_its_fence_up_after_it() -> None:

@@ -90,8 +90,8 @@ ON_A_CLUSTER: Final[Mapping[Stage, tuple[str, ...]]] = {
     Stage.AS_PODS: (
         f"{_INSTALL} --wait {_IMAGES}",
         "kubectl -n hetserve-system rollout restart deployment",
-        "kubectl --namespace hetserve-system scale deployment hetserve-extender --replicas=0",
-        "kubectl --namespace hetserve-system wait --for=delete pod --selector app.kubernetes.io/component=extender"
+        "kubectl --namespace hetserve-system scale deployment hetserve-scheduler --replicas=0",
+        "kubectl --namespace hetserve-system wait --for=delete pod --selector app.kubernetes.io/component=scheduler"
         " --field-selector status.phase!=Failed,status.phase!=Succeeded",
     ),
     Stage.LOOKING: (
@@ -103,9 +103,8 @@ ON_A_CLUSTER: Final[Mapping[Stage, tuple[str, ...]]] = {
         "kubectl get configmap resnet50-decisions -n team -o json | hetserve decision replay -",
         "hetserve queue",
         "hetserve queue -n team -o wide",
-        "kubectl get lease hetserve-extender --namespace hetserve-system",
+        "kubectl get lease hetserve-scheduler --namespace hetserve-system",
         "kubectl get lease hetserve-operator --namespace hetserve-system",
-        "kubectl get pods --namespace hetserve-system --selector hetserve.io/leader=true",
         "hetserve placement dump -o dump.json",
         "kubectl get nodes -o yaml > nodes.yaml",
         "kubectl apply -f profile.yaml",
@@ -122,8 +121,7 @@ ON_A_CLUSTER: Final[Mapping[Stage, tuple[str, ...]]] = {
         "hetserve queue release --all",
     ),
     Stage.SERVING: (
-        "hetserve-extender --config settings.yaml --kubeconfig FILE --identity a --probe-port 8889",
-        "hetserve-extender --config settings.yaml --kubeconfig FILE --identity b --probe-port 8890",
+        "hetserve-extender --config settings.yaml --kubeconfig FILE --port 8888 --probe-port 8889",
         "hetserve-twin --kubeconfig ~/.kube/config --load default/rm2=day.csv --speed 288"
         " --latency-factor g4dn.xlarge=1.2",
     ),
@@ -148,12 +146,6 @@ ON_THE_DEMO: Final = (
 ON_KIND: Final = ("helm test hetserve --namespace hetserve-system --logs --timeout 2m",)
 """Those that need containers which run."""
 
-ON_CERTIFICATES: Final = (
-    "hetserve-extender check-certificates --extender DIR --scheduler DIR"
-    " --server-name hetserve-extender.hetserve-system.svc --client-name hetserve-scheduler",
-)
-"""Those that need files with certificates alone."""
-
 _NEEDS_AN_ENGINE: Final = "needs a container engine; `make e2e-kind` builds the same images by images.build"
 NOT_RUN: Final[Mapping[str, str]] = {
     "cosign verify REGISTRY/hetserve/operator:VERSION --certificate-identity-regexp"
@@ -177,7 +169,6 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "e2e/test_documented_commands_run_on_a_cluster.py": tuple(row for rows in ON_A_CLUSTER.values() for row in rows),
     "e2e/test_demo.py": ON_THE_DEMO,
     "e2e/kind/test_helm_test_places_a_pod.py": ON_KIND,
-    "tests/unit/extender/test_certificates_are_checked_first.py": ON_CERTIFICATES,
     "nowhere": tuple(NOT_RUN),
 }
 """Commands by the test that runs them."""

@@ -1,4 +1,4 @@
-"""Whole extenders beside a fake API server, with an election that takes moments."""
+"""Whole extenders beside a fake API server, whose schedulers renew their Lease in moments."""
 
 from __future__ import annotations
 
@@ -10,36 +10,31 @@ from dataclasses import dataclass, field
 import httpx
 
 from harness import limits
-from hetserve.api import names
 from hetserve_extender.extender import Extender
-from hetserve_extender.settings import LeaderElectionOptions, Settings
-from hetserve_shell.http.listener import listen
+from hetserve_extender.leader.leader import Leader
+from hetserve_extender.settings import SchedulerOptions, Settings
 from http_clients import plain_client
 from testing.cluster import gpu_node, gpu_pod
-from testing.extender import released_lease
 from testing.kit.apiserver import FakeApiServer
 
-SYSTEM = names.SYSTEM_NAMESPACE
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/hetserve-extender"
+OFTEN = 0.005
+"""Seconds between two reads of the Lease."""
 
 
 def cluster() -> FakeApiServer:
     api = FakeApiServer()
     api.add(gpu_node("n0"))
-    api.add(released_lease())
     return api
 
 
-def settings(port: int = 0) -> Settings:
-    lease, deadline = (f"{round(share * limits.ANSWER * 1000)}ms" for share in (0.3, 0.2))
-    quick = LeaderElectionOptions(lease_duration=lease, renew_deadline=deadline, retry_period="20ms")
-    return Settings(host="127.0.0.1", port=port, probe_port=0, leader_election=quick)
+def settings(host: str = "me") -> Settings:
+    scheduler = SchedulerOptions(host=host)
+    return Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none", scheduler=scheduler)
 
 
-def free_port() -> int:
-    with listen("127.0.0.1", 0) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def leader_of(extender: Extender) -> Leader:
+    assert extender.leader is not None
+    return extender.leader
 
 
 @dataclass
@@ -60,6 +55,8 @@ class Running:
 
 @asynccontextmanager
 async def running(extender: Extender) -> AsyncIterator[Running]:
+    if extender.leader is not None:
+        extender.leader.reader.leading = extender.leader.reader.following = OFTEN
     run = Running(extender)
     run.task = asyncio.create_task(extender.run(run.stop))
     try:

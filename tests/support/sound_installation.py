@@ -31,7 +31,7 @@ EXTENDER = ComponentFact(
 )
 OPERATOR = replace(EXTENDER, name="hetserve-operator", component="operator")
 SECOND = replace(EXTENDER, name="hetserve-scheduler", component="scheduler")
-SCHEDULER = SchedulerFact("http://hetserve-extender.s.svc:8888", False, ("hetserve-scheduler",), 1)
+SCHEDULER = SchedulerFact("http://127.0.0.1:8888", False, ("hetserve-scheduler",))
 WELL = Facts(
     namespace="s",
     version=(1, 35, "v1.35.0"),

@@ -2,7 +2,6 @@
 
 none         no extender; hetserve.io/gpu-memory is ignored, so the pods are the same
 decide       filter answers with the one node that it reserved; bind is ours
-decide tls   the same over mutual TLS
 score        filter answers with all nodes that fit, prioritize scores them; bind is ours
 no-op one    floor of `decide`: an extender that reads the request and answers with one node of it; no bind
 no-op bind   the same, and binds: no ledger, no watch, no fence
@@ -16,12 +15,11 @@ from __future__ import annotations
 import json
 import os
 import socket
-import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,13 +27,11 @@ from typing import Any, Final
 import yaml
 from benchmarks.placement.results import REPOSITORY
 
-from harness import mutual_tls
 from harness.cluster import Cluster
 from harness.files import write_whole
 from hetserve.api.names import RESOURCE_GPU_MEMORY, SYSTEM_NAMESPACE
 
 CASES: Final = ("none", "no-op one", "no-op bind", "decide", "no-op all", "score")
-TLS: Final = "decide tls"
 HOST: Final = "127.0.0.1"
 START_WITHIN: Final = 120.0
 _WEIGHT: Final = 1000
@@ -73,7 +69,7 @@ def extender(cluster: Cluster, case: str, running: Running) -> Iterator[None]:
         if running.processor is not None:
             os.sched_setaffinity(pid, {running.processor})
         running.extender = pid
-        _until_listening(port, pid, mutual_tls.caller(cluster.folder) if name == TLS else None)
+        _until_listening(port, pid)
         yield
     running.verbs = json.loads(out.read_text()) if out.exists() else {}
 
@@ -94,11 +90,6 @@ def scheduler_config(cluster: Cluster, case: str) -> Json:
     """The chart's configuration with the extender of the case."""
     text = cluster.kube.get("configmaps", "hetserve-scheduler", SYSTEM_NAMESPACE)["data"]["scheduler.yaml"]
     config: Json = yaml.safe_load(text)
-    if case != TLS:
-        for plain in config["extenders"]:
-            plain["urlPrefix"] = plain["urlPrefix"].replace("https://", "http://")
-            plain.pop("enableHTTPS", None)
-            plain.pop("tlsConfig", None)
     if case == "none":
         del config["extenders"]
         ignored = {"name": "NodeResourcesFit", "args": {"ignoredResources": [RESOURCE_GPU_MEMORY]}}
@@ -132,29 +123,24 @@ def extender_command(cluster: Cluster, case: str, times: Path | None) -> list[st
     component = cluster.component("extender")
     if case.startswith("no-op"):
         module, shape = "benchmarks.placement.cluster.noop_extender", case.removeprefix("no-op ")
-        account = str(cluster.folder.account(component.name))
+        account = str(cluster.folder.account(component.account))
         port = str(cluster.ports.extender)
         return [sys.executable, "-m", module, "--port", port, "--shape", shape, "--kubeconfig", account]
-    # A crowded machine can delay a renewal; not longer, as the first extender waits for it.
-    write_settings(cluster, case, leaseDuration="15s", renewDeadline="10s")
+    write_settings(cluster, case)
     command = component.command(cluster.folder, cluster.tools, cluster.ports)
     if times is None:
         return command
     return [sys.executable, "-m", "benchmarks.placement.cluster.timed_extender", str(times), *command[1:]]
 
 
-def write_settings(cluster: Cluster, case: str, **election: str) -> Json:
-    """Writes the chart's settings in the case's mode; `election`: times of the Lease."""
+def write_settings(cluster: Cluster, case: str) -> None:
+    """Writes the chart's settings in the case's mode."""
     component = cluster.component("extender")
     installed = cluster.kube.get("configmaps", component.name, SYSTEM_NAMESPACE)["data"]["settings.yaml"]
     settings: Json = yaml.safe_load(installed)
-    if case != TLS:
-        settings.pop("tls", None)
     if case == "score":
         settings["mode"] = "score"
-    settings.setdefault("leaderElection", {}).update(election)
     write_whole(component.settings_file(cluster.folder), yaml.safe_dump(settings))
-    return settings
 
 
 @contextmanager
@@ -185,26 +171,23 @@ def _log(cluster: Cluster, name: str) -> Path:
     return cluster.folder.log(f"bench-{name.replace(' ', '-')}")
 
 
-def _until_listening(port: int, pid: int, tls: ssl.SSLContext | None) -> None:
+def _until_listening(port: int, pid: int) -> None:
     until = time.monotonic() + START_WITHIN
     while time.monotonic() < until:
         with socket.socket() as probe:
             probe.settimeout(1.0)
-            if probe.connect_ex((HOST, port)) == 0 and synced(port, tls):
+            if probe.connect_ex((HOST, port)) == 0 and synced(port):
                 return
         time.sleep(0.05)
     raise TimeoutError(f"the extender (process {pid}) did not answer a filter call within {START_WITHIN:g} s")
 
 
-def synced(port: int, tls: ssl.SSLContext | None = None) -> bool:
-    """Whether a verb is answered without an error; tls: the caller's certificate, None: plain HTTP."""
+def synced(port: int) -> bool:
+    """Whether a verb is answered without an error."""
     pod = {"metadata": {"name": "probe", "namespace": "probe", "uid": "probe"}, "spec": {"containers": []}}
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["probe"]}).encode()
     head = f"POST /filter HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    with socket.create_connection((HOST, port), timeout=5.0) as plain, ExitStack() as stack:
-        connection: socket.socket = plain
-        if tls is not None:
-            connection = stack.enter_context(tls.wrap_socket(plain, server_hostname=mutual_tls.SERVER))
+    with socket.create_connection((HOST, port), timeout=5.0) as connection:
         connection.sendall(head.encode() + body)
         parts = []
         while part := connection.recv(65536):

@@ -1,4 +1,4 @@
-"""hetserve-extender that writes every verb's own time, and those of connections, to a file when it ends.
+"""hetserve-extender that writes every verb's own time to a file when it ends.
 
 A verb's own time is from request to answer; a bind's is the sum of the steps that its tasks run, beside the whole time.
 Run: `python -m benchmarks.placement.cluster.timed_extender OUT.json [arguments of hetserve-extender]`.
@@ -18,7 +18,6 @@ from typing import Any, cast
 
 from hetserve_extender.main import main as extender_main
 from hetserve_extender.verbs.handlers import Verbs
-from hetserve_shell.http.connection import Connection
 
 _times: defaultdict[str, list[float]] = defaultdict(list)
 _steps: ContextVar[list[float]] = ContextVar("steps")
@@ -97,21 +96,9 @@ def _time_the_verbs() -> None:
     setattr(Verbs, "routes", timed)  # noqa: B010  (the type checker rightly forbids it anywhere else)
 
 
-def _count_connections() -> None:
-    """Those to the probes' port count too."""
-    made = Connection.connection_made
-
-    def counted(self: Connection, transport: asyncio.BaseTransport) -> None:
-        _times["connections"].append(perf_counter())
-        made(self, transport)
-
-    setattr(Connection, "connection_made", counted)  # noqa: B010  (as above)
-
-
 def main() -> None:
     out, *arguments = sys.argv[1:]
     _time_the_verbs()
-    _count_connections()
     try:
         extender_main(arguments, standalone_mode=False)
     finally:

@@ -17,7 +17,6 @@ from benchmarks.placement.results import Scale
 from benchmarks.placement.sections import rates_plot
 from benchmarks.reporting import Json, table, verdict
 
-from harness import mutual_tls
 from harness.cluster import Cluster
 from harness.nodes import Gpus, NodeGroup
 
@@ -107,7 +106,7 @@ class _Cluster:
     def __enter__(self) -> Cluster:
         try:
             self._cluster.add_nodes(self._group)
-            self._cluster.install_chart(mutual_tls.values(self._cluster.ports, self._cluster.folder))
+            self._cluster.install_chart()
             self._cluster.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         except BaseException:
             self._cluster.stop()

@@ -115,22 +115,22 @@ new pods are ready and after, and two ledgers book GPUs twice. Where helm sees n
 A pod that has ended (evicted, say) places nothing, and stays when the Deployment has none any more: it does not count.
 */}}
 {{- define "hetserve.electionFromTheStart" -}}
-{{- if and .Release.IsUpgrade .Values.extender.leaderElection.enabled }}
+{{- if and .Release.IsUpgrade .Values.scheduler.leaderElection.enabled }}
 {{- $namespace := .Release.Namespace }}
 {{- $installed := (lookup "v1" "ConfigMap" $namespace (printf "%s-extender" (include "hetserve.fullname" .))).data | default dict }}
 {{- $settings := get $installed "settings.yaml" | default "" | fromYaml }}
-{{- if not (dig "leaderElection" "enabled" true $settings) }}
-{{- $deployment := lookup "apps/v1" "Deployment" $namespace (printf "%s-extender" (include "hetserve.fullname" .)) }}
+{{- if not (dig "scheduler" "leaseName" "as before" $settings) }}
+{{- $deployment := lookup "apps/v1" "Deployment" $namespace (printf "%s-scheduler" (include "hetserve.fullname" .)) }}
 {{- $left := int (dig "spec" "replicas" 0 $deployment) }}
 {{- range (lookup "v1" "Pod" $namespace "").items }}
 {{- $ended := has (dig "status" "phase" "" .) (list "Succeeded" "Failed") }}
-{{- if and (not $ended) (eq "extender" (dig "metadata" "labels" "app.kubernetes.io/component" "" .)) }}
+{{- if and (not $ended) (eq "scheduler" (dig "metadata" "labels" "app.kubernetes.io/component" "" .)) }}
 {{- $left = add $left 1 }}
 {{- end }}
 {{- end }}
 {{- if $left }}
 {{- $at := printf "kubectl --namespace %s" $namespace }}
-{{- fail (printf "extender.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment %s-extender --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=extender --field-selector status.phase!=Failed,status.phase!=Succeeded" $at (include "hetserve.fullname" $) $at) }}
+{{- fail (printf "scheduler.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment %s-scheduler --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=scheduler --field-selector status.phase!=Failed,status.phase!=Succeeded" $at (include "hetserve.fullname" $) $at) }}
 {{- end }}
 {{- end }}
 {{- end }}

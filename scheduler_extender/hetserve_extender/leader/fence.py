@@ -65,8 +65,8 @@ def listed_pod(raw: RawObject, placer: Placer | None = None) -> ListedPod:
     return reduced
 
 
-def nobody(_uid: str | None) -> None:
-    """Who listens to `Revisions` where nobody takes over."""
+def nobody(_seen: str | None) -> None:
+    """Who listens to `Revisions` where nobody takes over, and to stamps where nobody is elected."""
 
 
 @dataclass(slots=True)
@@ -101,17 +101,22 @@ class Revisions:
 class LeaderFence:
     """What the leader's binds meet: the resourceVersion last seen of their pod, and a term that goes on.
 
-    `term` is the term in which we serve; `refusal` says in words why there is none.
+    `term` is the term in which we serve; `refusal` says in words why there is none. `noticed` is called with the stamp
+    of each pod that is about to be bound: that of a later leader ends our term.
     """
 
     revisions: Revisions
     term: Callable[[], int | None]
     refusal: Callable[[], str]
+    noticed: Callable[[str], None] = nobody
 
     def revision(self, uid: str) -> str | None:
         """Last resourceVersion seen of a pod that could be bound."""
         pod = self.revisions.unbound.get(uid)
-        return None if pod is None else pod.revision
+        if pod is None:
+            return None
+        self.noticed(pod.stamp)
+        return pod.revision
 
     def over(self, term: int | None) -> str:
         """Why nothing decided in that term may be sent any more; empty while it lasts."""

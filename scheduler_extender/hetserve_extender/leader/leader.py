@@ -1,4 +1,4 @@
-"""Performs a leadership: contends, takes over, runs the leader's background tasks, and gives the Lease up."""
+"""Performs a leadership: reads the Lease, takes over, and runs the leader's background tasks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.leader.fence_writer import PAUSE, FenceWriter
 from hetserve_extender.leader.leadership import Leadership, LeadershipState, Lists
+from hetserve_extender.leader.lease_reader import LeaseReader
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.leader.elector import Elector
 
 log = logging.getLogger(__name__)
 
 ENDS_WITHIN: Final = 5.0
-"""Seconds for the leader's background tasks to end: requests under way are cancelled, the label is taken off."""
+"""Seconds for the leader's background tasks to end: requests under way are cancelled."""
+HELD: Final = 3.0
+"""Seconds for which a verb waits for a take-over: less than the scheduler waits for the verb. What is refused comes
+back after a second, and costs the scheduler a status and an event."""
 
 
 class Pods(Lists, Protocol):
@@ -38,44 +41,62 @@ class Pods(Lists, Protocol):
 class Leader:
     """Runs `background_tasks` (which never return) while we lead, and says why a verb cannot be answered."""
 
-    elector: Elector
+    reader: LeaseReader
+    identity: str
     api: ApiServer
     pods: Pods
     revisions: Revisions
     placer: Placer
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     leadership: Leadership = field(init=False)
+    _serves: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        elector = self.elector
-        self.leadership = Leadership(elector.candidate, elector.clock, self.pods, self.revisions, self.placer)
+        reader = self.reader
+        self.leadership = Leadership(self.identity, reader.lease, reader.clock, self.pods, self.revisions, self.placer)
 
     def refusal(self) -> str:
         """Why no verb is answered now; empty while they are."""
-        if self.leadership.serving() is not None:
+        if self.serving() is not None:
             return ""
-        leads = self.elector.leads()
-        return "the leader is taking over and has not listed the pods yet" if leads else self.elector.why_not()
+        leads = self.reader.leads()
+        return "the leader is taking over and has not listed the pods yet" if leads else self.reader.why_not()
+
+    def serving(self) -> int | None:
+        """Our present term once its take-over is done; None before, and when this process ends."""
+        return None if self.reader.ending else self.leadership.serving()
+
+    async def served(self) -> None:
+        """Wait for the end of a take-over, but not for long: only a scheduler that leads calls."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HELD):
+                await self._serves.wait()
+
+    def noticed(self, stamp: str) -> None:
+        """A pod that is about to be bound shows that fence."""
+        if self.leadership.superseded(stamp):
+            self.reader.doubt()
 
     def fence(self) -> LeaderFence:
         """What binds meet, which must end with our leadership."""
-        return LeaderFence(self.revisions, self.leadership.serving, self.refusal)
+        return LeaderFence(self.revisions, self.serving, self.refusal, self.noticed)
 
     async def run(self, background_tasks: Callable[[], Awaitable[None]]) -> None:
-        """Contend, and run the background tasks in every term that is won. Never returns; raises what ends them."""
+        """Read the Lease, and run the background tasks in every term. Never returns; raises what ends them."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.elector.run())
+            group.create_task(self.reader.run())
             while True:
-                term = await self.elector.won()
+                term = await self.reader.won()
                 log.info("leading: term %d", term)
                 leading = asyncio.create_task(self._lead(term, background_tasks))
-                lost = asyncio.create_task(self.elector.lost(term))
+                lost = asyncio.create_task(self.reader.lost(term))
                 try:
                     await asyncio.wait({leading, lost}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     await end_both(leading, lost)
                 self.leadership.over()
-                log.warning("no longer leading: the leader is %s", self.elector.leader())
+                self._serves.clear()
+                log.warning("no longer leading: the scheduler that leads is %s", self.reader.leader())
 
     async def take_over(self, term: int) -> None:
         """Make the ledger hold what the pods hold at this moment, then serve; repeated until the API server answers."""
@@ -85,19 +106,12 @@ class Leader:
             if (after := leadership.wanted_list()) is not None:
                 await self._list(after)
             elif leadership.take_over is not None:
-                await FenceWriter(self.api, self.elector.clock, self.sleep).put_up(leadership.take_over.fence)
+                await FenceWriter(self.api, self.reader.clock, self.sleep).put_up(leadership.take_over.fence)
                 leadership.fenced()
                 log.info("fenced the pods that could still have been bound")
+        self._serves.set()
         bookings, pods = self.placer.ledger.bookings(), self.placer.pods
         log.info("serving: %d pods on GPUs, %d without a node", len(bookings), len(pods))
-
-    async def hand_over(self) -> None:
-        """Give the Lease up for the next to lead at once, unless a bind could still land."""
-        ending = self.leadership.end()
-        if ending.words:
-            log.warning("%s", ending.words)
-        if ending.gives_up:
-            await self.elector.release()
 
     async def _list(self, after: int) -> None:
         try:
@@ -107,8 +121,6 @@ class Leader:
             await self.sleep(PAUSE)
         else:
             self.leadership.listed()
-            if self.leadership.state is LeadershipState.SERVING and self.elector.candidate.handed_over:
-                log.info("the last leader ended in order: no bind of it is under way")
 
     async def _lead(self, term: int, background_tasks: Callable[[], Awaitable[None]]) -> None:
         await self.take_over(term)

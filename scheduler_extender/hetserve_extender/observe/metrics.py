@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from hetserve.placement import Round
 from hetserve.placement.ledger.compare import Kind
 from hetserve.placement.placer import Placer
-from hetserve_extender.observe.certificate_metrics import CertificateFigures
 from hetserve_extender.observe.ledger_metrics import LedgerFigures
 from hetserve_extender.observe.queue_metrics import QueueFigures
 from hetserve_shell.tasks.slices import Shared
@@ -52,12 +51,8 @@ class Metrics:
         )
         self.leader = self._gauge("hetserve_leader", "1 where this replica answers the scheduler's verbs")
         self.leader.set(1)
-        held = "1 where this replica holds the Lease, whether it serves already or not"
+        held = "1 where this replica's scheduler holds the Lease, whether the extender serves already or not"
         self.lease = self._gauge("hetserve_lease_held", held)
-        refused = "Connections to the verbs' port that were refused, for want of a certificate that holds"
-        self.refused_clients = self._counter("hetserve_verbs_refused_clients", refused)
-        self.certificates = CertificateFigures()
-        self.registry.register(self.certificates)
         self._placer = placer
         self._wall = wall
         self._texts = Shared(self._text)

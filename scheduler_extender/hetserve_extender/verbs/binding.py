@@ -39,6 +39,10 @@ class BindFence(Protocol):
         """Last resourceVersion seen of an unbound pod; None: read the pod."""
         ...
 
+    def noticed(self, stamp: str) -> None:
+        """A pod that was read shows the fence of that stamp; that of a later leader ends our term."""
+        ...
+
     def over(self, term: int | None) -> str:
         """Why nothing decided in `term` may be sent; empty if it may."""
         ...
@@ -311,6 +315,7 @@ class Binds:
         pod = PodOutline(raw)
         if uid_of(raw) != uid or pod.node or not (revision := pod.revision):
             return "", "the pod is bound, gone or cannot be read"
+        self.fence.noticed(str(pod.labels.get(names.LABEL_FENCE) or ""))
         return revision, self.placer.changed(raw)
 
     def _send(self, args: BindArgs, decided: Decided, revision: str, tries: int) -> BindState:

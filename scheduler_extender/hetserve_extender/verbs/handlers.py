@@ -6,7 +6,7 @@ An error for the user has status 200 and `Error`, because the scheduler drops th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
@@ -22,7 +22,7 @@ from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.verbs import wire
 from hetserve_extender.verbs.bind import Binder
-from hetserve_shell.http.limits import HttpError, LastAnswer, Routes
+from hetserve_shell.http.limits import Handler, HttpError, Routes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -36,21 +36,15 @@ class Verbs:
     binder: Binder
     metrics: Metrics
     refusal: Callable[[], str]
-    """Why no verb is answered; empty if they are.
-
-    Such an answer closes the connection, so that a Service can choose another process.
-    """
+    """Why no verb is answered; empty if they are."""
+    served: Callable[[], Awaitable[None]] | None = None
+    """Waits a while for what is refused to be answered; None: it does not change."""
     requeuer: Requeuer | None = None
     _passed: wire.PassedNames = field(default_factory=wire.PassedNames)
     _seconds: dict[str, Histogram] = field(default_factory=dict)
 
     def routes(self) -> Routes:
-        return {
-            b"/filter": self.filter,
-            b"/prioritize": self.prioritize,
-            b"/bind": self.bind,
-            b"/healthz": lambda _body: b"{}",  # asked by `fitness`
-        }
+        return {b"/filter": self._held(self.filter), b"/prioritize": self._held(self.prioritize), b"/bind": self.bind}
 
     def filter(self, body: bytes) -> bytes:
         start = perf_counter()
@@ -74,17 +68,30 @@ class Verbs:
     async def bind(self, body: bytes) -> bytes:
         start = perf_counter()
         args = _parsed(wire.parse_bind, body)
+        if self.served is not None and self.refusal():
+            await self.served()
         if refusal := self.refusal():
-            return LastAnswer(wire.bind_result(refusal))
+            return wire.bind_result(refusal)
         answer = wire.bind_result(await self.binder.bind(args))
         self._observe("bind", start)
         return answer
+
+    def _held(self, handler: Callable[[bytes], bytes]) -> Handler:
+        """The verb; one that would be refused waits first."""
+        if (served := self.served) is None:
+            return handler
+
+        async def later(body: bytes) -> bytes:
+            await served()
+            return handler(body)
+
+        return lambda body: later(body) if self.refusal() else handler(body)
 
     def _filter(self, args: wire.FilterArgs) -> bytes:
         if refusal := self.refusal():  # the scheduler reports it too
             self.metrics.decisions.labels("error").inc()
             log.debug("filter: %s", refusal)
-            return LastAnswer(wire.filter_error(refusal))
+            return wire.filter_error(refusal)
         try:
             outcome = self.placer.filter(args.pod, args.names)
         except LedgerError as error:

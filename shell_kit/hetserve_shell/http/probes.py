@@ -21,21 +21,33 @@ def probe_server(
     not_ready: Callable[[], str],
     routes: Mapping[bytes, Handler] = NO_ROUTES,
     limits: Limits = LIMITS,
+    *,
     check: Check | None = None,
+    not_alive: Callable[[], Coroutine[Any, Any, str]] | None = None,
 ) -> HttpServer:
     """Server of /healthz and /readyz for everybody, and of /metrics and `routes` for whom `check` lets through.
 
-    metrics: text for Prometheus. not_ready: the reason; empty if ready. check: None: everybody.
+    metrics: text for Prometheus. not_ready: the reason; empty if ready. check: None: everybody. not_alive: the reason
+    for /livez, which is for everybody; None: there is no such path.
     """
 
     async def show_metrics() -> Reply:
         return Reply((await metrics(),), CONTENT_TYPE_LATEST)
 
-    def readyz(_body: bytes) -> Reply:
-        why = not_ready()
-        return Reply.text(why, HTTPStatus.SERVICE_UNAVAILABLE) if why else Reply.text("ok")
+    health: dict[bytes, Handler] = {
+        b"/healthz": lambda _body: Reply.text("ok"),
+        b"/readyz": lambda _body: _unless(not_ready()),
+    }
+    if (asked := not_alive) is not None:
 
-    health: dict[bytes, Handler] = {b"/healthz": lambda _body: Reply.text("ok"), b"/readyz": readyz}
+        async def livez() -> Reply:
+            return _unless(await asked())
+
+        health[b"/livez"] = lambda _body: livez()
     shown: dict[bytes, Handler] = {b"/metrics": lambda _body: show_metrics(), **routes}
     guarded: Routes = shown if check is None else {path: Guarded(handler, check) for path, handler in shown.items()}
     return HttpServer({**health, **guarded}, limits, "probes", b"GET")
+
+
+def _unless(why_not: str) -> Reply:
+    return Reply.text(why_not, HTTPStatus.SERVICE_UNAVAILABLE) if why_not else Reply.text("ok")

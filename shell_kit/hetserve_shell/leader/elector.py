@@ -19,7 +19,7 @@ from hetserve_shell.leader.lease import Candidate, Lease, Write, parse_lease
 log = logging.getLogger(__name__)
 
 HURRY: Final = 0.1
-"""Seconds between two looks at a Lease that is about to be given up, and between two tries to give one up."""
+"""Seconds between two tries to give a Lease up."""
 _CONFLICTS: Final = frozenset({404, 409})
 _TOO_MANY: Final = 429
 
@@ -38,7 +38,6 @@ class Elector:
 
     `unfit` says why we must not lead, empty where we may: while it does the Lease is neither taken nor renewed, so our
     term ends as by a lapse, and whoever leads next takes over as from a leader that has crashed.
-    `hurries`: whether another is about to give the Lease up, and we are the one to take it.
     """
 
     api: ApiServer
@@ -49,7 +48,6 @@ class Elector:
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     unfit: Callable[[], str] = str
-    hurries: Callable[[], bool] = bool
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _complaint: str = ""
@@ -86,8 +84,7 @@ class Elector:
         """Never returns: contends, and renews while the Lease is ours."""
         while True:
             await self.step()
-            pause = self.candidate.pause(self.clock())
-            await self.sleep(min(pause, HURRY) if self.hurries() and not self.candidate.mine else pause)
+            await self.sleep(self.candidate.pause(self.clock()))
 
     async def won(self) -> int:
         """Wait until we lead; returns the term."""

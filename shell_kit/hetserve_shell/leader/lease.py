@@ -9,7 +9,6 @@ Where no Lease tells of the past (absent, or never held) the first holder leads 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -64,20 +63,14 @@ def parse_lease(raw: RawObject) -> Lease:
 class Candidate:
     """One contender. `identity` is of this process alone: a restarted one is another, and waits like any other.
 
-    `signs`: annotations in which a holder puts its identity, to say what it can do. A later holder may leave them,
-    so one counts only beside the same `holderIdentity`.
-
     Times are of one monotonic clock [s]; the caller reads it, before a request it sends and after each answer.
     """
 
     identity: str
     terms: Terms
-    signs: tuple[str, ...] = ()
     seen: Lease | None = None
     term: int = 0
     """Counts the times that leadership was won here, or won back after a lapse: a number never comes back."""
-    handed_over: bool = False
-    """Whether the present term began with a Lease that the last holder had given up in order."""
     origin: int = 0
     """First term since which the Lease has been ours alone: the later ones only followed a lapse."""
     ours_since_won: bool = False
@@ -106,14 +99,13 @@ class Candidate:
 
         `created`: there was none to write to, so nothing is known of who led meanwhile, a renewal or not.
         """
-        before, self.seen, self._seen_at = self.seen, lease, at
+        self.seen, self._seen_at = lease, at
         self._past_unknown |= created
         # By when the answer is there, not when the write was sent: between the two we have said that we do not lead.
         if created or at >= self._until:
             self.term += 1
             if created or not self.ours_since_won:
                 self.origin = self.term
-            self.handed_over = before is not None and before.used and not before.holder
             wait = max(self.terms.duration, lease.duration) if self._past_unknown else 0.0
             self._from = max(self._from, at + wait)
             self._past_unknown = False
@@ -177,7 +169,7 @@ class Candidate:
         if write != "renew":
             before = self.seen.transitions if self.seen else 0
             spec |= {"acquireTime": stamp, "leaseTransitions": before + 1}
-        return _manifest(known, namespace, name, spec, dict.fromkeys(self.signs, self.identity))
+        return _manifest(known, namespace, name, spec)
 
     def released(self, namespace: str, name: str, stamp: str, now: float) -> RawObject | None:
         """The Lease given up, which the next may take at once.
@@ -192,17 +184,15 @@ class Candidate:
 
 
 def signed(raw: RawObject, sign: str) -> bool | None:
-    """Whether the holder of a raw Lease put its identity in an annotation; None: nobody holds it."""
+    """Whether an annotation of a raw Lease says the identity of its holder, and so was written for it; None: nobody
+    holds it.
+    """
     holder = (raw.get("spec") or {}).get("holderIdentity")
     annotations = (raw.get("metadata") or {}).get("annotations") or {}
     return annotations.get(sign) == holder if holder else None
 
 
-def _manifest(
-    known: RawObject, namespace: str, name: str, spec: RawObject, annotations: Mapping[str, str] | None = None
-) -> RawObject:
+def _manifest(known: RawObject, namespace: str, name: str, spec: RawObject) -> RawObject:
     metadata = dict(known.get("metadata") or {}) | {"namespace": namespace, "name": name}
     metadata.pop("managedFields", None)
-    if annotations:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

@@ -39,7 +39,7 @@ class ElectionSettings(SettingsModel):
         """The same under another name in the Lease."""
         return self.model_copy(update={"identity": identity})
 
-    def candidate(self, pod: str | None, signs: tuple[str, ...] = ()) -> Candidate:
+    def candidate(self, pod: str | None) -> Candidate:
         """A candidate with an identity of this process alone; pod: name of our pod, None outside of one."""
         who = self.identity or pod or socket.gethostname()
-        return Candidate(f"{who}_{uuid.uuid4().hex[:8]}", self.terms, signs)
+        return Candidate(f"{who}_{uuid.uuid4().hex[:8]}", self.terms)

@@ -19,8 +19,6 @@ QUEUE_GATE: Final = f"{GROUP}/queue"
 LABEL_SERVICE: Final = f"{GROUP}/service"
 LABEL_MODEL: Final = f"{GROUP}/model"
 LABEL_INSTANCE_TYPE: Final = f"{GROUP}/instance-type"
-LABEL_LEADER: Final = f"{GROUP}/leader"
-""""true" on the leader's pod, for the Service."""
 LABEL_FENCE: Final = f"{GROUP}/fence"
 """Written by a new leader on unbound pods and on Deployments, so that an earlier leader's writes fail.
 

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hetserve.api import names
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.kube.connection import RawObject
 from testing.kit.apiserver import FakeApiServer
 
 
@@ -20,6 +18,9 @@ class Unfenced:
 
     def revision(self, uid: str) -> str | None:  # noqa: ARG002
         return ""
+
+    def noticed(self, stamp: str) -> None:
+        """Whatever it shows."""
 
     def over(self, term: int | None) -> str:  # noqa: ARG002
         return ""
@@ -34,10 +35,3 @@ class BusyApi(FakeApiServer):
     async def request(self, method: str, path: str, **rest: Any) -> Answer:
         self.happening(method)
         return await super().request(method, path, **rest)
-
-
-def released_lease(namespace: str = names.SYSTEM_NAMESPACE, name: str = "hetserve-extender") -> RawObject:
-    """A Lease given up in order: the next process leads at once."""
-    metadata = {"namespace": namespace, "name": name, "uid": "uid-lease"}
-    spec = {"holderIdentity": "", "leaseDurationSeconds": 3, "renewTime": "2026-01-01T00:00:00.000000Z"}
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Json, str, str]] = {
     "scaled to none": (
         {"components": extender(deployment=DeploymentFact(0, 0))},
         "hetserve-extender",
-        "Deployment hetserve-extender is scaled to 0",
+        "Deployment hetserve-scheduler is scaled to 0",
     ),
     "no replica is ready": (
         {"components": extender(deployment=DeploymentFact(2, 0))},
@@ -120,7 +120,6 @@ CASES: dict[str, tuple[Json, str, str]] = {
     "another profile": ({"scheduler": replace(SCHEDULER, names=("x",))}, "scheduler", "no profile hetserve-scheduler"),
     "no extender": ({"scheduler": replace(SCHEDULER, url=None)}, "scheduler", "no extender of it manages"),
     "an ignorable extender": ({"scheduler": replace(SCHEDULER, ignorable=True)}, "scheduler", "is ignorable"),
-    "no address": ({"scheduler": replace(SCHEDULER, endpoints=0)}, "scheduler", "has no ready address"),
     "errors": ({"failed": FailedPods(2, "a/b", "dial tcp")}, "scheduling", "2 pods could not be judged; a/b: dial tcp"),
     "no GPU": ({"nodes": NodesFact(3, 0)}, "gpus", "no GPU is known on any of 3 nodes"),
     "no label": ({"nodes": NodesFact(3, 4, (), ("n1",))}, "gpus", "GPUs of a device plugin, but no inventory: n1"),
@@ -293,7 +292,7 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
     assert operator.lease.silent > 1e6, "by the API server's clock"
     assert (absent.settings, absent.lease, absent.deployment) == (False, None, None)
     assert (second.settings, second.elects, second.open) == (True, True, False)
-    assert facts.scheduler == SchedulerFact("http://127.0.0.1:1", True, ("x",), None)
+    assert facts.scheduler == SchedulerFact("http://127.0.0.1:1", True, ("x",))
     assert isinstance(facts.nodes, NodesFact)
     assert (facts.nodes.nodes, facts.nodes.gpus, facts.nodes.unlabelled) == (3, 2, ("n1",))
     assert [(words[:16], found) for words, found in facts.nodes.refused.items()] == [("ResourceSlice s:", ("n2",))]
@@ -305,7 +304,7 @@ def test_the_facts_are_read_from_the_objects_of_the_chart_by_any_name(tmp_path: 
         f"{prefix}-{one}" for one in ("operator", "extender", "scheduler")
     ]
     assert (operator.open, absent.open) == (False, False)
-    assert f"account hetserve-system/{prefix}-extender may not create pods/binding" in facts.missing_rights
+    assert f"account hetserve-system/{prefix}-scheduler may not create pods/binding" in facts.missing_rights
     asked = f"account hetserve-system/{prefix}-operator may not create tokenreviews.authentication.k8s.io"
     assert asked in facts.missing_rights
 

@@ -10,7 +10,7 @@ import pytest
 
 from hetserve import __version__
 from hetserve.cli.cluster.client import ClusterClient
-from hetserve.cli.health.facts import ComponentFact, DeploymentFact, LeaseFact, Unread, WaitFact
+from hetserve.cli.health.facts import ComponentFact, DeploymentFact, LeaseFact, Unread, WaitFact, workload_of
 from hetserve.cli.health.waits import waits
 from hetserve.cli.health.workloads import components
 from installation_objects import labels_of, settings_object
@@ -46,13 +46,13 @@ def deployment(component: str, status: Json, *, label: str = "", image: str = ""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": f"hetserve-{component}", "namespace": NAMESPACE, "labels": labels},
+        "metadata": {"name": workload_of(f"hetserve-{component}", component), "namespace": NAMESPACE, "labels": labels},
         "spec": {"replicas": 2, "template": {"spec": {"containers": containers}}},
         "status": status,
     }
 
 
-def pod(name: str, *statuses: Json, component: str = "extender", **status: Any) -> Json:
+def pod(name: str, *statuses: Json, component: str = "scheduler", **status: Any) -> Json:
     containers = [{"name": one["name"], "image": f"r/{one['name']}:1"} for one in statuses]
     return {
         "apiVersion": "v1",
@@ -87,6 +87,14 @@ def test_of_a_scheduler_without_an_election_no_lease_is_read(tmp_path: Path) -> 
     assert (found.elects, found.lease) == (False, None)
 
 
+def test_the_extender_is_led_by_the_schedulers_lease(tmp_path: Path) -> None:
+    named = settings_object("extender", json.dumps({"scheduler": {"leaseName": "ours", "leaseNamespace": "there"}}))
+    found = read(tmp_path, named, lease("ours", "there"))["extender"]
+    assert isinstance(found.lease, LeaseFact)
+    assert found.lease.holder == "ours in there"
+    assert not read(tmp_path, settings_object("extender", "{scheduler: {leaseName: ''}}"))["extender"].elects
+
+
 VERSIONS = {
     "of the chart": ("extender", "0.0.8", "r:5000/hetserve/extender", "0.0.8"),
     "of the image where the values name another": ("extender", "0.0.8", "r:5000/hetserve/extender:v0.0.9", "0.0.9"),
@@ -113,20 +121,21 @@ def test_of_a_component_that_is_not_ready_the_pods_are_read(tmp_path: Path) -> N
         pod("a", waiting("ErrImagePull", "no r/extender:1")),
         pod("b", {"name": "extender", "ready": True, "state": {"running": {}}}),
         pod("c", waiting("ErrImagePull", "of another component"), component="operator"),
+        pod("e", {"name": "scheduler", "state": {"waiting": {"reason": "of the other container"}}}),
         pod("d", waiting("ErrImagePull", "of an evicted pod"), phase="Failed"),
     )
-    found = read(tmp_path, deployment("extender", {"readyReplicas": 1, "updatedReplicas": 2}), *pods)["extender"]
+    found = read(tmp_path, deployment("scheduler", {"readyReplicas": 1, "updatedReplicas": 2}), *pods)["extender"]
     pulls = WaitFact("a", "extender", "r/extender:1", "ErrImagePull", "no r/extender:1")
     assert found.deployment == DeploymentFact(2, 1, 0, (pulls,))
 
 
 def test_of_a_whole_component_no_pod_is_read(tmp_path: Path) -> None:
-    whole = deployment("extender", {"readyReplicas": 2, "updatedReplicas": 2})
+    whole = deployment("scheduler", {"readyReplicas": 2, "updatedReplicas": 2})
     assert read(tmp_path, whole, refused=PODS)["extender"].deployment == DeploymentFact(2, 2)
 
 
 def test_an_update_whose_pods_wait_is_seen_beside_the_ready_ones_of_before(tmp_path: Path) -> None:
-    updating = deployment("extender", {"readyReplicas": 2, "updatedReplicas": 1})
+    updating = deployment("scheduler", {"readyReplicas": 2, "updatedReplicas": 1})
     found = read(tmp_path, updating, pod("a", waiting("ImagePullBackOff")))["extender"].deployment
     assert isinstance(found, DeploymentFact)
     assert not isinstance(found.waits, Unread)
@@ -134,7 +143,7 @@ def test_an_update_whose_pods_wait_is_seen_beside_the_ready_ones_of_before(tmp_p
 
 
 def test_without_the_right_to_list_pods_it_says_so_and_goes_on(tmp_path: Path) -> None:
-    found = read(tmp_path, deployment("extender", {}), refused=PODS)["extender"]
+    found = read(tmp_path, deployment("scheduler", {}), refused=PODS)["extender"]
     assert found.deployment == DeploymentFact(2, 0, 2, Unread("refused with 403"))
 
 

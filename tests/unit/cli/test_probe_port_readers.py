@@ -15,7 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from hetserve.api.names import LABEL_LEADER, SYSTEM_NAMESPACE
+from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_url
@@ -75,9 +75,15 @@ def serving(probe: ProbePort) -> Iterator[ProbePort]:
         server.server_close()
 
 
-def an_extender(name: str, *, leads: bool = False) -> Json:
-    labels = labels_of("extender") | ({LABEL_LEADER: "true"} if leads else {})
+def an_extender(name: str) -> Json:
+    labels = labels_of("scheduler")
     return {"metadata": {"namespace": SYSTEM_NAMESPACE, "name": name, "uid": name, "labels": labels}, "spec": {}}
+
+
+def lease_of(name: str, pod: str) -> Json:
+    metadata = {"namespace": SYSTEM_NAMESPACE, "name": name}
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    return kind | {"metadata": metadata, "spec": {"holderIdentity": f"{pod}_0d4f"}}
 
 
 def dumped(api: HttpFace, folder: Path, *, token: bool = True) -> Result:
@@ -90,10 +96,10 @@ def dumped(api: HttpFace, folder: Path, *, token: bool = True) -> Result:
 
 
 def test_the_leaders_port_is_forwarded_and_the_users_token_is_shown_to_one_that_asks(tmp_path: Path) -> None:
-    settings = settings_object("extender", "probePort: 9999")
+    settings = settings_object("extender", "{probePort: 9999, scheduler: {leaseName: a}}")
     with (
         serving(ProbePort()) as probe,
-        HttpFace.serving(gpu_node(), settings, an_extender("one"), an_extender("two", leads=True)) as api,
+        HttpFace.serving(gpu_node(), settings, an_extender("one"), an_extender("two"), lease_of("a", "two")) as api,
     ):
         api.forwards[f"{PODS}/two"] = probe.port
         done = dumped(api, tmp_path)
@@ -109,7 +115,7 @@ def test_a_long_log_arrives_whole(tmp_path: Path) -> None:
     record = json.dumps({"call": "x", "args": {"pad": "p" * 1000}}) + "\n"
     with (
         serving(ProbePort(set(), record * 5000)) as probe,
-        HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api,
+        HttpFace.serving(gpu_node(), an_extender("one")) as api,
     ):
         api.forwards[f"{PODS}/one"] = probe.port
         assert dumped(api, tmp_path).stderr == ""
@@ -117,7 +123,7 @@ def test_a_long_log_arrives_whole(tmp_path: Path) -> None:
 
 
 def test_a_port_that_shows_everything_to_everybody_gets_no_token(tmp_path: Path) -> None:
-    with serving(ProbePort(set())) as probe, HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api:
+    with serving(ProbePort(set())) as probe, HttpFace.serving(gpu_node(), an_extender("one")) as api:
         api.forwards[f"{PODS}/one"] = probe.port
         assert dumped(api, tmp_path).stderr == ""
     assert probe.seen == [None]
@@ -128,7 +134,7 @@ def test_a_user_with_a_certificate_gets_a_token_of_the_charts_reader(tmp_path: P
     account = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/our-gpus-reader/token"
     with (
         serving(ProbePort({"made"})) as probe,
-        HttpFace.serving(gpu_node(), settings, an_extender("one", leads=True)) as api,
+        HttpFace.serving(gpu_node(), settings, an_extender("one")) as api,
     ):
         api.forwards[f"{PODS}/one"] = probe.port
         api.texts[account] = json.dumps({"status": {"token": "made"}})
@@ -158,7 +164,7 @@ def test_a_user_with_a_certificate_who_may_make_no_token_is_told_what_to_do(tmp_
     ],
 )
 def test_why_there_is_no_log_is_said_in_words(tmp_path: Path, tokens: set[str], there: bool, words: str) -> None:
-    with serving(ProbePort(tokens)) as probe, HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api:
+    with serving(ProbePort(tokens)) as probe, HttpFace.serving(gpu_node(), an_extender("one")) as api:
         api.forwards[f"{PODS}/one"] = probe.port if there else None
         done = dumped(api, tmp_path)
     assert done.exit_code == 0
@@ -166,7 +172,7 @@ def test_why_there_is_no_log_is_said_in_words(tmp_path: Path, tokens: set[str], 
 
 
 def test_who_may_forward_no_ports_reads_the_api_servers_reason(tmp_path: Path) -> None:
-    with HttpFace.serving(gpu_node(), an_extender("one", leads=True)) as api:
+    with HttpFace.serving(gpu_node(), an_extender("one")) as api:
         done = dumped(api, tmp_path)
     assert "ports of pod hetserve-system/one cannot be forwarded" in done.stderr
 

@@ -11,16 +11,17 @@ from hetserve_extender.extender import Extender
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.requeue.requeuer import Requeuer
-from hetserve_extender.settings import Settings
+from hetserve_extender.settings import SchedulerOptions, Settings
 from testing.cluster import gpu_node
-from testing.extender import released_lease
 from testing.kit.apiserver import FakeApiServer
+
+ALONE = SchedulerOptions(lease_name="")
+"""There is no election."""
 
 
 async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pytest.MonkeyPatch) -> None:
     api = FakeApiServer()
     api.add(gpu_node("n0"))
-    api.add(released_lease())
     failed = asyncio.Event()
 
     async def fail(_requeuer: Requeuer) -> None:
@@ -28,7 +29,7 @@ async def test_an_extender_whose_recall_fails_goes_on_answering(monkeypatch: pyt
         raise KeyError("a slip")
 
     monkeypatch.setattr(Requeuer, "run", fail)
-    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0), api)
+    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, scheduler=ALONE), api)
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))
     async with asyncio.timeout(limits.ANSWER):
@@ -54,8 +55,7 @@ async def test_a_term_that_ends_while_the_queue_waits_to_begin_again_is_over(mon
 
     monkeypatch.setattr(ReleaseQueue, "take_over", count)
     monkeypatch.setattr(QueueController, "start_round", lambda _queue: 1 // 0)
-    settings = Settings.model_validate({"host": "127.0.0.1", "leader_election": {"enabled": False}})
-    extender = Extender(settings, FakeApiServer())
+    extender = Extender(Settings(host="127.0.0.1", scheduler=ALONE), FakeApiServer())
 
     def failures() -> float | None:
         return extender.metrics.registry.get_sample_value("hetserve_duty_failures_total", {"duty": "queue"})

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
+from http import HTTPStatus
+
+import pytest
 
 from harness import limits
 from hetserve.api import names
 from hetserve_extender.extender import Extender
-from hetserve_extender.settings import Settings
+from hetserve_extender.observe import probes
+from hetserve_extender.settings import SchedulerOptions, Settings
+from hetserve_shell.http.limits import Handler, Reply
 from hetserve_shell.http.listener import listen
+from hetserve_shell.http.server import HttpServer
 from http_clients import plain_client
+from leadership_scene import cluster, leads, running, settings, until
+from scheduler_double import Scheduler
 from testing.cluster import gpu_node, gpu_pod
-from testing.extender import released_lease
 from testing.kit.apiserver import FakeApiServer
 from testing.kit.reviews import ReviewingApi
+
+ALONE = settings().model_copy(update={"scheduler": SchedulerOptions(lease_name="")})
+"""There is no election."""
 
 
 async def _until_ready(extender: Extender) -> None:
@@ -26,28 +35,27 @@ async def _until_ready(extender: Extender) -> None:
 async def test_a_gated_pod_is_released_placed_and_bound_and_the_process_ends() -> None:
     api = FakeApiServer()
     api.add(gpu_node("n0"))
-    api.add(released_lease())
-    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none"), api)
+    extender = Extender(ALONE, api)
     released = asyncio.Event()
     extender.queue.on_lift = lambda _outcome: released.set()
     stop = asyncio.Event()
-    running = asyncio.create_task(extender.run(stop))
+    work = asyncio.create_task(extender.run(stop))
     await _until_ready(extender)
     pod = gpu_pod(gates=(names.QUEUE_GATE,))
     api.add(pod)
     await asyncio.wait_for(released.wait(), limits.ANSWER)
-    verbs, probes = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
+    verbs, shown = ("http://{}:{}".format(*extender.addresses[what]) for what in ("verbs", "probes"))
     async with plain_client() as client:
-        assert (await client.get(f"{probes}/readyz")).status_code == 200
+        assert (await client.get(f"{shown}/readyz")).status_code == 200
         body = {"Pod": api.pod("p0"), "Nodes": None, "NodeNames": ["n0"]}
         assert (await client.post(f"{verbs}/filter", json=body)).json()["NodeNames"] == ["n0"]
         bind = {"PodName": "p0", "PodNamespace": "default", "PodUID": "uid-p0", "Node": "n0"}
         assert (await client.post(f"{verbs}/bind", json=bind)).json() == {"Error": ""}
-        ledger = (await client.get(f"{probes}/ledger")).json()
+        ledger = (await client.get(f"{shown}/ledger")).json()
     assert [entry["state"] for entry in ledger["gpus"][0]["pods"]] == ["bound"]
     assert api.pod("p0")["spec"]["nodeName"] == "n0"
     stop.set()
-    await asyncio.wait_for(running, limits.ANSWER)
+    await asyncio.wait_for(work, limits.ANSWER)
 
 
 async def test_ledger_log_and_metrics_are_for_whom_the_api_server_lets() -> None:
@@ -67,61 +75,72 @@ async def test_ledger_log_and_metrics_are_for_whom_the_api_server_lets() -> None
 async def test_it_is_not_ready_while_the_api_server_is_away() -> None:
     api = FakeApiServer()
     api.faults["GET"] = deque(["lost before", "lost before"])
-    extender = Extender(Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none"), api)
+    extender = Extender(ALONE, api)
     stop = asyncio.Event()
-    running = asyncio.create_task(extender.run(stop))
+    work = asyncio.create_task(extender.run(stop))
     while "probes" not in extender.addresses:  # noqa: ASYNC110  (nothing tells when the sockets are open)
         await asyncio.sleep(0)
     assert not extender.ready()
     await asyncio.wait_for(_until_ready(extender), limits.ANSWER)
     assert extender.ready()
     stop.set()
-    await asyncio.wait_for(running, limits.ANSWER)
+    await asyncio.wait_for(work, limits.ANSWER)
 
 
 async def test_a_leader_that_does_not_serve_yet_is_alive_and_its_metrics_say_what_it_is() -> None:
     """Kubernetes would restart it otherwise, and it would take over from the beginning."""
-    api = FakeApiServer()
-    api.add(gpu_node("n0"))
-    api.add(released_lease())
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        extender = Extender(Settings(host="127.0.0.1", port=port, probe_port=0, probe_authorization="none"), api)
+    api = cluster()
+    api.add(gpu_pod())
+    api.faults["PATCH"] = deque([403] * 10_000)  # its pod cannot be fenced
+    async with running(Extender(settings(), api)) as one, Scheduler(api).renewing():
 
         def told() -> list[float | None]:
-            registry = extender.metrics.registry
+            registry = one.extender.metrics.registry
             return [registry.get_sample_value(name) for name in ("hetserve_lease_held", "hetserve_leader")]
 
-        assert told() == [0.0, 0.0]
-        stop = asyncio.Event()
-        running = asyncio.create_task(extender.run(stop))
-        async with asyncio.timeout(limits.ANSWER):
-            while extender.refusal() or told()[0] == 0.0:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        assert told() == [1.0, 0.0]
+        await until(lambda: told() == [1.0, 0.0])
         async with plain_client() as client:
-            health = await client.get("http://{}:{}/healthz".format(*extender.addresses["probes"]))
+            health = await client.get("http://{}:{}/healthz".format(*one.extender.addresses["probes"]))
         assert health.status_code == 200
-    async with asyncio.timeout(limits.ANSWER):
-        while told() != [1.0, 1.0]:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    stop.set()
-    await asyncio.wait_for(running, limits.ANSWER)
-    assert told() == [0.0, 0.0]
+        api.faults.clear()
+        await until(lambda: told() == [1.0, 1.0])
+        await one.end()
+        assert told() == [0.0, 0.0]
 
 
-async def test_the_lease_is_kept_over_connections_of_its_own() -> None:
-    api, lease_api = FakeApiServer(), FakeApiServer()
-    api.add(gpu_node("n0"))
-    lease_api.add(released_lease())
-    extender = Extender(
-        Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none"), api, lease_api=lease_api
-    )
-    stop = asyncio.Event()
-    running = asyncio.create_task(extender.run(stop))
-    while "verbs" not in extender.addresses:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    assert {method for method, path, _ in lease_api.calls if "/leases/" in path} == {"GET", "PUT"}
-    assert not [path for _, path, _ in api.calls if "/leases/" in path], "slow binds hold up the leader's renewal"
-    stop.set()
-    await asyncio.wait_for(running, limits.ANSWER)
+async def test_the_lease_is_read_over_connections_of_its_own() -> None:
+    api, lease_api = cluster(), FakeApiServer()
+    async with running(Extender(settings(), api, lease_api=lease_api)) as one, Scheduler(lease_api).renewing():
+        await until(lambda: leads(one.extender))
+        await until(lambda: "PATCH" in {method for method, _, _ in lease_api.calls})
+    assert {method for method, path, _ in lease_api.calls if "/leases/" in path} == {"GET", "PATCH"}
+    assert not [path for _, path, _ in api.calls if "/leases/" in path], "slow binds hold up what the leader reads"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(200, ""), (500, "the scheduler answers 500"), (0, "the scheduler does not answer")]
+)
+async def test_a_pair_lives_while_its_scheduler_does(status: int, words: str) -> None:
+    """The kubelet asks the extender for the scheduler's container, and gets no answer where the extender hangs."""
+    asked: dict[bytes, Handler] = {b"/livez": lambda _body: Reply.text("", HTTPStatus(status))}
+    scheduler = HttpServer(asked, method=b"GET")
+    listener = listen("127.0.0.1", 0)
+    url = "http://{}:{}/livez".format(*listener.getsockname())
+    if status:
+        await scheduler.start(listener)
+    else:
+        listener.close()
+    given = SchedulerOptions(host="me", health_url=url)
+    async with running(Extender(settings().model_copy(update={"scheduler": given}), cluster())) as one:
+        await until(lambda: "probes" in one.extender.addresses)
+        async with plain_client() as client:
+            answer = await client.get("http://{}:{}/livez".format(*one.extender.addresses["probes"]))
+        assert (answer.status_code, words in answer.text) == (503 if words else 200, True)
+    await scheduler.stop(0.1)
+
+
+async def test_a_scheduler_that_hangs_does_not_keep_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "WITHIN", 0.02)
+    with listen("127.0.0.1", 0) as silent:
+        alive = probes.life_of_both("https://{}:{}/livez".format(*silent.getsockname()))
+        assert "the scheduler does not answer" in await alive()

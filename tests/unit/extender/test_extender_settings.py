@@ -14,7 +14,6 @@ from hetserve.placement.queues.rounds import QueueSettings
 from hetserve.placement.queues.weights import Weights
 from hetserve_extender.main import main
 from hetserve_extender.settings import Settings
-from hetserve_shell.leader.lease import Terms
 from hetserve_shell.settings import SettingsError, load_settings
 
 EVERYTHING = """\
@@ -24,7 +23,7 @@ probePort: 2
 reservationTimeout: 1m30s
 mode: score
 policy: BestFit
-leaderElection: {leaseName: a, namespace: b, leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s, identity: me}
+scheduler: {leaseName: a, leaseNamespace: b, host: me, healthUrl: "https://127.0.0.1:1/livez"}
 queue: {queues: auto, weights: equal, beta: 3, unschedulableAfter: 5s, debounce: 10ms}
 logLevel: debug
 """
@@ -43,10 +42,9 @@ def test_defaults_are_those_of_the_chart() -> None:
     assert settings.hold == 30.0
     assert (settings.mode, settings.policy) == (Mode.DECIDE, PolicyName("WorstFit"))
     assert settings.queue.core == QueueSettings(queues=4, beta=8, weights=Weights.HETSEV)
-    election = settings.leader_election
-    assert election.enabled
-    assert (election.namespace, election.lease_name, election.identity) == (SYSTEM_NAMESPACE, "hetserve-extender", "")
-    assert election.terms == Terms(duration=3.0, renew_deadline=2.0, retry_period=0.5)
+    scheduler = settings.scheduler
+    assert (scheduler.lease_namespace, scheduler.lease_name) == (SYSTEM_NAMESPACE, "hetserve-scheduler")
+    assert (scheduler.host, scheduler.health_url) == ("", "")
     assert (settings.queue.unschedulable_after, settings.queue.debounce) == (30.0, 0.05)
 
 
@@ -55,9 +53,10 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
     assert (settings.host, settings.port, settings.probe_port) == ("127.0.0.1", 7, 2)
     assert settings.hold == 90.0
     assert (settings.mode, settings.policy) == (Mode.SCORE, PolicyName("BestFit"))
-    election = settings.leader_election
-    assert (election.lease_name, election.namespace, election.identity) == ("a", "b", "me")
-    assert election.terms == Terms(duration=6.0, renew_deadline=4.0, retry_period=1.0)
+    scheduler = settings.scheduler
+    assert (scheduler.lease_name, scheduler.lease_namespace, scheduler.host) == ("a", "b", "me")
+    assert scheduler.health_url == "https://127.0.0.1:1/livez"
+    assert settings.beside("other").scheduler.host == "other"
     assert settings.queue.core == QueueSettings(queues="auto", beta=3, weights=Weights.EQUAL)
     assert settings.queue.debounce == pytest.approx(0.01)
 
@@ -71,9 +70,8 @@ def test_every_key_is_read_and_a_flag_wins(tmp_path: Path) -> None:
         ("queue: {queues: 65}", "queue.queues"),
         ("mode: guess", "mode: 'guess': "),
         ("policy: worstfit", "policy: 'worstfit': "),
-        ("leaderElection: {leaseDuration: 2s}", "renewDeadline 2s and leaseDuration 2s must each be longer"),
-        ("leaderElection: {retryPeriod: 2s}", "retryPeriod 2s, renewDeadline 2s"),
-        ("leaderElection: {leaseName: ''}", "leaderElection.leaseName: '': "),
+        ("leaderElection: {leaseName: a}", "leaderElection: unknown setting"),
+        ("scheduler: {leaseNamespace: ''}", "scheduler.leaseNamespace: '': "),
         ("port: 99999", "port: 99999: "),
         ("reservationTimeout: 30", "reservationTimeout: 30: a duration is a text such as 50ms or 30s"),
         ("reservationTimeout: soon", "reservationTimeout: 'soon': 'soon' is not a duration"),

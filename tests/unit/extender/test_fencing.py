@@ -28,9 +28,9 @@ from hetserve_extender.leader.fence import (
 )
 from hetserve_extender.leader.fence_writer import FenceWriter
 from hetserve_extender.leader.leader import Leader
+from hetserve_extender.leader.lease_reader import LeaseReader
+from hetserve_extender.leader.scheduler_lease import SchedulerLease
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
-from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_shell.leader.stamp import stamp_of
 from testing.cluster import gpu_node, gpu_pod
 from testing.extender import BusyApi
@@ -194,8 +194,8 @@ async def test_who_knows_process_and_term_cannot_write_the_stamp_ahead_of_the_fe
 
     async def fenced_by(api: FakeApiServer) -> str:
         successor = Successor(api)
-        elector = Elector(api, names.SYSTEM_NAMESPACE, "lease", Candidate("standby_c14b1c0d", Terms()))
-        leader = Leader(elector, api, successor.pods, successor.revisions, successor.placer)
+        reader = LeaseReader(api, names.SYSTEM_NAMESPACE, "lease", SchedulerLease("standby"))
+        leader = Leader(reader, "standby_c14b1c0d", api, successor.pods, successor.revisions, successor.placer)
         watch = asyncio.create_task(successor.pods.run())
         await asyncio.wait_for(leader.take_over(1), limits.ANSWER)
         watch.cancel()

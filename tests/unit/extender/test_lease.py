@@ -56,4 +56,3 @@ def test_the_first_holder_of_a_lease_waits_a_whole_duration() -> None:
     me.wrote(lease("me", "3"), 3.0, 3.05)
     assert not me.leads(3.09)
     assert me.leads(3.11)
-    assert not me.handed_over

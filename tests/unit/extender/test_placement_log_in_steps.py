@@ -28,7 +28,6 @@ from hetserve_extender.settings import Settings
 from hetserve_shell.tasks.slices import SLICE, Slices
 from http_clients import plain_client
 from testing.cluster import gpu_node, gpu_pod
-from testing.extender import released_lease
 from testing.kit.apiserver import FakeApiServer
 
 STEP = 50_000
@@ -166,13 +165,11 @@ async def test_the_probe_sends_the_log_block_by_block() -> None:
 
 async def test_the_process_writes_the_lists_and_serves_a_log_that_replays() -> None:
     api = FakeApiServer()
-    api.add(released_lease())
     for number in range(120):
         api.add(gpu_node(f"n{number}"))
         api.add(gpu_pod(f"p{number}", node=f"n{number}", gpu="0"))
-    extender = Extender(
-        Settings(host="127.0.0.1", port=0, probe_port=0, probe_authorization="none", placement_log="1Mi"), api
-    )
+    given = {"host": "127.0.0.1", "port": 0, "probePort": 0, "probeAuthorization": "none", "placementLog": "1Mi"}
+    extender = Extender(Settings.model_validate(given | {"scheduler": {"leaseName": ""}}), api)
     assert extender.log is not None
     stop = asyncio.Event()
     running = asyncio.create_task(extender.run(stop))

@@ -1,4 +1,4 @@
-"""A take-over that a lapse of the Lease interrupts goes on where it was, unless somebody else may have led since."""
+"""A take-over that a lapse of the term interrupts goes on where it was, unless somebody else may have led since."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from hetserve.placement.placer import Placer
 from hetserve_extender.leader import fence_writer
 from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, listed_pod
 from hetserve_extender.leader.leader import Leader
+from hetserve_extender.leader.lease_reader import LeaseReader
+from hetserve_extender.leader.scheduler_lease import SHARE, SchedulerLease
 from hetserve_extender.verbs.bind import Binder
 from hetserve_extender.verbs.binding import Binds
 from hetserve_extender.verbs.wire import BindArgs
@@ -28,12 +30,14 @@ from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.pages import LISTED_TURN
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
+from leases import released_lease
+from scheduler_double import NAME
 from testing.cluster import gpu_node, gpu_pod
-from testing.extender import released_lease
 from testing.kit.apiserver import FakeApiServer
 
 TERMS: Final = Terms()
-SLOW: Final = 1.2 * TERMS.renew_deadline / LISTED_TURN
+TERM: Final = SHARE * TERMS.duration
+SLOW: Final = 1.2 * TERM / LISTED_TURN
 """Seconds for a pod: each turn of a list takes longer than the Lease may go without a renewal."""
 SLOW_LIST: Final = 20 * LISTED_TURN
 TURNS: Final = 40
@@ -51,7 +55,7 @@ class SilentApi(FakeApiServer):
 
 @dataclass
 class Machine:
-    """An extender that contends for the Lease in virtual time; reading a pod of a list takes `slow` seconds of it."""
+    """An extender beside a scheduler that contends, in virtual time; reading a pod of a list takes `slow` seconds."""
 
     api: FakeApiServer
     now: float = 0.0
@@ -67,14 +71,14 @@ class Machine:
         NodeEventHandler(placer).replace(self.api.listing("/api/v1/nodes"))
         revisions = Revisions(PodEventHandler(placer))
         self.pods = Reflector(self.api, "/api/v1/pods", revisions, UNFINISHED_PODS, self.read, self.sleep)
-        elector = Elector(
-            self.api, names.SYSTEM_NAMESPACE, "hetserve-extender", Candidate("me", TERMS), clock, clock, self.sleep
-        )
-        self.leader = Leader(elector, self.api, self.pods, revisions, placer, self.sleep)
+        about = (self.api, names.SYSTEM_NAMESPACE, NAME)
+        self.scheduler = Elector(*about, Candidate("me_u1", TERMS), clock, clock, self.sleep)
+        reader = LeaseReader(*about, SchedulerLease("me"), clock, clock, self.sleep)
+        self.leader = Leader(reader, "me_1", self.api, self.pods, revisions, placer, self.sleep)
 
     @property
-    def candidate(self) -> Candidate:
-        return self.leader.elector.candidate
+    def lease(self) -> SchedulerLease:
+        return self.leader.reader.lease
 
     def read(self, raw: RawObject) -> ListedPod:
         self.now += self.slow
@@ -106,7 +110,7 @@ class Machine:
     def lapse(self) -> None:
         """Every five seconds the machine stands still for too long."""
         if self.now >= self.lapses_at:
-            self.now += TERMS.renew_deadline
+            self.now += TERM
             self.lapses_at = self.now + 5.0
 
     def serves(self) -> bool:
@@ -122,6 +126,7 @@ class Machine:
 async def running(machine: Machine) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(machine.pods.run())]
     await machine.until(machine.pods.synced.is_set, 1e6)
+    tasks.append(asyncio.create_task(machine.scheduler.run()))
     tasks.append(asyncio.create_task(machine.leader.run(machine.background_tasks)))
     try:
         yield
@@ -143,7 +148,7 @@ def cluster(others: int = 0) -> FakeApiServer:
 
 
 def held_by(holder: str) -> RawObject:
-    lease = released_lease()
+    lease = released_lease(name=NAME)
     lease["spec"] |= {"holderIdentity": holder, "leaseDurationSeconds": 0}
     return lease
 
@@ -153,7 +158,7 @@ async def test_a_machine_on_which_a_list_takes_longer_than_a_term_serves_in_the_
     async with running(machine):
         before = machine.pods.lists
         await machine.until(machine.serves, 200.0)
-        assert machine.candidate.term > 2, "no lapse, and nothing was tried"
+        assert machine.lease.term > 2, "no lapse, and nothing was tried"
         assert machine.pods.lists == before + 1, "a list that had begun in a term of ours was begun anew"
     assert len(machine.stamps()) == 1
 
@@ -165,7 +170,7 @@ async def test_a_pod_that_cannot_be_fenced_is_waited_out_once_however_often_the_
     async with running(machine):
         await machine.until(machine.serves, LANDED_BY + 10.0, machine.lapse)
         assert machine.now > LANDED_BY
-        assert machine.candidate.term > 10, "no lapse, and nothing was tried"
+        assert machine.lease.term > 10, "no lapse, and nothing was tried"
     assert len(machine.stamps()) == 1
 
 
@@ -187,12 +192,12 @@ async def test_a_take_over_begins_anew_where_another_may_have_led() -> None:
     machine = Machine(api)
     async with running(machine):
         await machine.until(lambda: len(machine.stamps()) == 1, 10.0)
-        lists, term = machine.pods.lists, machine.candidate.term
+        lists, term = machine.pods.lists, machine.lease.term
         api.add(held_by("another"))
-        await machine.until(lambda: machine.leader.elector.leader() == "another", 10.0)
+        await machine.until(lambda: machine.leader.reader.leader() == "another", 10.0)
         api.faults.clear()
         await machine.until(machine.serves, 10.0)
-        assert machine.candidate.origin > term
+        assert machine.lease.origin > term
         assert machine.pods.lists == lists + 1, "a list from before another led was taken for the present"
     first, second = machine.stamps()
     assert first != second, "the fence of a term before another led holds nobody back"
@@ -204,38 +209,11 @@ async def test_a_leader_that_serves_again_after_another_led_lists_and_fences_aga
         await machine.until(machine.serves, 10.0)
         lists = machine.pods.lists
         machine.api.add(held_by("another"))
-        await machine.until(lambda: not machine.serves() and machine.leader.elector.leader() == "another", 10.0)
+        await machine.until(lambda: not machine.serves() and machine.leader.reader.leader() == "another", 10.0)
         await machine.until(machine.serves, 10.0)
         assert machine.pods.lists == lists + 1
     assert len(machine.stamps()) == 2
     assert machine.served == 2
-
-
-def holder(machine: Machine) -> str:
-    (lease,) = (raw for raw in machine.api.objects.values() if "holderIdentity" in raw.get("spec", {}))
-    found: str = lease["spec"]["holderIdentity"]
-    return found
-
-
-async def test_a_leader_that_ends_in_its_take_over_gives_no_lease_away() -> None:
-    """The next would believe that no bind of anybody is under way, and raise no fence against those of before."""
-    api = cluster()
-    api.faults["PATCH"] = deque([403] * 100_000)
-    machine = Machine(api)
-    async with running(machine):
-        await machine.until(machine.leader.elector.leads, 10.0)
-        await machine.leader.hand_over()
-        assert holder(machine) == "me"
-
-
-async def test_a_leader_that_ends_while_it_serves_gives_the_lease_away_and_binds_no_more() -> None:
-    machine = Machine(cluster())
-    async with running(machine):
-        await machine.until(machine.serves, 10.0)
-        await machine.leader.hand_over()
-        assert holder(machine) == ""
-        assert await bind(machine) != ""
-        assert not [method for method, _, _ in machine.api.calls if method == "POST"]
 
 
 async def test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over() -> None:
@@ -244,7 +222,7 @@ async def test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over()
     api.faults["PATCH"] = deque([403] * 100_000)
     machine = Machine(api)
     async with running(machine):
-        await machine.until(machine.leader.elector.leads, 10.0)
+        await machine.until(machine.leader.reader.leads, 10.0)
         assert await bind(machine) != ""
         assert not [method for method, _, _ in machine.api.calls if method == "POST"]
         api.faults.clear()

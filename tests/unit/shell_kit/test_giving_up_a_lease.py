@@ -10,10 +10,10 @@ import pytest
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
-from testing.extender import released_lease
+from leases import released_lease
 from testing.kit.apiserver import FakeApiServer, Fault
 
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/hetserve-system/leases/hetserve-extender"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/hetserve-system/leases/lease"
 
 
 @dataclass
@@ -26,9 +26,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.api.add(released_lease())
         me = Candidate("me", Terms())
-        self.elector = Elector(
-            self.api, "hetserve-system", "hetserve-extender", me, lambda: self.now, lambda: 0.0, self.sleep
-        )
+        self.elector = Elector(self.api, "hetserve-system", "lease", me, lambda: self.now, lambda: 0.0, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds

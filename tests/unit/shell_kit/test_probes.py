@@ -252,7 +252,7 @@ async def guarded() -> AsyncIterator[tuple[Port, Guarding]]:
     guarding = Guarding()
     routes: dict[bytes, Handler] = {b"/ledger": lambda _body: Reply((b"{}",), "application/json")}
     listener = listen("127.0.0.1", 0)
-    serving = probes.probe_server(metrics, lambda: "", routes, LIMITS, guarding.check)
+    serving = probes.probe_server(metrics, lambda: "", routes, LIMITS, check=guarding.check)
     port = Port(serving, listener.getsockname()[1])
     await serving.start(listener)
     yield port, guarding

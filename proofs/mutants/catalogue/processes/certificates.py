@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropStatement, Insert, Replace
+from mutants.changes import DropStatement, Replace
 from mutants.mutant import Mutant
 
 TLS: Final = "hetserve_shell.http.tls"
 IDENTITY: Final = "hetserve_shell.tls.identity"
 ROTATION: Final = "hetserve_shell.tls.rotation"
-DOCTOR: Final = "hetserve.cli.health.certificates"
 SERVER: Final = "tests/unit/extender/test_http_tls.py"
 STREAMS: Final = "hetserve_shell.http.http2"
 FRAMES: Final = "hetserve_shell.http.frames"
 OVER_STREAMS: Final = "tests/unit/extender/test_http_streams.py"
 LIMITS: Final = "tests/unit/extender/test_http_stream_limits.py"
 FILES: Final = "tests/unit/shell_kit/test_certificates.py"
-HANDSHAKE: Final = "hetserve_shell.tls.handshake"
-FIRST: Final = "tests/unit/extender/test_certificates_are_checked_first.py"
 
 CERTIFICATES: Final = (
     Mutant(
@@ -86,14 +83,6 @@ CERTIFICATES: Final = (
         "test_an_authority_of_the_same_name_and_another_key_issued_nothing",
     ),
     Mutant(
-        "the doctor is content with a certificate that ends tomorrow",
-        DOCTOR,
-        "_end",
-        Replace("$certificate.not_after < $now + SOON", "False"),
-        "tests/unit/cli/test_doctor_on_certificates.py",
-        "test_each_fault_is_one_problem_with_why_and_what_to_do",
-    ),
-    Mutant(
         "over HTTP/2: who gives requests up at once starts any number of binds",
         STREAMS,
         "Http2Connection._full",
@@ -124,38 +113,6 @@ CERTIFICATES: Final = (
         DropStatement("self._release($exchange)"),
         OVER_STREAMS,
         "test_requests_that_are_given_up_are_forgotten",
-    ),
-    Mutant(
-        "checked first: a caller of any name passes",
-        HANDSHAKE,
-        "_of_client",
-        DropStatement("$rotation.accept(peer_name($ends.server))"),
-        FIRST,
-        "test_what_keeps_the_sides_apart_is_named_with_file_and_remedy",
-    ),
-    Mutant(
-        "checked first: the scheduler takes a name that it does not look for",
-        HANDSHAKE,
-        "_client",
-        Insert("$context.check_hostname = False", after="$context.load_verify_locations($files.authorities)"),
-        FIRST,
-        "test_what_keeps_the_sides_apart_is_named_with_file_and_remedy",
-    ),
-    Mutant(
-        "checked first: what the extender refuses is hidden by what the scheduler refuses",
-        HANDSHAKE,
-        "_of_client",
-        DropStatement("$client.check_hostname, $client.verify_mode = False, ssl.CERT_NONE"),
-        FIRST,
-        "test_what_keeps_the_sides_apart_is_named_with_file_and_remedy",
-    ),
-    Mutant(
-        "checked first: an issuer's clock may not be ahead",
-        HANDSHAKE,
-        "problems",
-        Replace("_leaf($files).not_before > $now", "False"),
-        FIRST,
-        "test_an_issuers_clock_may_be_ahead_by_minutes",
     ),
     Mutant(
         "over HTTP/2: who takes an answer byte by byte holds it for ever",

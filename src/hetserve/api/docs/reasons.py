@@ -63,7 +63,7 @@ DOCS: tuple[ReasonDoc, ...] = (
         Reason.COMPUTE_NOT_BOOKED,
         "The plan would share GPUs, but the leading extender does not say on its Lease that it books compute, "
         "for example during an upgrade.",
-        "Wait for the new extender, or upgrade it. `kubectl get lease hetserve-extender -n hetserve-system -o "
+        "Wait for the new extender, or upgrade it. `kubectl get lease hetserve-scheduler -n hetserve-system -o "
         "yaml` shows the annotation hetserve.io/books-compute.",
     ),
     ReasonDoc(

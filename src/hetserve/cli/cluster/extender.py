@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
+from urllib.parse import quote
 
 import yaml
 
@@ -20,6 +21,9 @@ from hetserve.cli.output import messages
 
 Record = dict[str, Any]
 _EXTENDER: Final = "extender"
+_POD: Final = "scheduler"
+"""The component as whose its pod is labelled: scheduler and extender are one pod."""
+_LEASE: Final = "hetserve-scheduler"
 PROBE_PORT: Final = 8889
 MOST_BYTES: Final = 1 << 30
 """Largest dump or log, as of the setting placementLog."""
@@ -58,21 +62,34 @@ def read_log(where: str, token: Callable[[], str]) -> list[Record]:
 
 def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
     """The leader's log, by a forwarded port, with the user's token. Raises ClusterError."""
-    pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=labels_of(_EXTENDER)).items
+    pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=labels_of(_POD)).items
     if not pods:
         raise ClusterError(
             f"no pod of the extender in namespace {namespace}; --system-namespace names another, --log URL a process"
         )
-    leaders = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("hetserve.io/leader") == "true"]
-    pod = (leaders or list(pods))[0]
-    port = int(extender_settings(cluster, namespace, noted=False).get("probePort", PROBE_PORT))
-    name = str(pod["metadata"]["name"])
+    settings = extender_settings(cluster, namespace, noted=False)
+    names = [str(pod["metadata"]["name"]) for pod in pods]
+    leader = _leader(cluster, namespace, settings.get("scheduler") or {})
+    name = leader if leader in names else names[0]
+    port = int(settings.get("probePort", PROBE_PORT))
     get = partial(get_forwarded, cluster, (namespace, name), port, "/log", most=MOST_BYTES)
     try:
         body = get_shown(lambda headers: get(headers=headers), partial(reader_token, cluster, namespace))
     except ProbeRefusalError as error:
         raise ClusterError(f"pod {name}: {error}", error.status) from None
     return parse_log(body.decode("utf-8", "replace"), f"pod {name}")
+
+
+def _leader(cluster: ClusterClient, namespace: str, scheduler: dict[str, Any]) -> str:
+    """Name of the pod whose scheduler holds the Lease; empty: nobody, or it cannot be read."""
+    where, name = str(scheduler.get("leaseNamespace") or namespace), str(scheduler.get("leaseName", _LEASE))
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(where, safe='')}/leases/{quote(name, safe='')}"
+    try:
+        lease = cluster.find(path) if name else None
+    except ClusterError:
+        return ""
+    # kube-scheduler calls itself by its host's name, which is the pod's, and a UUID.
+    return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "").rpartition("_")[0]
 
 
 def reader_token_of(cluster: ClusterClient | None, namespace: str) -> str:

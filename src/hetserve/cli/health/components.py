@@ -59,7 +59,7 @@ def _not_running(fact: ComponentFact) -> str | None:
     if isinstance(deployment, Unread) or isinstance(lease, Unread):
         return None
     if deployment is not None and deployment.wanted == 0:
-        return f"Deployment {fact.name} is scaled to 0"
+        return f"Deployment {fact.workload} is scaled to 0"
     if deployment is not None and deployment.ready == 0:
         return f"none of the {deployment.wanted} replicas is ready{_waiting(deployment)}"
     return _not_led(lease) if fact.elects else None
@@ -108,7 +108,7 @@ def _do(fact: ComponentFact, namespace: str) -> str:
     """What to do about the first reason; without one, where to look."""
     deployment = fact.deployment
     if not isinstance(deployment, DeploymentFact) or isinstance(deployment.waits, Unread) or not deployment.waits:
-        return f"kubectl -n {namespace} describe deployment {fact.name}"
+        return f"kubectl -n {namespace} describe deployment {fact.workload}"
     first = deployment.waits[0]
     describe = f"kubectl -n {namespace} describe pod {first.pod}"
     if first.reason in _NO_IMAGE:

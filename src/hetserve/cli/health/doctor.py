@@ -29,9 +29,8 @@ def doctor(kubeconfig: str | None, context: str | None, system_namespace: str | 
     """Say what is wrong with this installation, why that matters, and what to do.
 
     It looks at versions, the CRDs and their schema, who leads operator, extender and scheduler and what keeps their
-    pods, the scheduler's way to the extender, certificates, GPU nodes, the rights of the components and of the caller,
-    and the admission policy. It changes nothing. What the caller may not read is told as Unknown: an administrator
-    sees all.
+    pods, the scheduler's way to the extender, GPU nodes, the rights of the components and of the caller, and the
+    admission policy. It changes nothing. What the caller may not read is told as Unknown: an administrator sees all.
 
     \b
     Keys of -o json and yaml: namespace, sound, findings [check, level (Ok, Note, Unknown, Problem), what, why, do].

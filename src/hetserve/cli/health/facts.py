@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.base.certificates import Certificate
 from hetserve.base.units import Seconds
 
 OPERATOR: Final = "operator"
 EXTENDER: Final = "extender"
 SCHEDULER: Final = "scheduler"
 """The components, as the chart labels them; the last is the second scheduler."""
+
+
+def workload_of(name: str, component: str) -> str:
+    """Name of the Deployment of a component whose objects have that name: scheduler and extender are one pod."""
+    return f"{name.removesuffix(EXTENDER)}{SCHEDULER}" if component == EXTENDER else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,49 +86,23 @@ class ComponentFact:
     version: str = ""
     open: bool = False
 
+    @property
+    def workload(self) -> str:
+        """Name of its Deployment."""
+        return workload_of(self.name, self.component)
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerFact:
     """The second scheduler's configuration.
 
     url: of the extender that books our GPUs; None: none is configured. ignorable: whether pods are bound without it.
-    names: its profiles. endpoints: ready addresses of the extender's Service; None: the URL is no Service's.
+    names: its profiles.
     """
 
     url: str | None
     ignorable: bool
     names: tuple[str, ...]
-    endpoints: int | Unread | None
-
-
-@dataclass(frozen=True, slots=True)
-class SideFact:
-    """Certificates of the extender or the scheduler.
-
-    where: the Secret. chain: its own certificate, then those between it and an authority; trusted: authorities of the
-    other side. problem: why they cannot be read; empty if they can.
-    """
-
-    where: str
-    chain: tuple[Certificate, ...] = ()
-    trusted: tuple[Certificate, ...] = ()
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFact:
-    """What the verbs' port asks for. None: the Secret is not there and nothing mounts it, as with processes.
-
-    serves: whether the extender's settings name certificates. server_name: by which the scheduler knows the extender.
-    client_names: one of which the scheduler must have; empty: any. now: by the API server's clock [s since 1970].
-    """
-
-    serves: bool
-    server_name: str
-    client_names: tuple[str, ...]
-    extender: SideFact | None
-    scheduler: SideFact | None
-    now: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +135,7 @@ class Facts:
 
     namespace: of the installation. version: (major, minor) and the API server's words. crds: by plural name; None:
     absent. own, missing_rights: of the caller, of the components. policies: our ValidatingAdmissionPolicies that are
-    bound. tls: None: the scheduler's extender is not known.
+    bound.
     """
 
     namespace: str
@@ -170,4 +148,3 @@ class Facts:
     own: tuple[str, ...]
     missing_rights: tuple[str, ...] | Unread
     policies: tuple[str, ...] | Unread
-    tls: TlsFact | Unread | None = None

@@ -6,33 +6,28 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from hetserve.api import names
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, RawObject
-from hetserve.cli.cluster.installation import name_of, settings_map
+from hetserve.cli.cluster.installation import settings_map
 from hetserve.cli.cluster.snapshot import NODES, PODS, live_slices
 from hetserve.cli.health.facts import (
-    EXTENDER,
     SCHEDULER,
     CrdFact,
     Facts,
     FailedPods,
     NodesFact,
     SchedulerFact,
-    TlsFact,
 )
 from hetserve.cli.health.rights import missing_of_caller, missing_of_components
 from hetserve.cli.health.schema import differences
-from hetserve.cli.health.secrets import tls_fact
 from hetserve.cli.health.workloads import components, read, settings_in
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _PLUGIN_GPU: Final = "nvidia.com/gpu"
-_SERVICE_HOST: Final = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\..*)?")
 
 
 def gather(cluster: ClusterClient, namespace: str) -> Facts:
@@ -55,7 +50,6 @@ def gather(cluster: ClusterClient, namespace: str) -> Facts:
         own=tuple(missing_of_caller(cluster)),
         missing_rights=read(lambda: tuple(missing_of_components(cluster, namespace, prefix, asking=asking))),
         policies=read(lambda: _policies(cluster)),
-        tls=read(lambda: _tls(cluster, namespace)),
     )
 
 
@@ -82,36 +76,12 @@ def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
     profiles = tuple(str(one.get("schedulerName")) for one in config.get("profiles") or ())
     ours = next((one for one in config.get("extenders") or () if _manages(one)), None)
     if ours is None:
-        return SchedulerFact(None, ignorable=False, names=profiles, endpoints=None)
-    url = str(ours.get("urlPrefix"))
-    endpoints = read(lambda: _endpoints(cluster, url))
-    return SchedulerFact(url, ignorable=bool(ours.get("ignorable")), names=profiles, endpoints=endpoints)
-
-
-def _tls(cluster: ClusterClient, namespace: str) -> TlsFact | None:
-    config = settings_in(settings_map(cluster, namespace, SCHEDULER), SCHEDULER) or {}
-    ours = next((one for one in config.get("extenders") or () if _manages(one)), None)
-    found = settings_map(cluster, namespace, EXTENDER)
-    extender = settings_in(found, EXTENDER)
-    if ours is None or extender is None:
-        return None
-    return tls_fact(cluster, namespace, name_of(found, EXTENDER).removesuffix(f"-{EXTENDER}"), extender, ours)
+        return SchedulerFact(None, ignorable=False, names=profiles)
+    return SchedulerFact(str(ours.get("urlPrefix")), ignorable=bool(ours.get("ignorable")), names=profiles)
 
 
 def _manages(extender: Mapping[str, Any]) -> bool:
     return any(one.get("name") == names.RESOURCE_GPU_MEMORY for one in extender.get("managedResources") or ())
-
-
-def _endpoints(cluster: ClusterClient, url: str) -> int | None:
-    """Ready addresses of the Service of a URL; None: it is no Service's."""
-    service = _SERVICE_HOST.fullmatch(urlsplit(url).hostname or "")
-    if service is None:
-        return None
-    path = f"/apis/discovery.k8s.io/v1/namespaces/{service[2]}/endpointslices"
-    slices = cluster.list(path, labels=f"kubernetes.io/service-name={service[1]}").items
-    ends = [end for one in slices for end in one.get("endpoints") or ()]
-    # Absent means ready, as the API says.
-    return sum(len(end.get("addresses") or ()) for end in ends if (end.get("conditions") or {}).get("ready", True))
 
 
 def _failed(cluster: ClusterClient) -> FailedPods:

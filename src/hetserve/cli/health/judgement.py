@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.api import names
-from hetserve.cli.health.certificates import certificates
 from hetserve.cli.health.components import components
 from hetserve.cli.health.facts import SCHEDULER, CrdFact, Facts, SchedulerFact, Unread
 from hetserve.cli.health.finding import Finding, Level, some, unread
@@ -22,7 +21,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
     """Every check's findings, in one order; a check that finds nothing wrong says so."""
     found: list[Finding] = [_version(facts), *_crds(facts)]
     found += [*versions(facts.components), *components(facts), *_scheduler(facts)]
-    found += [*certificates(facts), *_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
+    found += [*_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
     return tuple(found)
 
 
@@ -92,14 +91,7 @@ def _configured(fact: SchedulerFact | None, facts: Facts) -> Finding:
         name = next(one.name for one in facts.components if one.component == SCHEDULER)
         do = f"helm upgrade writes ConfigMap {name} of namespace {facts.namespace}; then restart the scheduler"
         return Finding(check, Level.PROBLEM, wrong or "", why, do)
-    if isinstance(fact.endpoints, Unread):
-        return unread(check, fact.endpoints)
-    if fact.endpoints == 0:
-        what = f"nobody answers at {fact.url}: its Service has no ready address"
-        see = f"kubectl -n {facts.namespace} get pods -l app.kubernetes.io/component=extender --show-labels"
-        return Finding(check, Level.PROBLEM, what, why, f"{see}: the leader has the label {names.LABEL_LEADER}")
-    ready = "" if fact.endpoints is None else f", {fact.endpoints} ready address{'es' if fact.endpoints > 1 else ''}"
-    return Finding(check, Level.OK, f"it asks the extender at {fact.url}{ready}")
+    return Finding(check, Level.OK, f"it asks the extender at {fact.url}")
 
 
 def _misconfigured(fact: SchedulerFact | None) -> str | None:

@@ -74,7 +74,8 @@ def missing_of_components(cluster: ClusterClient, namespace: str, prefix: str, *
     prefix: what names of the accounts begin with. asking: whether probe ports ask the API server who may read them.
     """
     for component, always in OF_COMPONENTS.items():
-        account = f"{prefix}-{component}"
+        # Scheduler and extender are one pod, and so one account.
+        account = f"{prefix}-{'scheduler' if component == 'extender' else component}"
         rights = always + (OF_PROBES if asking and component != "scheduler" else ())
         user = f"system:serviceaccount:{namespace}:{account}"
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]

@@ -25,6 +25,7 @@ from hetserve.cli.health.facts import (
     LeaseFact,
     Unread,
     WaitFact,
+    workload_of,
 )
 from hetserve.cli.health.waits import waits
 
@@ -33,6 +34,7 @@ _KEYS: Final = {SCHEDULER: "scheduler.yaml"}
 _KEY: Final = "settings.yaml"
 _LABEL_VERSION: Final = "app.kubernetes.io/version"
 _VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+.*)")
+_LEASE: Final = "hetserve-scheduler"
 _DEFAULT_LEASE: Final = "3s"
 _FORBIDDEN: Final = 403
 _Fact = TypeVar("_Fact")
@@ -87,7 +89,8 @@ def _component(cluster: ClusterClient, namespace: str, component: str, found: _F
     settings = found if isinstance(found, Unread) else settings_in(found, component)
     given = settings if isinstance(settings, dict) else None
     election = _election(component, given, name, namespace)
-    raw = read(lambda: cluster.find(f"{_apps(namespace)}/deployments/{quote(name, safe='')}"))
+    workload = quote(workload_of(name, component), safe="")
+    raw = read(lambda: cluster.find(f"{_apps(namespace)}/deployments/{workload}"))
     return ComponentFact(
         name,
         component,
@@ -108,6 +111,10 @@ def _election(component: str, settings: Mapping[str, Any] | None, name: str, nam
         lease = str(given.get("resourceName") or "kube-scheduler")
         where = str(given.get("resourceNamespace") or "kube-system")
         return _Election(bool(given.get("leaderElect", True)), lease, where)
+    if component == EXTENDER:  # it leads while its scheduler does
+        given = (settings or {}).get("scheduler") or {}
+        lease = str(given.get("leaseName", _LEASE))
+        return _Election(bool(lease), lease, str(given.get("leaseNamespace") or namespace))
     where = str(given.get("namespace") or namespace)
     return _Election(bool(given.get("enabled", True)), str(given.get("leaseName") or name), where)
 
@@ -140,7 +147,9 @@ def _deployment(cluster: ClusterClient, namespace: str, component: str, raw: Raw
 
 def _waits(cluster: ClusterClient, namespace: str, component: str) -> tuple[WaitFact, ...]:
     path = pod_path(namespace, "").rstrip("/")
-    return waits(cluster.list(path, UNFINISHED_PODS, labels_of(component)).items)
+    workload = SCHEDULER if component == EXTENDER else component
+    found = waits(cluster.list(path, UNFINISHED_PODS, labels_of(workload)).items)
+    return tuple(one for one in found if one.container in {"", component})
 
 
 def _version(component: str, found: _Found) -> str:

@@ -1,4 +1,4 @@
-"""The label by which the Service finds the leader's pod: `hetserve.io/leader=true`, on one pod of our namespace."""
+"""The label by which a Service finds the leader's pod, on one pod of our namespace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.api import names
 from hetserve_shell.kube.client import MERGE_PATCH, Answer, ApiServer, pod_path
 from hetserve_shell.kube.connection import ApiUnreachableError
 
@@ -16,18 +15,18 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks: a label that a paused leader wrote late sends calls astray only so long."""
-_SELECTOR: Final = f"{names.LABEL_LEADER}=true"
 _TIMEOUT: Final = 2.0
 
 
 @dataclass(slots=True)
 class LeaderLabel:
-    """Keeps the label on the pod `name` of `namespace` while it leads: only the way of calls depends on it.
+    """Keeps `label` on the pod `name` of `namespace` while it leads: only the way of calls depends on it.
 
     `worn`: whether it was ever put on, so that calls may be on their way.
     """
 
     api: ApiServer
+    label: str
     namespace: str
     name: str
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -39,7 +38,7 @@ class LeaderLabel:
             try:
                 await self._settle()
             except ApiUnreachableError as error:
-                log.warning("label %s: %s", names.LABEL_LEADER, error)
+                log.warning("label %s: %s", self.label, error)
             await self.sleep(LOOK_EVERY)
 
     async def drop(self) -> None:
@@ -47,14 +46,14 @@ class LeaderLabel:
         try:
             await self._patch(self.name, None)
         except ApiUnreachableError as error:
-            log.warning("label %s: %s", names.LABEL_LEADER, error)
+            log.warning("label %s: %s", self.label, error)
 
     async def _settle(self) -> None:
-        query = {"labelSelector": _SELECTOR}
+        query = {"labelSelector": f"{self.label}=true"}
         collection = pod_path(self.namespace, "").removesuffix("/")
         answer = await self.api.request("GET", collection, query=query, timeout=_TIMEOUT)
         if not answer.ok:
-            log.warning("label %s: %s", names.LABEL_LEADER, answer.message)
+            log.warning("label %s: %s", self.label, answer.message)
             return
         labelled = {str(raw["metadata"]["name"]) for raw in answer.json().get("items") or []}
         self.worn = True
@@ -64,9 +63,9 @@ class LeaderLabel:
             await self._patch(other, None)
 
     async def _patch(self, name: str, value: str | None) -> Answer:
-        patch = {"metadata": {"labels": {names.LABEL_LEADER: value}}}
+        patch = {"metadata": {"labels": {self.label: value}}}
         path = pod_path(self.namespace, name)
         answer = await self.api.request("PATCH", path, body=patch, content_type=MERGE_PATCH, timeout=_TIMEOUT)
         if not answer.ok and answer.status != 404:
-            log.warning("label %s on %s: %s", names.LABEL_LEADER, name, answer.message)
+            log.warning("label %s on %s: %s", self.label, name, answer.message)
         return answer

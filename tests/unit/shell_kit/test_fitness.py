@@ -7,17 +7,20 @@ import logging
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from hetserve_extender.extender import Extender
-from hetserve_extender.leader import fitness, shared_port
-from hetserve_extender.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
+from authorities import Authority
 from hetserve_shell.http.listener import listen
+from hetserve_shell.http.server import HttpServer
+from hetserve_shell.leader import fitness
 from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
 from hetserve_shell.leader.lease import Candidate, Terms
-from leadership_scene import FILTER, LEASE, SYSTEM, cluster, free_port, leads, running, settings, until
-from testing.extender import released_lease
+from http_clients import LIMITS
+from leases import released_lease
+from secured_server import secured_server
 from testing.kit.apiserver import FakeApiServer
 from virtual_time import virtually
 
@@ -36,7 +39,7 @@ class One:
         self.fitness = Fitness(self.look)
         clock = asyncio.get_running_loop().time
         candidate = Candidate(name, TERMS)
-        self.elector = Elector(api, SYSTEM, "hetserve-extender", candidate, clock, clock, unfit=self.fitness.unfit)
+        self.elector = Elector(api, "system", "lease", candidate, clock, clock, unfit=self.fitness.unfit)
         self.tasks = [
             asyncio.create_task(self.elector.run()),
             asyncio.create_task(self.fitness.run(asyncio.Event())),
@@ -54,7 +57,8 @@ def contending(scene: Callable[[FakeApiServer, One, One], object]) -> None:
     """Play a scene with two contenders, of whom the first leads."""
 
     async def play() -> None:
-        api = cluster()
+        api = FakeApiServer()
+        api.add(released_lease("system", "lease"))
         first = One(api, "first")
         await asyncio.sleep(1.0)
         second = One(api, "second")
@@ -148,80 +152,25 @@ def no_descriptor_left() -> Iterator[None]:
 
 
 async def test_a_process_without_descriptors_notices_by_its_own_probes() -> None:
-    api, port = cluster(), free_port()
-    async with running(Extender(settings(port), api)) as one:
-        await until(lambda: "verbs" in one.extender.addresses)
-        address = one.extender.addresses["verbs"]
-        assert await reach(address) == ""
-        assert await reach(None) == ""
-        with no_descriptor_left():
-            for about in (address, None):
-                assert "Too many open files" in await reach(about)
-        assert await reach(address) == ""
+    server = HttpServer({b"/healthz": lambda _body: b"{}"})
+    listener = listen("127.0.0.1", 0)
+    address = listener.getsockname()[:2]
+    await server.start(listener)
+    assert await reach(address) == ""
+    assert await reach(None) == ""
+    with no_descriptor_left():
+        for about in (address, None):
+            assert "Too many open files" in await reach(about)
+    assert await reach(address) == ""
+    await server.close_listener()
+    assert "Cannot connect" in await reach(address) or "Connect call failed" in await reach(address)
+    await server.stop(0.1)
 
 
 async def test_a_port_that_takes_connections_and_answers_nobody_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitness, "WITHIN", 0.05)
     with listen("127.0.0.1", 0) as listener:
         assert "no answer within 0.05 s" in await reach(listener.getsockname()[:2])
-
-
-async def test_a_pod_whose_port_is_gone_leaves_the_lease_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitness, "EVERY", 0.02)
-    api = cluster()
-    api.add({"metadata": {"name": "a", "namespace": SYSTEM, "uid": "a"}, "spec": {"nodeName": "x"}, "status": {}})
-    async with running(Extender(settings(), api, "a")) as one:
-        await until(lambda: leads(one.extender))
-        await _stop_accepting(one.extender)
-        await until(lambda: "it cannot serve: Cannot connect" in one.extender.refusal())
-        kept = api.objects[LEASE]["spec"]["renewTime"]
-        await asyncio.sleep(0.2)
-        assert api.objects[LEASE]["spec"]["renewTime"] == kept
-
-
-async def test_a_process_whose_port_is_gone_listens_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitness, "EVERY", 0.02)
-    async with running(Extender(settings(), cluster())) as one:
-        await until(lambda: leads(one.extender) and "verbs" in one.extender.addresses)
-        await _stop_accepting(one.extender)
-        await until(lambda: not leads(one.extender))
-        await until(lambda: leads(one.extender) and "verbs" in one.extender.addresses)
-        assert (await one.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
-
-
-async def test_a_leader_that_never_gets_its_port_lets_another_lead_and_is_fit_again_when_it_can_be_had(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fitness, "EVERY", 0.02)
-    monkeypatch.setattr(shared_port, "PORT_AWAITED", 0.2)
-    monkeypatch.setattr(shared_port, "PORT_PAUSE_AT_MOST", 0.02)
-    api = cluster()
-    foreign = listen("127.0.0.1", 0)
-    port = foreign.getsockname()[1]
-    async with running(Extender(settings(port), api)) as kept_out:
-        await until(lambda: "it cannot serve: cannot listen" in kept_out.extender.refusal())
-        async with running(Extender(settings(free_port()), api)) as other:
-            await until(lambda: "verbs" in other.extender.addresses and leads(other.extender))
-            await asyncio.sleep(0.2)
-            assert kept_out.extender.fitness.unfit(), "it would take the Lease, and serve nothing"
-        assert not leads(kept_out.extender)
-        foreign.close()
-        await until(lambda: "verbs" in kept_out.extender.addresses)
-        assert (await kept_out.ask("filter", FILTER)).json()["NodeNames"] == ["n0"]
-
-
-async def test_a_leader_waits_a_while_for_a_port_that_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitness, "EVERY", 0.02)
-    with listen("127.0.0.1", 0) as before:
-        port = before.getsockname()[1]
-        async with running(Extender(settings(port), cluster())) as one:
-            await until(lambda: leads(one.extender))
-            await asyncio.sleep(0.3)
-            term = one.extender.leader.elector.term()  # type: ignore[union-attr]
-            before.close()
-            await until(lambda: "verbs" in one.extender.addresses)
-            assert one.extender.leader.elector.term() == term  # type: ignore[union-attr]
-            assert not one.extender.fitness.unfit()
 
 
 async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,17 +181,18 @@ async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.Monke
         assert "no answer within 0.05 s" in await reach(address, 0.01)
 
 
-async def _stop_accepting(extender: Extender) -> None:
-    """As a loop does that gives its listener up."""
-    await extender.verbs.close_listener()
+async def test_a_port_that_only_accepts_is_not_reached_over_tls() -> None:
+    silent = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+    address = silent.sockets[0].getsockname()[:2]
+    assert "closes in the middle of a handshake" in await reach(address, tls=True)
+    silent.close()
+    await silent.wait_closed()
 
 
-async def test_an_end_in_order_still_gives_the_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The port is closed before, and looks at it would fail."""
-    monkeypatch.setattr(fitness, "EVERY", 0.001)
-    api = cluster()
-    assert api.objects[LEASE]["spec"] == released_lease()["spec"]
-    async with running(Extender(settings(), api)) as one:
-        await until(lambda: leads(one.extender) and "verbs" in one.extender.addresses)
-        await one.end()
-    assert api.objects[LEASE]["spec"]["holderIdentity"] == ""
+async def test_a_port_is_reached_over_tls_without_a_certificate_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path, "one")
+    async with secured_server(tmp_path / "mounted", authority, monkeypatch, LIMITS) as served:
+        assert await reach(("127.0.0.1", served.port), tls=True) == ""
+        assert served.why == [], "nobody is refused: our part of the handshake is never sent"

@@ -1,0 +1,113 @@
+"""Whether our own scheduler leads, and until when: the scheduler's Lease as we read it again and again (decision 0031).
+
+The extender leads while the scheduler of its pod holds the Lease. What a read shows may be old by the time it arrives,
+so one rule bounds our term by the rates of the clocks alone. A renewal that a read shows for the first time was written
+after the read before it was sent. Another scheduler takes the Lease only when it has seen that renewal for the whole
+duration, and no later one. So we lead for `SHARE` of the duration from when that earlier read was sent.
+
+A scheduler that ends in order releases its Lease: another may take it before our term is over by this rule. Our
+scheduler has ended by then, and the fence holds back what it has asked for before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from hetserve_shell.leader.lease import Lease
+
+NEVER: Final = -math.inf
+SHARE: Final = 3 / 4
+"""Part of the Lease's duration for which a renewal lets us lead: the clocks' rates may differ by a third."""
+
+
+@dataclass(slots=True)
+class SchedulerLease:
+    """The Lease that our scheduler contends for. `host`: the part of its identity before the last underscore.
+
+    kube-scheduler takes its host name and a UUID of its process: in a pod the host's name is the pod's. Times are of
+    one monotonic clock [s]; `wall` is the time of day of this machine, which is that of our scheduler too [s].
+    """
+
+    host: str
+    seen: Lease | None = None
+    term: int = 0
+    """Counts the times that leadership was won here, or won back after a lapse: a number never comes back."""
+    origin: int = 0
+    """First term since which our scheduler's process has held the Lease alone: later ones only followed a lapse."""
+    _read_sent: float | None = None
+    _until: float = NEVER
+    _from: float = NEVER
+    _holding: tuple[str, int, str] | None = None
+
+    def observe(self, lease: Lease | None, sent: float, at: float, wall: float) -> None:
+        """Take what a read shows (None: there is no Lease) that was sent at `sent`, the answer in hand at `at`."""
+        before, since = self.seen, self._read_sent
+        self.seen, self._read_sent = lease, sent
+        if lease is None or not self.ours:
+            self.doubt()
+        elif since is not None and (before is None or _spec(before) != _spec(lease)):
+            self._renewed(lease, since, at, wall)
+
+    def doubt(self) -> None:
+        """Another may have led: what we know is old, and only a new term lists and fences again."""
+        self._until, self._holding = NEVER, None
+
+    @property
+    def ours(self) -> bool:
+        """Whether the Lease names our scheduler, as far as we know."""
+        return self.seen is not None and self.seen.holder.rpartition("_")[0] == self.host
+
+    @property
+    def holder(self) -> str:
+        """Identity of who holds the Lease, as far as we know; empty: nobody."""
+        return "" if self.seen is None else self.seen.holder
+
+    @property
+    def until(self) -> float:
+        """When our term ends if no further renewal is seen; `NEVER` where another holds the Lease."""
+        return self._until
+
+    def leads(self, now: float) -> bool:
+        """Whether no scheduler that has taken the Lease from ours can lead at `now`."""
+        return self._from <= now < self._until
+
+    def leads_from(self) -> float:
+        """When a Lease that our scheduler holds lets us lead."""
+        return self._from
+
+    def continues(self, term: int) -> bool:
+        """Whether no other scheduler can have led since that term of ours."""
+        return term >= self.origin
+
+    def _renewed(self, lease: Lease, since: float, at: float, wall: float) -> None:
+        until = since + SHARE * lease.duration
+        if until <= at:  # too old by now: the next renewal tells more
+            return
+        holding = (lease.holder, lease.transitions, str(lease.raw.get("metadata", {}).get("uid")))
+        # By when the answer is there: between the two we have said that we do not lead.
+        if at >= self._until or holding != self._holding:
+            self.term += 1
+            if holding != self._holding:
+                self.origin = self.term
+                self._from = at + _unknown_for(lease, wall)
+        self._holding, self._until = holding, until
+
+
+def _spec(lease: Lease) -> dict[str, Any]:
+    """What a renewal changes: an annotation makes another version of the Lease, and renews nothing."""
+    return lease.raw.get("spec") or {}
+
+
+def _unknown_for(lease: Lease, wall: float) -> float:
+    """Seconds for which somebody may still lead of whom the Lease tells nothing: nobody has had it before.
+
+    It may have been deleted under a leader. As long as a Lease lasts that one may not have seen it.
+    """
+    if lease.transitions:
+        return 0.0
+    written = _spec(lease).get("acquireTime")
+    acquired = datetime.fromisoformat(written).timestamp() if written else wall
+    return min(max(lease.duration - (wall - acquired), 0.0), lease.duration)
