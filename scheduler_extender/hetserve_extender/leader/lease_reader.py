@@ -106,7 +106,7 @@ class LeaseReader:
         self._changed.set()
 
     async def sign(self) -> None:
-        """Never returns: says on the Lease that the extender of its holder books compute (decision 0042)."""
+        """Never returns: says on the Lease that the extender of its holder books compute (decision 0044)."""
         while True:
             seen = self.lease.seen
             if seen is not None and self.leads() and not signed(seen.raw, names.ANNOTATION_BOOKS_COMPUTE):
