@@ -22,9 +22,9 @@ from hetserve.base.units import Seconds
 from hetserve.demand.contract import POWERS, bound_label
 from hetserve.demand.observed import Freshness
 from hetserve.demand.queries import CLOCK
-from hetserve.demand.wanted import Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.demand.windows import highest
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.contract import MIX_INTERVAL
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import Prometheus
@@ -112,7 +112,7 @@ class Poll:
         self.canned = Canned(services, random.Random(1))  # noqa: S311  (seeded loads)
         self.clock = 0.0
         self.turns: list[float] = []
-        self.book = DemandBook(lambda: self.clock, lambda _key: None, configured=True)
+        self.book = DemandCache(lambda: self.clock, lambda _key: None, configured=True)
         options = PrometheusOptions(url="http://prometheus.invalid")
         asked = Prometheus(options, connect=lambda _options: self.canned, sleep=_pause)
         self.poller = DemandPoller(
@@ -165,8 +165,8 @@ def _name(number: int) -> str:
     return f"service-{number:05d}"
 
 
-def _wanted(name: str, samples: int) -> Wanted:
-    return Wanted(
+def _wanted(name: str, samples: int) -> MetricsQuerySpec:
+    return MetricsQuerySpec(
         "bench",
         name,
         slo=Seconds(0.35),

@@ -18,7 +18,7 @@ import click
 
 from hetserve.demand.observed import Demand
 from hetserve.reconcile.cluster.observed import ServiceOutline
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
 from hetserve_operator.leader.leadership import OperatorLeadership
@@ -297,9 +297,9 @@ class Operator:
             async with asyncio.timeout(STANDBY_PLANS_AFTER):
                 await self.leadership.won()
 
-    def _demand_book(self) -> DemandBook:
+    def _demand_book(self) -> DemandCache:
         options = self.settings.metrics
-        return DemandBook(
+        return DemandCache(
             self.clock,
             self._add,
             configured=options.prometheus.configured,

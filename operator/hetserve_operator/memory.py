@@ -13,7 +13,7 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.reconcile import Rendered, WriteStatus
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve_operator.leader.fence import ServiceFence
-from hetserve_operator.revisions import Seen
+from hetserve_operator.revisions import ListedRevisions
 
 RETRY_REFUSED: Final = 30.0
 FREE_REPAIRS: Final = 5
@@ -66,7 +66,7 @@ class Memory:
     _failed: int = 0
     written: dict[str, str] = field(default_factory=dict)
     recorded: WriteStatus | None = None
-    seen: Seen = field(default_factory=Seen)
+    seen: ListedRevisions = field(default_factory=ListedRevisions)
     fence: ServiceFence = field(default_factory=ServiceFence)
 
     def weighed(self, demand: Demand | None, now: float) -> Demand | None:

@@ -19,7 +19,7 @@ PODS: Final = "pods"
 
 
 @dataclass(slots=True)
-class Heard:
+class WatchedRevisions:
     """The latest revision of each kind that a watch has told of, of any service: who is woken must see why."""
 
     _latest: dict[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedReplicas:
     """How many instances a Deployment asks for, and how often its spec had been changed by then.
 
     template: hash of what they are like. rolled: all are of this template, and no others live.
@@ -56,7 +56,7 @@ class Asked:
     rolled: bool = True
 
     @classmethod
-    def by(cls, deployment: Mapping[str, Any]) -> Asked:
+    def by(cls, deployment: Mapping[str, Any]) -> RequestedReplicas:
         """One that is being deleted asks for none."""
         spec, status = deployment["spec"], deployment.get("status") or {}
         replicas = 0 if is_deleting(deployment) else int(spec.get("replicas") or 0)
@@ -65,7 +65,7 @@ class Asked:
         rolled = seen >= generation and there == updated >= replicas
         return cls(generation, replicas, hash(repr(spec.get("template"))), rolled)
 
-    def took_none_until(self, now: Asked) -> bool:
+    def took_none_until(self, now: RequestedReplicas) -> bool:
         """Whether it has asked for no fewer and for no others at any time: between two changes there is a state that
         nobody has seen.
         """
@@ -74,7 +74,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Seen:
+class ListedRevisions:
     """The revision of each kind that a service's last list showed, or its last write made; without one the next list
     must be the latest. Also what the Deployments of the last look asked for, by UID; None: there was no look.
 
@@ -82,7 +82,7 @@ class Seen:
     """
 
     _reached: dict[str, int] = field(default_factory=dict)
-    _asked: dict[str, Asked] | None = None
+    _asked: dict[str, RequestedReplicas] | None = None
     rolling: frozenset[str] = frozenset()
 
     def reached(self, kind: str) -> int | None:
@@ -109,10 +109,10 @@ class Seen:
 
     def show(self, deployments: Iterable[Mapping[str, Any]]) -> bool:
         """Takes note of a look's Deployments. Returns whether instances may have been taken since the look before."""
-        before, now = self._asked, {str(raw["metadata"]["uid"]): Asked.by(raw) for raw in deployments}
+        before, now = self._asked, {str(raw["metadata"]["uid"]): RequestedReplicas.by(raw) for raw in deployments}
         self._asked = now
         known = now if before is None else before
-        changed = {uid for uid, one in now.items() if not known.get(uid, Asked()).took_none_until(one)}
+        changed = {uid for uid, one in now.items() if not known.get(uid, RequestedReplicas()).took_none_until(one)}
         begun = now.keys() if before is None else self.rolling | changed
         self.rolling = frozenset(uid for uid in begun if uid in now and not now[uid].rolled)
         return bool(known.keys() - now.keys() or changed)

@@ -1,7 +1,7 @@
-"""One extender process: the shipped Placer, event handlers, Binds, Leadership and Candidate.
+"""One extender process: the shipped Placer, event handlers, BindStateMachine, Leadership and Candidate.
 
 Inputs are events, verbs, answers and time; outputs are requests and lists. The check performs what the state machines
-ask for, as `verbs.bind` and `leader.leader` do in the product.
+ask for, as `verbs.bind_sender` and `leader.leader` do in the product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
-from hetserve_extender.verbs.binding import Bind, BindFence, Binds, Ended, SendBinding
+from hetserve_extender.verbs.binding import BindFence, BindStateMachine, Ended, PendingBind, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from modelcheck.election import OTHER, Clock, Election, identity
@@ -93,7 +93,7 @@ class Memory:
     clock: Clock
     placer: Placer
     handler: Revisions
-    binds: Binds
+    binds: BindStateMachine
     listing: Listing
     election: Election
     leadership: Leadership | None
@@ -124,7 +124,9 @@ class Memory:
             noticed = Noticed(leadership, election)
             fence = LeaderFence(handler, leadership.serving, _no_words, noticed) if scope.fenced else Unfenced()
         # One read at a time, so that the second waits.
-        return cls(clock, placer, handler, Binds(placer, fence, read_at_once=1), listing, election, leadership)
+        return cls(
+            clock, placer, handler, BindStateMachine(placer, fence, read_at_once=1), listing, election, leadership
+        )
 
     def deadlines(self) -> tuple[bool, float | None]:
         """(something is due now, the time of the next thing)."""
@@ -189,7 +191,7 @@ class Process:
                 self.sent.append(SentRequest(Ticket("", "PATCH", _slot(write.name)), write.uid, "", notes, ""))
             leadership.fenced()
 
-    def _send(self, bind: Bind) -> None:
+    def _send(self, bind: PendingBind) -> None:
         args, request = bind.args, bind.request()
         if isinstance(request, SendBinding):
             metadata: Any = request.body["metadata"]
@@ -200,13 +202,13 @@ class Process:
             sent = SentRequest(Ticket(args.uid, "GET", _slot(args.name)), "", "", (), "")
         self.sent.append(sent)
 
-    def _go_on(self, bind: Bind) -> None:
+    def _go_on(self, bind: PendingBind) -> None:
         if not isinstance(bind.state, Ended):
             self._send(bind)
         elif bind.verifies:
             self._read(self.memory.binds.next_reads())
 
-    def _read(self, binds: list[Bind]) -> None:
+    def _read(self, binds: list[PendingBind]) -> None:
         for bind in binds:
             self._send(bind)
 

@@ -109,7 +109,7 @@ def _bind(world: World, slot: int, incarnation: int, node: str) -> None:
 
 
 def _hang_up(world: World, slot: int, incarnation: int, node: str) -> None:
-    """`verbs.bind` goes on without its caller."""
+    """`verbs.bind_sender` goes on without its caller."""
     _bind(world, slot, incarnation, node)
 
 

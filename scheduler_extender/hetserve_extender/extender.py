@@ -26,8 +26,8 @@ from hetserve_extender.observe.probes import life_of_both, placement_routes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http import probes
@@ -176,11 +176,11 @@ class Extender:
         identity = f"{host}_{uuid.uuid4().hex[:8]}"
         return Leader(reader, identity, api, self.pods, self.revisions, self.placer)
 
-    def _binder(self, api: ApiServer) -> Binder:
+    def _binder(self, api: ApiServer) -> BindSender:
         # Without an election too: binds need the pod's current version.
         fence = self.leader.fence() if self.leader else LeaderFence(self.revisions, lambda: 1, str)
         errors = self.metrics.bind_errors
-        return Binder(api, Binds(self.placer, fence), on_error=lambda kind: errors.labels(kind).inc())
+        return BindSender(api, BindStateMachine(self.placer, fence), on_error=lambda kind: errors.labels(kind).inc())
 
     def _requeuer(self, api: ApiServer) -> Requeuer:
         recalls = self.metrics.recalls

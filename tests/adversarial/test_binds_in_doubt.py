@@ -10,8 +10,8 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from testing.cluster import gpu_node, gpu_pod
@@ -55,7 +55,7 @@ async def test_a_late_answer_about_a_dead_pod_does_not_hold_its_gpu_for_ever(
     placer = api.placer
     NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
     PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
-    binder = Binder(api, Binds(placer, Unfenced()))
+    binder = BindSender(api, BindStateMachine(placer, Unfenced()))
     api.faults["POST"] = deque(["lost after"])
     await binder.bind(ARGS)
 
@@ -74,7 +74,7 @@ async def test_a_refused_second_bind_does_not_free_the_gpu_that_the_first_may_ha
     api.add(gpu_pod("p0"))
     NodeEventHandler(placer).replace(api.listing("/api/v1/nodes"))
     PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
-    binder = Binder(api, Binds(placer, Unfenced()))
+    binder = BindSender(api, BindStateMachine(placer, Unfenced()))
     api.faults = {"POST": deque(["lost after", 429]), "GET": deque([503])}
     await binder.bind(ARGS)
     assert api.pod("p0")["spec"]["nodeName"] == "n0"
@@ -106,7 +106,7 @@ async def test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile
     PodEventHandler(placer).replace(api.listing("/api/v1/pods"))
     api.faults["POST"] = deque([409, 409])
 
-    await Binder(api, Binds(placer, Unfenced())).bind(ARGS)
+    await BindSender(api, BindStateMachine(placer, Unfenced())).bind(ARGS)
 
     assert placer.ledger.booking("uid-p0") is not None, "the ledger forgot a pod that the watch had shown on its GPU"
 
@@ -122,7 +122,7 @@ async def test_a_gpu_that_shrank_after_filter_is_not_bound(now: list[float]) -> 
     assert placer.filter(pod, ["n0"]).passed == ("n0",)
 
     NodeEventHandler(placer).apply("MODIFIED", gpu_node("n0", listed=[listed[0] | {"memoryMiB": 16384}]))
-    error = await Binder(api, Binds(placer, Unfenced())).bind(ARGS)
+    error = await BindSender(api, BindStateMachine(placer, Unfenced())).bind(ARGS)
 
     assert "30000 MiB" in error, f"a pod of 30,000 MiB is bound to a GPU of 16,384: {error!r}"
     assert "nodeName" not in api.pod("p0")["spec"]

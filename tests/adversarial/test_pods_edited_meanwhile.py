@@ -18,8 +18,8 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve_extender.leader.fence import LeaderFence, Revisions
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from testing.cluster import gpu_node, gpu_pod
@@ -51,7 +51,7 @@ class Leader:
         self.placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
         self.revisions = Revisions(PodEventHandler(self.placer))
         fence = LeaderFence(self.revisions, lambda: 1, str)
-        self.binder = Binder(self.api, Binds(self.placer, fence))
+        self.binder = BindSender(self.api, BindStateMachine(self.placer, fence))
         self.show()
 
     def show(self) -> None:

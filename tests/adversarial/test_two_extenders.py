@@ -21,8 +21,8 @@ from hetserve_extender.leader.fence import Revisions
 from hetserve_extender.leader.leader import Leader
 from hetserve_extender.leader.lease_reader import LeaseReader
 from hetserve_extender.leader.scheduler_lease import SchedulerLease
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
@@ -83,7 +83,7 @@ class Replica:
     election: bool
     paused: bool = False
     term: int | None = None
-    binder: Binder = field(init=False)
+    binder: BindSender = field(init=False)
 
     def __post_init__(self) -> None:
         api: ApiServer = self.attack.api
@@ -97,7 +97,7 @@ class Replica:
         reader = LeaseReader(*about, SchedulerLease(self.name), clock, lambda: 0.0)
         self.leader = Leader(reader, self.name, api, self.pods, self.revisions, self.placer)
         fence = self.leader.fence() if self.election else Unfenced()
-        self.binder = Binder(api, Binds(self.placer, fence))
+        self.binder = BindSender(api, BindStateMachine(self.placer, fence))
         self.watch()
 
     def watch(self) -> None:

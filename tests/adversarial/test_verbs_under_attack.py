@@ -28,8 +28,8 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.event_handlers import NodeEventHandler
 from testing.cluster import gpu_node
 from hetserve_extender.verbs.handlers import Verbs
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import Binder
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.leader.lease import Candidate, Terms
@@ -55,7 +55,7 @@ async def main():
     elector = Elector(api, "hetserve-system", "lease", Candidate("me", Terms(3.0, 2.0, 0.5)))
     tasks = [asyncio.create_task(watch_the_loop()), asyncio.create_task(elector.run())]
     await elector.won()
-    verbs = Verbs(placer, Binder(api, Binds(placer, Unfenced())), Metrics(placer), lambda: "").routes()
+    verbs = Verbs(placer, BindSender(api, BindStateMachine(placer, Unfenced())), Metrics(placer), lambda: "").routes()
     state = lambda body: orjson.dumps({"blocked": longest, "term": elector.term()})
     server = HttpServer({**verbs, b"/state": state})
     listener = socket.create_server(("127.0.0.1", 0))

@@ -27,9 +27,9 @@ from hetserve.base.units import Seconds
 from hetserve.demand import contract
 from hetserve.demand.contract import SERVICE_LABELS, Outcome
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
 from hetserve.demand.windows import attained_below, highest, lowest
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import Prometheus
 from hetserve_operator.metrics import OperatorMetrics
@@ -122,10 +122,12 @@ class Measuring:
     def __init__(self, url: str) -> None:
         clock = asyncio.get_running_loop().time
         self.wanted = {ADS: QUICK} | {
-            key: Wanted(**{name: getattr(QUICK, name) for name in QUICK.__slots__} | {"name": key.name, "own": own})
+            key: MetricsQuerySpec(
+                **{name: getattr(QUICK, name) for name in QUICK.__slots__} | {"name": key.name, "own": own}
+            )
             for key, own in QUERIES.items()
         }
-        self.book = DemandBook(clock, lambda _key: None, configured=True, allow_queries=True, show=self._see)
+        self.book = DemandCache(clock, lambda _key: None, configured=True, allow_queries=True, show=self._see)
         options = PrometheusOptions(url=url, timeout="1s", interval="500ms")
         self.ways = Prometheus(options), Prometheus(options)
         poller = DemandPoller(

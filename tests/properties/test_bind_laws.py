@@ -16,7 +16,7 @@ from hetserve.placement import State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve_extender.leader.fence import LeaderFence, Revisions
-from hetserve_extender.verbs.binding import TRIES, Bind, Binds, Ended, ReadPod, SendBinding
+from hetserve_extender.verbs.binding import TRIES, BindStateMachine, Ended, PendingBind, ReadPod, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from testing.cluster import gpu_node, gpu_pod
@@ -35,15 +35,17 @@ class Scene:
     now: float = 0.0
     term: int | None = 1
     revision: int = 1
-    ended: list[Bind] = field(default_factory=list)
+    ended: list[PendingBind] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.placer = Placer(clock=lambda: Seconds(self.now), hold=Seconds(30.0))
         NodeEventHandler(self.placer).replace([gpu_node(name, gpus=2) for name in NODES])
         self.revisions = Revisions(PodEventHandler(self.placer))
-        self.binds = Binds(self.placer, LeaderFence(self.revisions, lambda: self.term, lambda: "not the leader"))
-        self.waiting: dict[str, Bind] = {}
+        self.binds = BindStateMachine(
+            self.placer, LeaderFence(self.revisions, lambda: self.term, lambda: "not the leader")
+        )
+        self.waiting: dict[str, PendingBind] = {}
 
     def raw(self, name: str, node: str | None = None) -> dict[str, Any]:
         pod = gpu_pod(name, model=None, node=node, gpu="0" if node else None)
@@ -60,7 +62,7 @@ class Scene:
         if not joins:
             self.follow(bind)
 
-    def follow(self, bind: Bind) -> None:
+    def follow(self, bind: PendingBind) -> None:
         """What a shell does once a bind has taken an input: send what it asks for, or answer."""
         if isinstance(bind.state, Ended):
             assert bind not in self.ended, "a bind is answered twice"
@@ -75,7 +77,7 @@ class Scene:
             assert self.term == request.term, "a bind of a term that is over is sent"
             self.sent.append((bind.args.uid, request.term, metadata["resourceVersion"]))
 
-    def read(self, binds: list[Bind]) -> None:
+    def read(self, binds: list[PendingBind]) -> None:
         for bind in binds:
             self.follow(bind)
 
@@ -89,7 +91,7 @@ class Scene:
             self.binds.answered(bind, self.answers(bind)[what])
         self.follow(bind)
 
-    def answers(self, bind: Bind) -> Mapping[str, Answer]:
+    def answers(self, bind: PendingBind) -> Mapping[str, Answer]:
         name, refused = bind.args.name, b'{"message": "refused"}'
         if isinstance(bind.request(), SendBinding):
             kinds = {"ok": Answer(201, b"{}"), "bound": Answer(409, refused), "conflict": Answer(409, refused)}

@@ -12,8 +12,8 @@ from hetserve.base.units import Seconds
 from hetserve.demand.answers import Points, Series
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.queries import Part, RangeQuery, group_queries, groups
-from hetserve.demand.reading import Answered, aged, read_demand
-from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
+from hetserve.demand.reading import PrometheusSamples, aged, read_demand
 from measured_demand import WANTED
 from scrapes import over, rate, stamp
 
@@ -33,7 +33,7 @@ def scrapes(draw: st.DrawFn) -> list[tuple[float, float]]:
     return [(at, 100 * at) for at in times if begin <= at <= end]
 
 
-def answered(found: list[tuple[float, float]], look_back: float) -> Answered:
+def answered(found: list[tuple[float, float]], look_back: float) -> PrometheusSamples:
     asked = {part: query for part, query in QUERIES.items() if isinstance(query, RangeQuery)}
     points = {
         part: over(
@@ -43,7 +43,7 @@ def answered(found: list[tuple[float, float]], look_back: float) -> Answered:
         )
         for part in (Part.RATE, Part.SAMPLED_AT)
     }
-    return Answered(NOW, [Series({}, points[Part.RATE])] if points[Part.RATE] else [], points[Part.SAMPLED_AT])
+    return PrometheusSamples(NOW, [Series({}, points[Part.RATE])] if points[Part.RATE] else [], points[Part.SAMPLED_AT])
 
 
 def moved(points: Points, by: float) -> Points:
@@ -113,7 +113,7 @@ sorted_points = junk_points.map(sorted)
     st.none() | st.dictionaries(st.floats(allow_nan=False), JUNK, max_size=8),
 )
 def test_nonsense_is_no_fresh_load_and_raises_nothing(
-    wanted: Wanted,
+    wanted: MetricsQuerySpec,
     rates: list[Points],
     stamps: Points | None,
     ended: Points,
@@ -121,7 +121,7 @@ def test_nonsense_is_no_fresh_load_and_raises_nothing(
     latency: list[Points] | None,
     buckets: dict[float, float] | None,
 ) -> None:
-    found = Answered(
+    found = PrometheusSamples(
         NOW,
         [Series({}, points) for points in rates],
         stamps,

@@ -21,8 +21,8 @@ from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import Limits
 from hetserve_shell.http.server import HttpServer
@@ -79,7 +79,7 @@ streams = st.lists(lines | st.binary(max_size=40), max_size=12).map(b"".join)
 async def serving() -> AsyncIterator[tuple[HttpServer, int, Placer]]:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     NodeEventHandler(placer).replace([gpu_node("n0"), gpu_node("n1")])
-    binder = Binder(FakeApiServer(), Binds(placer, Unfenced()))
+    binder = BindSender(FakeApiServer(), BindStateMachine(placer, Unfenced()))
     server = HttpServer(Verbs(placer, binder, Metrics(placer), lambda: "").routes(), LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)

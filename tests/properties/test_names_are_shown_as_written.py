@@ -23,7 +23,7 @@ from hetserve.cli.output.terminal import Block, text_of
 from hetserve.placement.pods.requests import GpuSelector
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
-from hetserve.reconcile.status.build import Seen, build_status
+from hetserve.reconcile.status.build import StatusInputs, build_status
 from hetserve.sanitize import sanitize
 from hetserve_extender.verbs import wire
 from testing.cluster import gpu_node, gpu_pod
@@ -132,7 +132,7 @@ def test_a_condition_and_its_event_show_what_they_quote() -> None:
     name = "a\x1b[31m\nb\u202e"
     finding = Finding("False", Reason.TEMPLATE_INVALID, f"the API server refuses it: {name}")
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED)
-    status = build_status({"metadata": {"generation": 1}}, decision, Seen(), datetime(2026, 1, 1, tzinfo=UTC))
+    status = build_status({"metadata": {"generation": 1}}, decision, StatusInputs(), datetime(2026, 1, 1, tzinfo=UTC))
     (condition,) = [one for one in status["conditions"] if one["type"] == ConditionType.PLANNED]
     assert condition["message"] == f"the API server refuses it: {sanitize(name)}"
     (news,) = announcements({}, {"conditions": [{**condition, "message": finding.message}]})

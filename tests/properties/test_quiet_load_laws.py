@@ -15,11 +15,11 @@ from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Change, Decision, Facts, InForce, ScalingReason, ScalingRules, decide
+from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.later import turns_in
 from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.questions import Ask
-from hetserve.scaling.quiet import Quiet
 from testing.scaling import NOW, STEP, at_most, facts, limited, scaled_problem
 
 SMALL = BatchMix.single()
@@ -48,7 +48,7 @@ class Follower:
     changes: tuple[Change, ...] = ()
     limits: tuple[ScalingReason, ...] = ()
     carried: bool | None = None
-    quiet: Quiet | None = None
+    dead_band: DeadBand | None = None
     due: float | None = None
     mix: BatchMix = SMALL
     since: float | None = None
@@ -57,7 +57,7 @@ class Follower:
     def see(self, demand: Demand) -> tuple[object, ...]:
         """What is in force after this demand, what limits it, and whether the newest rate is carried."""
         time_is_up = self.due is not None and demand.now >= self.due
-        if not (self.quiet_counts and not time_is_up and self.quiet is not None and self.quiet.covers(demand)):
+        if not (self.quiet_counts and not time_is_up and self.dead_band is not None and self.dead_band.covers(demand)):
             self._look(demand)
         return self.counts, self.limits, self.carried
 
@@ -85,7 +85,7 @@ class Follower:
         seen: Facts = replace(base, now=demand.now, changes=self.changes, in_force=in_force)
         decided = decide(seen, _answer)
         ends = turns_in(seen)
-        self.quiet, self.due = decided.quiet, None if ends is None else demand.now + ends
+        self.dead_band, self.due = decided.dead_band, None if ends is None else demand.now + ends
         return decided
 
 
@@ -186,7 +186,7 @@ def test_who_looks_only_when_a_load_or_the_time_asks_decides_and_says_as_who_alw
 ) -> None:
     begin = tuple(zip(("v100", "t4"), reversed(held), strict=True))
     history = _history(begin, seen)
-    always, seldom = (Follower(rules, begin, quiet_counts=quiet, changes=history) for quiet in (False, True))
+    always, seldom = (Follower(rules, begin, quiet_counts=dead_band, changes=history) for dead_band in (False, True))
     in_time = [share for share, times in shares for _ in range(times)]
     in_time = (in_time + [1.0] * len(rates))[: len(rates)]
     large = (_stretched(sizes) + [sizes[-1][0]] * len(rates))[: len(rates)]

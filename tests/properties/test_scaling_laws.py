@@ -180,7 +180,7 @@ def test_at_loads_that_are_said_to_be_quiet_the_next_decision_is_the_same(
     case = replace(case, rules=replace(case.rules, replaces=False, saturation=0.8, tolerance=0.1))
     at_first = decided(replace(case, demand=steady(share * holds)))
     then = measured([one * holds for one in later])
-    if at_first.quiet is None or not at_first.quiet.covers(then):
+    if at_first.dead_band is None or not at_first.dead_band.covers(then):
         return
     found = decided(replace(case, demand=then))
     assert found.action is Action.HOLD
@@ -190,7 +190,7 @@ def test_at_loads_that_are_said_to_be_quiet_the_next_decision_is_the_same(
 
 def test_a_load_within_the_quiet_ones_is_found() -> None:
     case = facts(steady(60), {"t4": 3})
-    quiet = decided(case).quiet
+    quiet = decided(case).dead_band
     assert quiet is not None
     assert quiet.covers(steady(58))
     assert not quiet.covers(steady(70)), "88 % of the 75 queries/s that three hold are 66"

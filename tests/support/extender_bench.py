@@ -11,7 +11,7 @@ import httpx
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_shell.http.limits import Handler, Reply
 from testing.kit.apiserver import FakeApiServer
 
@@ -22,7 +22,7 @@ class Bench:
 
     api: FakeApiServer
     placer: Placer
-    binder: Binder
+    binder: BindSender
     metrics: Metrics
     verbs: httpx.AsyncClient
     probes: httpx.AsyncClient

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.demand.wanted import Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve_operator.workqueue import Key
 
 Measured = Callable[[Key, datetime], Demand]
 
-WANTED = Wanted(
+WANTED = MetricsQuerySpec(
     "shop",
     "ads",
     slo=Seconds(0.35),

@@ -10,7 +10,7 @@ from hetserve.api.names import LABEL_INSTANCE_TYPE
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.queue import PlannerQueue
@@ -51,7 +51,7 @@ class MeasuredStory(Story):
     def _minds(self) -> PlannerQueue:
         """Of a process with a poller of its own."""
         plans, clock = super()._minds(), asyncio.get_running_loop().time
-        self.measured = DemandBook(clock, self.woken.add, configured=True, allow_queries=True, is_quiet=self._is_quiet)
+        self.measured = DemandCache(clock, self.woken.add, configured=True, allow_queries=True, is_quiet=self._is_quiet)
         ways = self.prometheus, self.prometheus
         poller = DemandPoller(self.measured, *ways, self._wants_of_all, OperatorMetrics(), interval=POLL, clock=clock)
         for loop in self.polling:

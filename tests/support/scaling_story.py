@@ -17,12 +17,12 @@ from hetserve.api.names import LABEL_INSTANCE_TYPE, LABEL_SERVICE
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
-from hetserve.demand.wanted import Wanted, wanted_of
+from hetserve.demand.query_spec import MetricsQuerySpec, wanted_of
 from hetserve.planning.work import Done, Work
 from hetserve.reconcile import PlannerTimedOut
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.plans.queue import PlannerQueue, Ticket
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer
@@ -211,7 +211,7 @@ class Story(SimulatedOperator):
         self.woken: set[Key] = set()
         self.wakes: dict[Key, float] = {}
         self._seen: dict[str, str] = {}
-        self._wants: dict[Key, tuple[int, Wanted | None]] = {}
+        self._wants: dict[Key, tuple[int, MetricsQuerySpec | None]] = {}
         self.waits: dict[Key, float] = {}
         super().__init__(plans=self._minds())
         self.cluster.clock = self.moment
@@ -231,7 +231,7 @@ class Story(SimulatedOperator):
         book = PlannerQueue(lambda: self.clock, self.woken.add)
         self.planners = Planners(book)
         self.planners.takes, self.planners.fails = self.takes, self.fails
-        self.measured = DemandBook(lambda: self.clock, self.woken.add, configured=True, is_quiet=self._is_quiet)
+        self.measured = DemandCache(lambda: self.clock, self.woken.add, configured=True, is_quiet=self._is_quiet)
         return book
 
     def _is_quiet(self, key: Key, demand: Demand) -> bool:
@@ -243,7 +243,7 @@ class Story(SimulatedOperator):
         self.wakes.clear()
         self._seen.clear()
 
-    def wanted(self, key: Key) -> Wanted | None:
+    def wanted(self, key: Key) -> MetricsQuerySpec | None:
         """What a service wants measured, as its spec says now."""
         raw = self.service(key.name, key.namespace)
         generation = raw["metadata"]["generation"]

@@ -8,10 +8,10 @@ from typing import Final
 from hetserve.demand.grouped import Grouped, buckets_by_service, take_apart
 from hetserve.demand.observed import Trouble
 from hetserve.demand.queries import MIX_WINDOW, Part, Place, group_of, group_queries, groups, mix_query
+from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.demand.reading import read_demand, unknown
-from hetserve.demand.wanted import Wanted
 from hetserve_operator.demand.asking import CONTRACT, Asking, Complaint, ask_all
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.pauses import Pauses
 from hetserve_operator.demand.prometheus import PrometheusError
 from hetserve_operator.metrics import OperatorMetrics
@@ -22,7 +22,7 @@ MIX_INTERVAL: Final = 60.0
 """Seconds between two queries for the mix, which is over ten minutes."""
 
 
-Members = dict[Key, Wanted]
+Members = dict[Key, MetricsQuerySpec]
 
 
 class ContractPoll:
@@ -34,7 +34,7 @@ class ContractPoll:
 
     def __init__(
         self,
-        book: DemandBook,
+        book: DemandCache,
         prometheus: Asking,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
@@ -47,7 +47,7 @@ class ContractPoll:
         self._metrics = metrics
         self._clock = clock
         self._sleep = sleep
-        self._apart: Pauses[Wanted] = Pauses(clock, interval)
+        self._apart: Pauses[MetricsQuerySpec] = Pauses(clock, interval)
         self._buckets: dict[Place, dict[float, float]] = {}
         self._buckets_at = float("-inf")
         self._mix_trouble: dict[Place, str] = {}
@@ -122,7 +122,7 @@ class ContractPoll:
             self._book.take(key, wanted, read_demand(wanted, answered, grouped.now), at)
             await slices.turn()
 
-    async def _ask_mix(self, members: Sequence[Wanted], now: float) -> None:
+    async def _ask_mix(self, members: Sequence[MetricsQuerySpec], now: float) -> None:
         """Asks for the mix if it is time; a failure leaves the last one for as long as its queries' window."""
         age = self._clock() - self._buckets_at
         if age < MIX_INTERVAL:
@@ -164,7 +164,7 @@ def _no_mix(error: PrometheusError) -> str:
     return f"the mix of batch sizes is not known: {error}"
 
 
-def _places(members: Iterable[Wanted]) -> list[Place]:
+def _places(members: Iterable[MetricsQuerySpec]) -> list[Place]:
     return sorted((one.namespace, one.name) for one in members)
 
 

@@ -9,10 +9,10 @@ from hetserve.demand.answers import Series
 from hetserve.demand.grouped import buckets_of
 from hetserve.demand.observed import Trouble
 from hetserve.demand.queries import Part, own_queries
-from hetserve.demand.reading import Answered, read_demand, unknown
-from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
+from hetserve.demand.reading import PrometheusSamples, read_demand, unknown
 from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Complaint, ask_all
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.pauses import Pauses
 from hetserve_operator.demand.prometheus import CONNECTIONS, PrometheusError
 from hetserve_operator.metrics import OperatorMetrics
@@ -24,7 +24,7 @@ class OwnPoll:
 
     def __init__(
         self,
-        book: DemandBook,
+        book: DemandCache,
         prometheus: Asking,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
@@ -56,7 +56,7 @@ class OwnPoll:
         self._complaint.settle()
         turns = asyncio.Semaphore(CONNECTIONS)
 
-        async def one(key: Key, wanted: Wanted, own: OwnQueries) -> None:
+        async def one(key: Key, wanted: MetricsQuerySpec, own: OwnQueries) -> None:
             async with turns:
                 asked_at = self._clock()
                 await self._ask_one(key, wanted, own, now + (asked_at - at), asked_at)
@@ -64,7 +64,7 @@ class OwnPoll:
         await asyncio.gather(*(one(key, *rest) for key, rest in due.items()))
         return now
 
-    async def _ask_one(self, key: Key, wanted: Wanted, own: OwnQueries, now: float, at: float) -> None:
+    async def _ask_one(self, key: Key, wanted: MetricsQuerySpec, own: OwnQueries, now: float, at: float) -> None:
         queries = own_queries(wanted, own)
         answers = dict(zip(queries, await ask_all(self._prometheus, queries.values(), now), strict=True))
         rate = answers[Part.RATE]
@@ -77,7 +77,9 @@ class OwnPoll:
         self._book.take(key, wanted, read_demand(wanted, answered, now), at)
         self._metrics.demand_polls.labels(QUERIES, "ok").inc()
 
-    def _rate_failed(self, key: Key, wanted: Wanted, own: OwnQueries, error: PrometheusError, at: float) -> None:
+    def _rate_failed(
+        self, key: Key, wanted: MetricsQuerySpec, own: OwnQueries, error: PrometheusError, at: float
+    ) -> None:
         """A refused query is wrong until it is edited, or Prometheus knows more; one without an answer may get one."""
         self._metrics.demand_polls.labels(QUERIES, "refused" if error.refused else "failed").inc()
         words = f"spec.metrics.queries.{Part.RATE} {own.rate!r}: {error}"
@@ -89,7 +91,7 @@ class OwnPoll:
         self._pauses.fail(key, own)
 
 
-def _answered(rate: list[Series], answers: Mapping[Part, Answer], last: float) -> Answered:
+def _answered(rate: list[Series], answers: Mapping[Part, Answer], last: float) -> PrometheusSamples:
     """Answers about one service; those beside the rate that failed are notes."""
     notes: list[str] = []
     latency, batches = answers.get(Part.LATENCY), answers.get(Part.BATCH_SIZES)
@@ -105,4 +107,4 @@ def _answered(rate: list[Series], answers: Mapping[Part, Answer], last: float) -
             trouble = error
     if trouble is not None:
         notes.append(f"the mix of batch sizes is not known: spec.metrics.queries.{Part.BATCH_SIZES}: {trouble}")
-    return Answered(last=last, rate=rate, latency=latency, buckets=buckets, notes=tuple(notes))
+    return PrometheusSamples(last=last, rate=rate, latency=latency, buckets=buckets, notes=tuple(notes))

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from hetserve.demand.wanted import Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve_operator.demand.asking import CONTRACT, QUERIES, Asking
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.contract import ContractPoll
 from hetserve_operator.demand.own import OwnPoll
 from hetserve_operator.metrics import OperatorMetrics
@@ -35,10 +35,10 @@ class DemandPoller:
 
     def __init__(
         self,
-        book: DemandBook,
+        book: DemandCache,
         prometheus: Asking,
         own: Asking,
-        wanted: Callable[[], Mapping[Key, Wanted]],
+        wanted: Callable[[], Mapping[Key, MetricsQuerySpec]],
         metrics: OperatorMetrics,
         *,
         interval: float,

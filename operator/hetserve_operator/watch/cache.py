@@ -12,7 +12,7 @@ from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
-from hetserve.demand.wanted import Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.planning.offers import DEFAULT_NAMESPACE, namespace_of
 from hetserve.profiles.sharing import compute_share
 from hetserve.reconcile.cluster.capacity import Capacity, Kind, kind_of
@@ -29,7 +29,7 @@ from hetserve.reconcile.cluster.observed import (
     slice_fact,
 )
 from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
-from hetserve_operator.revisions import Heard
+from hetserve_operator.revisions import WatchedRevisions
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store
@@ -52,7 +52,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.capacity = Capacity()
-        self.heard = Heard()
+        self.heard = WatchedRevisions()
         self.nodes: Store[NodeFact] = Store(node_fact)
         self.nodes.subscribe(_follow(self.capacity.put_node, self.capacity.drop_node))
         self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
@@ -82,7 +82,7 @@ class Cache:
         """Keys of all services."""
         return (Key(service.namespace, service.name) for service in self.services)
 
-    def wanted(self) -> dict[Key, Wanted]:
+    def wanted(self) -> dict[Key, MetricsQuerySpec]:
         """What is to be measured of the load of each service that wants it."""
         services = self.services
         return {Key(one.namespace, one.name): one.wanted for one in services if one.wanted is not None}

@@ -41,7 +41,7 @@ class Interests:
     def is_quiet(self, key: Key, demand: Demand) -> bool:
         """Whether a measured load changes nothing for a service."""
         interest = self._of.get(key)
-        return interest is not None and interest.quiet is not None and interest.quiet.covers(demand)
+        return interest is not None and interest.dead_band is not None and interest.dead_band.covers(demand)
 
     @property
     def rooms(self) -> bool:

@@ -22,10 +22,10 @@ from hetserve.api import names
 from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
-from hetserve.demand.wanted import Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile import Interest, World
+from hetserve.reconcile import Interest, ServiceSnapshot
 from hetserve.reconcile.cluster.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.ownership import (
@@ -38,7 +38,7 @@ from hetserve.reconcile.deployments.ownership import (
 )
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
-from hetserve_operator.revisions import DEPLOYMENTS, PODS, Asked, Seen
+from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
@@ -91,7 +91,7 @@ class Observer:
         now: Callable[[], datetime],
         books_compute: Callable[[], bool] = lambda: True,
         *,
-        demand: Callable[[Key, Wanted | None], Demand | None] = lambda _key, _wanted: None,
+        demand: Callable[[Key, MetricsQuerySpec | None], Demand | None] = lambda _key, _wanted: None,
     ) -> None:
         self._api = api
         self._demand = demand
@@ -179,13 +179,13 @@ class Observer:
         """Drops what is remembered of a deleted service."""
         self.interests.forget(key)
 
-    async def world(self, key: Key, memory: Memory, clock: float) -> World:
+    async def world(self, key: Key, memory: Memory, clock: float) -> ServiceSnapshot:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
         service, deployments, pods, foreign_pods = await self._own(key, memory.seen)
         types, broken_types = self._cache.types()
         outline = None if service is None else service_outline(service)
         profiles, broken_profiles = self._profiles(outline)
-        return World(
+        return ServiceSnapshot(
             service=service,
             now=self._now(),
             types=types,
@@ -208,7 +208,7 @@ class Observer:
             settings=self._planning,
         )
 
-    async def _own(self, key: Key, seen: Seen) -> tuple[RawObject | None, _Deployments, _Pods, _Pods]:
+    async def _own(self, key: Key, seen: ListedRevisions) -> tuple[RawObject | None, _Deployments, _Pods, _Pods]:
         """The service, its Deployments, its pods, and strangers with its label."""
         service, labelled, listed = await asyncio.gather(
             self._service(key),
@@ -287,7 +287,7 @@ class Observer:
                 return None
             raise
 
-    async def _listed(self, kind: str, path: Callable[[str], str], key: Key, seen: Seen) -> Listed:
+    async def _listed(self, kind: str, path: Callable[[str], str], key: Key, seen: ListedRevisions) -> Listed:
         """Objects of a service, not older than what we have written, read and heard of."""
         heard, reached = self._cache.heard, seen.reached(kind)
         if reached is not None:
@@ -320,7 +320,7 @@ def _some_are_to_end(deployments: list[RawObject], pods: _Pods) -> bool:
     """Whether more pods of a type live than its Deployments ask for."""
     live = Counter(pod.instance_type for pod in pods if not pod.terminating)
     for one in deployments:
-        live[type_of(one)] -= Asked.by(one).replicas
+        live[type_of(one)] -= RequestedReplicas.by(one).replicas
     return any(count > 0 for count in live.values())
 
 

@@ -19,8 +19,8 @@ from hetserve.reconcile import (
     Rendered,
     Replace,
     Request,
+    ServiceSnapshot,
     Settled,
-    World,
     WriteFence,
     WriteStatus,
     announcements,
@@ -113,7 +113,7 @@ class Controller:
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = memory.recorded
         memory.recorded = None
-        world: World | None = None
+        world: ServiceSnapshot | None = None
         conflicts = 0
         for _ in range(MOST_STEPS):
             memory.fence.begin(term, self._leadership.new_stamp)
@@ -159,7 +159,7 @@ class Controller:
         waits = (settled.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
         return min((wait for wait in waits if wait is not None), default=None)
 
-    async def _snapshot(self, key: Key, memory: Memory, last: World | None) -> World:
+    async def _snapshot(self, key: Key, memory: Memory, last: ServiceSnapshot | None) -> ServiceSnapshot:
         """What the next step reads. last: a snapshot of which only what is remembered has changed since."""
         now = self._clock()
         if last is not None:
@@ -168,7 +168,7 @@ class Controller:
         memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
         return world
 
-    async def _step(self, key: Key, world: World, permit: Permit) -> Request | Settled:
+    async def _step(self, key: Key, world: ServiceSnapshot, permit: Permit) -> Request | Settled:
         assert world.service is not None  # noqa: S101
         try:
             return self._plans.look(key, partial(step, world))
@@ -179,7 +179,7 @@ class Controller:
                 await self._writer.perform(failure, permit)
             raise
 
-    async def _perform(self, request: Request, world: World, memory: Memory, permit: Permit) -> bool:
+    async def _perform(self, request: Request, world: ServiceSnapshot, memory: Memory, permit: Permit) -> bool:
         """Performs a request; False after a conflict, which needs a new look."""
         log.info("%s", describe(request))
         try:

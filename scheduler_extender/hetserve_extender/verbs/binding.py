@@ -123,7 +123,7 @@ class SendBinding(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Bind:
+class PendingBind:
     """One bind of one pod. verifies: it only reads the pod of an earlier bind in doubt."""
 
     args: BindArgs
@@ -150,54 +150,54 @@ class BindError(Exception):
 
 
 @dataclass(slots=True)
-class Binds:
+class BindStateMachine:
     """All binds, at most one per pod UID, and binds in doubt that wait to be read."""
 
     placer: Placer
     fence: BindFence
     read_at_once: int = READ_AT_ONCE
-    running: dict[str, Bind] = field(default_factory=dict)
+    running: dict[str, PendingBind] = field(default_factory=dict)
     overdue: deque[Booking] = field(default_factory=deque)
 
     # Inputs. Each sets the next state; one that raises ends the bind as `failed` does.
 
-    def called(self, args: BindArgs) -> Bind:
+    def called(self, args: BindArgs) -> PendingBind:
         """Returns the bind in progress, a new one, or one that ended at once."""
         known = self.running.get(args.uid)
         if known is None:
-            return self._begin(Bind(args, _UNKNOWN))
+            return self._begin(PendingBind(args, _UNKNOWN))
         if known.args.node == args.node:
             return known
-        return Bind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
+        return PendingBind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
 
-    def answered(self, bind: Bind, answer: Answer) -> None:
+    def answered(self, bind: PendingBind, answer: Answer) -> None:
         self._follow(bind, answer, "")
 
-    def lost(self, bind: Bind, words: str) -> None:
+    def lost(self, bind: PendingBind, words: str) -> None:
         self._follow(bind, None, words)
 
-    def failed(self, bind: Bind) -> None:
+    def failed(self, bind: PendingBind) -> None:
         """Ends a bind after an unknown error; in doubt as after a lost answer."""
         bind.state = Ended("lost", "an error of the extender")
         self.running.pop(bind.args.uid, None)
         self._doubt(bind.args.uid)
 
-    def verify_overdue(self) -> list[Bind]:
+    def verify_overdue(self) -> list[PendingBind]:
         """Returns binds to read now, because the watch has not confirmed them in time."""
         self.overdue.extend(self.placer.overdue())
         return self.next_reads()
 
-    def next_reads(self) -> list[Bind]:
+    def next_reads(self) -> list[PendingBind]:
         """Returns further binds to read; one late answer delays no other."""
         free = self.read_at_once - sum(bind.verifies for bind in self.running.values())
-        begun: list[Bind] = []
+        begun: list[PendingBind] = []
         while self.overdue and len(begun) < free:
             booking = self.overdue.popleft()
             request = booking.request
             if request.uid in self.running or self.placer.ledger.booking(request.uid) is not booking:
                 continue  # bound again meanwhile
             args = BindArgs(request.name, request.namespace, request.uid, booking.node)
-            bind = Bind(args, Settling(lost=False, words="the bind never arrived"), verifies=True)
+            bind = PendingBind(args, Settling(lost=False, words="the bind never arrived"), verifies=True)
             self.running[args.uid] = bind
             begun.append(bind)
         return begun
@@ -208,7 +208,7 @@ class Binds:
 
     # From state to state
 
-    def _begin(self, bind: Bind) -> Bind:
+    def _begin(self, bind: PendingBind) -> PendingBind:
         self.running[bind.args.uid] = bind
         try:
             bind.state = self._called(bind.args)
@@ -220,7 +220,7 @@ class Binds:
         self._forget_ended(bind)
         return bind
 
-    def _follow(self, bind: Bind, answer: Answer | None, words: str) -> None:
+    def _follow(self, bind: PendingBind, answer: Answer | None, words: str) -> None:
         try:
             bind.state = self._next(bind, answer, words)
         except BindError as error:
@@ -230,11 +230,11 @@ class Binds:
             raise
         self._forget_ended(bind)
 
-    def _forget_ended(self, bind: Bind) -> None:
+    def _forget_ended(self, bind: PendingBind) -> None:
         if isinstance(bind.state, Ended):
             del self.running[bind.args.uid]
 
-    def _next(self, bind: Bind, answer: Answer | None, words: str) -> BindState:
+    def _next(self, bind: PendingBind, answer: Answer | None, words: str) -> BindState:
         """The next state after `answer` (None: lost)."""
         args, state = bind.args, bind.state
         match state:

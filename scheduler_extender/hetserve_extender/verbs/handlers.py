@@ -21,7 +21,7 @@ from hetserve.sanitize import sanitize
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.verbs import wire
-from hetserve_extender.verbs.bind import Binder
+from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_shell.http.limits import Handler, HttpError, Routes
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Verbs:
     """The scheduler's verbs; bind answers by a coroutine."""
 
     placer: Placer
-    binder: Binder
+    binder: BindSender
     metrics: Metrics
     refusal: Callable[[], str]
     """Why no verb is answered; empty if they are."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from hetserve.demand import contract
 from hetserve.demand.answers import Points, Series
 from hetserve.demand.queries import Part, Place
-from hetserve.demand.reading import Answered
-from hetserve.demand.wanted import Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.reading import PrometheusSamples
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,12 @@ class Grouped:
     in_time: Mapping[Place, Mapping[float, Points]] = field(default_factory=dict)
     nameless: int = 0
 
-    def answered(self, wanted: Wanted, buckets: Mapping[float, float] | None, notes: tuple[str, ...] = ()) -> Answered:
+    def answered(
+        self, wanted: MetricsQuerySpec, buckets: Mapping[float, float] | None, notes: tuple[str, ...] = ()
+    ) -> PrometheusSamples:
         """What was answered about one service. buckets: of its batch sizes; None: not asked for, or none there."""
         place = (wanted.namespace, wanted.name)
-        return Answered(
+        return PrometheusSamples(
             last=self.now,
             rate=self.rate.get(place, ()),
             sampled_at=self.sampled_at.get(place, []),

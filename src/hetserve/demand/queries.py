@@ -17,7 +17,7 @@ from typing import Final
 from hetserve.base.units import Seconds
 from hetserve.demand import contract
 from hetserve.demand.contract import Outcome
-from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
 
 CLOCK: Final = "time()"
 """PromQL for Prometheus's own time [Unix seconds]."""
@@ -103,21 +103,21 @@ class Group:
     attained_span: Seconds
     slos: tuple[Seconds, ...]
 
-    def holds(self, one: Wanted) -> bool:
+    def holds(self, one: MetricsQuerySpec) -> bool:
         """Whether the answers to the group's queries are about a service."""
         return one.own is None and (one.window, one.step) == (self.window, self.step)
 
 
-def groups(wanted: Iterable[Wanted]) -> tuple[Group, ...]:
+def groups(wanted: Iterable[MetricsQuerySpec]) -> tuple[Group, ...]:
     """The groups of those that are measured by the contract, by rising window and step."""
-    found: dict[tuple[Seconds, Seconds], list[Wanted]] = {}
+    found: dict[tuple[Seconds, Seconds], list[MetricsQuerySpec]] = {}
     for one in wanted:
         if one.own is None:
             found.setdefault((one.window, one.step), []).append(one)
     return tuple(group_of(members) for _, members in sorted(found.items()))
 
 
-def group_of(members: Sequence[Wanted]) -> Group:
+def group_of(members: Sequence[MetricsQuerySpec]) -> Group:
     """The group of services that have the same window and step; there is at least one."""
     return Group(
         members[0].window,
@@ -157,7 +157,7 @@ def mix_query(about: Collection[Place] = ()) -> InstantQuery:
     return InstantQuery(f"sum by ({_BY_SERVICE}, {contract.BOUND}) (increase({buckets}))")
 
 
-def own_queries(wanted: Wanted, own: OwnQueries) -> dict[Part, Query]:
+def own_queries(wanted: MetricsQuerySpec, own: OwnQueries) -> dict[Part, Query]:
     """The service's own queries. Rates are asked for a window further back, as above."""
     span = Seconds(wanted.span + wanted.window + wanted.step)
     queries: dict[Part, Query] = {Part.RATE: RangeQuery(own.rate, span, wanted.step)}

@@ -22,7 +22,7 @@ from hetserve.demand.measured_mix import mix_of_buckets, sizes_counted
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.demand.queries import Part
-from hetserve.demand.wanted import LONGEST_STEP, STEPS_IN_WINDOW, Wanted
+from hetserve.demand.query_spec import LONGEST_STEP, STEPS_IN_WINDOW, MetricsQuerySpec
 
 GAP_STEPS: Final = 2.1
 """Steps without a sample of the source that a window may have: one lost scrape, and jitter."""
@@ -36,7 +36,7 @@ _MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class PrometheusSamples:
     """What Prometheus answered about one service.
 
     rate: the series found; one is right. sampled_at: time of the newest sample at each moment; None: the source's own
@@ -56,7 +56,7 @@ class Answered:
     notes: tuple[str, ...] = ()
 
 
-def read_demand(wanted: Wanted, answered: Answered, now: float) -> Demand:
+def read_demand(wanted: MetricsQuerySpec, answered: PrometheusSamples, now: float) -> Demand:
     """Demand of a service at `now` [Unix seconds, of Prometheus]. What is wrong is in its words, none is raised."""
     blank = Demand(Freshness.FRESH, now=now, window=wanted.window, step=wanted.step, lower_bound=wanted.own is not None)
     if len(answered.rate) > 1:
@@ -106,7 +106,7 @@ def unknown(trouble: Trouble, why: str) -> Demand:
     return Demand(Freshness.INVALID if refused else Freshness.MISSING, why=why, trouble=trouble)
 
 
-def _times(wanted: Wanted, answered: Answered, points: Points) -> dict[float, float]:
+def _times(wanted: MetricsQuerySpec, answered: PrometheusSamples, points: Points) -> dict[float, float]:
     """When the newest sample was taken, by moment, of the moments whose rate counts.
 
     Samples must lie throughout the window, and of moments with the same newest sample only the first one counts.
@@ -121,7 +121,7 @@ def _times(wanted: Wanted, answered: Answered, points: Points) -> dict[float, fl
     return dict(_whole(wanted, stamps))
 
 
-def _whole(wanted: Wanted, stamps: Points) -> Iterator[tuple[float, float]]:
+def _whole(wanted: MetricsQuerySpec, stamps: Points) -> Iterator[tuple[float, float]]:
     """Moments at which samples lay throughout the window, with the newest one's time."""
     tolerance, since, newest = GAP_STEPS * wanted.step, math.inf, -math.inf
     seen: list[float] = []
@@ -143,7 +143,7 @@ def _whole(wanted: Wanted, stamps: Points) -> Iterator[tuple[float, float]]:
             yield at, stamp
 
 
-def _missing(wanted: Wanted, answered: Answered, points: Points) -> str:
+def _missing(wanted: MetricsQuerySpec, answered: PrometheusSamples, points: Points) -> str:
     distance = _distance(answered.sampled_at or [])
     if distance > GAP_STEPS * wanted.step:
         return _too_far_apart(wanted, distance)
@@ -160,7 +160,7 @@ def _distance(stamps: Points) -> Seconds:
     return Seconds(median_low([later - earlier for earlier, later in pairwise(seen)]) if len(seen) > 1 else 0.0)
 
 
-def _too_far_apart(wanted: Wanted, distance: Seconds) -> str:
+def _too_far_apart(wanted: MetricsQuerySpec, distance: Seconds) -> str:
     """Rates need a sample in each step but one: where steps can be as long, a longer window is a remedy."""
     needed = math.ceil(STEPS_IN_WINDOW * distance / GAP_STEPS / _WHOLE_WINDOWS) * _WHOLE_WINDOWS
     longer = f"set spec.metrics.window to at least {needed}s, or " if distance <= GAP_STEPS * LONGEST_STEP else ""
@@ -171,7 +171,7 @@ def _too_far_apart(wanted: Wanted, distance: Seconds) -> str:
 
 
 def _beside(
-    wanted: Wanted, answered: Answered, times: Mapping[float, float]
+    wanted: MetricsQuerySpec, answered: PrometheusSamples, times: Mapping[float, float]
 ) -> tuple[tuple[ShareSample, ...], _Mixed, list[str]]:
     """Attainment and mix, and why they are not known."""
     notes: list[str] = []
@@ -203,7 +203,9 @@ def _mixed(buckets: Mapping[float, float]) -> _Mixed:
     return {"mix": mix, "mix_queries": buckets[math.inf], "mix_bounds": sizes_counted(buckets)}
 
 
-def _attained(wanted: Wanted, answered: Answered, times: Mapping[float, float]) -> tuple[ShareSample, ...]:
+def _attained(
+    wanted: MetricsQuerySpec, answered: PrometheusSamples, times: Mapping[float, float]
+) -> tuple[ShareSample, ...]:
     """Shares at the moments that count. While no query ends there is none. Raises ValueError in words."""
     if wanted.own is not None:
         return tuple(_by_latency(wanted, answered.latency or (), times))
@@ -225,7 +227,9 @@ def _share(in_time: float, ended: float) -> float:
     return min(1.0, share)
 
 
-def _by_latency(wanted: Wanted, found: Sequence[Series], times: Mapping[float, float]) -> Iterator[ShareSample]:
+def _by_latency(
+    wanted: MetricsQuerySpec, found: Sequence[Series], times: Mapping[float, float]
+) -> Iterator[ShareSample]:
     """Whether the latency at the percentile is met; NaN: nothing ended. An infinite one is above every bucket."""
     if len(found) > 1:
         raise ValueError(_several(f"spec.metrics.queries.{Part.LATENCY}", found))
@@ -241,7 +245,7 @@ def _several(name: str, found: Sequence[Series]) -> str:
     return f"{name}: {len(found)} series ({named}), and one is wanted; aggregate them, for example with sum()"
 
 
-def _name(wanted: Wanted) -> str:
+def _name(wanted: MetricsQuerySpec) -> str:
     """What the rate is read from, in words."""
     if wanted.own is not None:
         return f"spec.metrics.queries.{Part.RATE}"

@@ -2,8 +2,7 @@
 
 from hetserve.reconcile.events import Announcement, announcements
 from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
-from hetserve.reconcile.step import failure_status, step
-from hetserve.reconcile.world import (
+from hetserve.reconcile.snapshot import (
     Apply,
     Change,
     Create,
@@ -15,12 +14,13 @@ from hetserve.reconcile.world import (
     Rendered,
     Replace,
     Request,
+    ServiceSnapshot,
     Settled,
-    World,
     WriteDecisions,
     WriteFence,
     WriteStatus,
 )
+from hetserve.reconcile.step import failure_status, step
 from hetserve.transition.staging import Costs
 
 __all__ = [
@@ -42,8 +42,8 @@ __all__ = [
     "Rendered",
     "Replace",
     "Request",
+    "ServiceSnapshot",
     "Settled",
-    "World",
     "WriteDecisions",
     "WriteFence",
     "WriteStatus",

@@ -9,14 +9,14 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
 from hetserve.reconcile.deployments.ownership import type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
-from hetserve.reconcile.world import Interest, World
+from hetserve.reconcile.snapshot import Interest, ServiceSnapshot
 
 NO_INTEREST: Final = Interest(frozenset(), frozenset())
 WAITS: Final = Interest(frozenset())
 """Of a service that waits for its plan: room is counted when the plan is there."""
 
 
-def interest_of(decision: PlanDecision, world: World) -> Interest:
+def interest_of(decision: PlanDecision, snapshot: ServiceSnapshot) -> Interest:
     """Interest of a service after a decision.
 
     Room counts for nothing while the recorded plan is the ideal one, or carries the load that it follows, or stays for
@@ -24,14 +24,16 @@ def interest_of(decision: PlanDecision, world: World) -> Interest:
     that cannot be planned reads all types, since its message names them.
     """
     following = decision.following
-    stays = following is not None and (following.quiet is not None or following.stays)
-    content = (decision.ideal or stays) and _all_bound(decision, world)
+    stays = following is not None and (following.dead_band is not None or following.stays)
+    content = (decision.ideal or stays) and _all_bound(decision, snapshot)
     room = frozenset() if content else frozenset(decision.offers)
     growing = following is not None and following.growing
     if decision.planned.status != "True":
         return Interest(room, growing=growing)
-    held = {pod.instance_type for pod in world.pods} | set(map(type_of, world.deployments)) | decision.counts.keys()
-    quiet = None if following is None else following.quiet
+    held = (
+        {pod.instance_type for pod in snapshot.pods} | set(map(type_of, snapshot.deployments)) | decision.counts.keys()
+    )
+    quiet = None if following is None else following.dead_band
     return Interest(room, frozenset(filter(None, held)), quiet, growing)
 
 
@@ -48,8 +50,8 @@ def may_use(service: ServiceOutline, found: InstanceType | Broken, *, profiled: 
     return profiled
 
 
-def _all_bound(decision: PlanDecision, world: World) -> bool:
-    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None and not pod.terminating)
+def _all_bound(decision: PlanDecision, snapshot: ServiceSnapshot) -> bool:
+    bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     return all(bound[name] >= count for name, count in decision.counts.items())
 
 

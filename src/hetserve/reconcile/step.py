@@ -23,43 +23,54 @@ from hetserve.reconcile.rollout.carrying import ServiceRate
 from hetserve.reconcile.rollout.making_room import in_the_way
 from hetserve.reconcile.rollout.progress import creation_failures, holdings, limits_of, type_states
 from hetserve.reconcile.rollout.surge import surged
-from hetserve.reconcile.status.build import Seen, build_status, status_changed
-from hetserve.reconcile.world import Json, RawObject, Render, Request, Settled, World, WriteDecisions, WriteStatus
+from hetserve.reconcile.snapshot import (
+    Json,
+    RawObject,
+    Render,
+    Request,
+    ServiceSnapshot,
+    Settled,
+    WriteDecisions,
+    WriteStatus,
+)
+from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 from hetserve.transition.budget_cut import within_limits
 from hetserve.transition.next_counts import Stage, next_counts
 from hetserve.transition.staging import Counts, Holdings, Limits, costs, exceeds
 
 
-def step(world: World, planner: Planner) -> Request | Settled:
+def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
     """Next request for the service of a world; planner: as in `decide`.
 
     A deleted service gets no writes: the garbage collector removes its Deployments. Nor does one that has no plan to
     follow while the planner works, but for a budget that is exceeded: that is obeyed whatever the planner does.
     """
-    raw = world.service
+    raw = snapshot.service
     if raw is None or is_deleting(raw):
         return Settled(interest=NO_INTEREST)
     uid = str(raw["metadata"]["uid"])
-    decision = decide(world, planner)
-    held = holdings(world, decision, uid)
+    decision = decide(snapshot, planner)
+    held = holdings(snapshot, decision, uid)
     spent = costs(held, decision.counts)
-    move = _moved(world, decision, held, uid)
-    work = fence_first(world, move.work, uid)
+    move = _moved(snapshot, decision, held, uid)
+    work = fence_first(snapshot, move.work, uid)
     if work.request is not None:
         return work.request
     if decision.state is PlanState.AWAITED:
         return Settled(_wakes(decision, work), WAITS, spent)
-    states = type_states(world, decision, move.targets, uid)
-    failures, crowded = creation_failures(world, uid), _crowded(world)
+    states = type_states(snapshot, decision, move.targets, uid)
+    failures, crowded = creation_failures(snapshot, uid), _crowded(snapshot)
     template, stage = work.template_refusal, move.stage
-    seen = Seen(states, held, world.pods, work, template, world.foreign_pods, failures, crowded, stage, world.demand)
-    seen = replace(seen, carried=_carried(world, decision, held), scalers=world.scalers)
-    status = build_status(raw, decision, seen, world.now)
+    seen = StatusInputs(
+        states, held, snapshot.pods, work, template, snapshot.foreign_pods, failures, crowded, stage, snapshot.demand
+    )
+    seen = replace(seen, carried=_carried(snapshot, decision, held), scalers=snapshot.scalers)
+    status = build_status(raw, decision, seen, snapshot.now)
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):
         why = "record the plan before it is followed" if decision.is_new else "say what is"
         return replace(_write(raw, status, why, intent=decision.is_new), decided=_decided(raw, decision), costs=spent)
-    return Settled(_wakes(decision, work), interest_of(decision, world), spent)
+    return Settled(_wakes(decision, work), interest_of(decision, snapshot), spent)
 
 
 def _wakes(decision: PlanDecision, work: NextWrite) -> float | None:
@@ -68,14 +79,14 @@ def _wakes(decision: PlanDecision, work: NextWrite) -> float | None:
     return min((wait for wait in (work.wake_after, turns_in) if wait is not None), default=None)
 
 
-def failure_status(raw: RawObject, world: World, error: str) -> WriteStatus | None:
+def failure_status(raw: RawObject, snapshot: ServiceSnapshot, error: str) -> WriteStatus | None:
     """Status of a service whose reconciliation failed through a bug; None if the status says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
-    states = type_states(world, decision, (), str(raw["metadata"]["uid"]))
-    seen = Seen(states, None, world.pods, foreign_pods=world.foreign_pods, crowded=_crowded(world))
-    seen = replace(seen, scalers=world.scalers)
-    status = build_status(raw, decision, seen, world.now)
+    states = type_states(snapshot, decision, (), str(raw["metadata"]["uid"]))
+    seen = StatusInputs(states, None, snapshot.pods, foreign_pods=snapshot.foreign_pods, crowded=_crowded(snapshot))
+    seen = replace(seen, scalers=snapshot.scalers)
+    status = build_status(raw, decision, seen, snapshot.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
 
@@ -88,13 +99,13 @@ def _decided(raw: RawObject, decision: PlanDecision) -> WriteDecisions | None:
     return WriteDecisions(record, owner_reference(decision.service), first)
 
 
-def _crowded(world: World) -> tuple[CrowdedGpu, ...]:
-    assert world.service is not None  # noqa: S101  the caller has checked
-    meta = world.service["metadata"]
-    return crowded_gpus(world.capacity, (str(meta.get("namespace") or "default"), str(meta["name"])), world.pods)
+def _crowded(snapshot: ServiceSnapshot) -> tuple[CrowdedGpu, ...]:
+    assert snapshot.service is not None  # noqa: S101  the caller has checked
+    meta = snapshot.service["metadata"]
+    return crowded_gpus(snapshot.capacity, (str(meta.get("namespace") or "default"), str(meta["name"])), snapshot.pods)
 
 
-def _carried(world: World, decision: PlanDecision, held: Holdings) -> float | None:
+def _carried(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> float | None:
     """Queries/s that the ready instances hold: of what those in force hold, the share by their rates.
 
     In force are those of before where this decision changes the plan: its capacity is of them.
@@ -105,7 +116,7 @@ def _carried(world: World, decision: PlanDecision, held: Holdings) -> float | No
     holders = {name: n for name, n in following.holders.items() if n}
     if not following.capacity or not holders:
         return 0.0
-    rate = ServiceRate(world, decision, held)
+    rate = ServiceRate(snapshot, decision, held)
     whole = rate(holders)
     if whole <= 0 or not holders.keys() <= held.keys():
         return None
@@ -121,24 +132,24 @@ class _Move:
     stage: Stage | None = None
 
 
-def _moved(world: World, decision: PlanDecision, held: Holdings, uid: str) -> _Move:
+def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, uid: str) -> _Move:
     """Towards the plan that is followed; else within the budget, unless the user wants what runs kept."""
     if not decision.is_followed:
-        return _Move(_cut(world, decision, held, uid) if decision.shrinks else NextWrite())
+        return _Move(_cut(snapshot, decision, held, uid) if decision.shrinks else NextWrite())
     manifests = _manifests(decision)
     if isinstance(manifests, str):
-        cut = NextWrite() if decision.is_new else _cut(world, decision, held, uid)
+        cut = NextWrite() if decision.is_new else _cut(snapshot, decision, held, uid)
         return _Move(replace(cut, template_refusal=manifests))
-    limits, rate = limits_of(world, decision), ServiceRate(world, decision, held)
-    stage = next_counts(decision.counts, held, limits, rate, in_the_way(world, decision, held, manifests, uid))
-    manifests = surged(world, decision, (held, limits), manifests, stage.counts)
+    limits, rate = limits_of(snapshot, decision), ServiceRate(snapshot, decision, held)
+    stage = next_counts(decision.counts, held, limits, rate, in_the_way(snapshot, decision, held, manifests, uid))
+    manifests = surged(snapshot, decision, (held, limits), manifests, stage.counts)
     targets = tuple(Target(t, manifests[t], stage.counts[t], n) for t, n in sorted(decision.counts.items()))
     if decision.is_new:
         return _Move(NextWrite(pending=True), targets, stage)
     kept = {t: n for t, n in stage.counts.items() if n > 0 and t not in decision.counts}
     over = exceeds(held, decision.ceiling)
-    work = next_write(world, targets, _by_deployment(decision, kept), uid, over_budget=over)
-    return _Move(_cut_first(world, decision, held, work, uid), targets, stage)
+    work = next_write(snapshot, targets, _by_deployment(decision, kept), uid, over_budget=over)
+    return _Move(_cut_first(snapshot, decision, held, work, uid), targets, stage)
 
 
 def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
@@ -150,19 +161,21 @@ def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
         return str(error)
 
 
-def _cut(world: World, decision: PlanDecision, held: Holdings, uid: str) -> NextWrite:
+def _cut(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, uid: str) -> NextWrite:
     """What brings the service within its budget, whatever else is known of it."""
     if not exceeds(held, decision.ceiling):
         return NextWrite()
-    limits, rate = Limits(decision.ceiling), ServiceRate(world, decision, held)
+    limits, rate = Limits(decision.ceiling), ServiceRate(snapshot, decision, held)
     counts = within_limits(decision.counts if decision.is_followed else {}, held, limits, rate)
-    return next_cut(world, _by_deployment(decision, counts), uid)
+    return next_cut(snapshot, _by_deployment(decision, counts), uid)
 
 
-def _cut_first(world: World, decision: PlanDecision, held: Holdings, work: NextWrite, uid: str) -> NextWrite:
+def _cut_first(
+    snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, work: NextWrite, uid: str
+) -> NextWrite:
     """If the budget is exceeded and an unproven template blocks the work: cut replicas first."""
     blocked = work.template_refusal is not None or work.refusals or isinstance(work.request, Render)
-    cut = _cut(world, decision, held, uid) if blocked else NextWrite()
+    cut = _cut(snapshot, decision, held, uid) if blocked else NextWrite()
     return NextWrite(
         cut.request or work.request,
         work.template_refusal,

@@ -5,21 +5,21 @@ from __future__ import annotations
 from hetserve.api.inference_service import InferenceService
 from hetserve.planning.offers import namespace_of
 from hetserve.reconcile.cluster.observed import Broken
-from hetserve.reconcile.world import World
+from hetserve.reconcile.snapshot import ServiceSnapshot
 
 
-def stored_problem(service: InferenceService, world: World) -> str | None:
+def stored_problem(service: InferenceService, snapshot: ServiceSnapshot) -> str | None:
     """The first broken type or profile that the service would use, in words; None if there is none.
 
     A broken object must not stop services that do not use it.
     """
-    for broken in world.broken:
-        if _used(service, broken, world):
+    for broken in snapshot.broken:
+        if _used(service, broken, snapshot):
             return f"{broken.kind} {broken.name}: {broken.error}"
     return None
 
 
-def _used(service: InferenceService, broken: Broken, world: World) -> bool:
+def _used(service: InferenceService, broken: Broken, snapshot: ServiceSnapshot) -> bool:
     if broken.kind == "ModelProfile":
         named = _names(service)
         return (
@@ -36,7 +36,7 @@ def _used(service: InferenceService, broken: Broken, world: World) -> bool:
         profile.spec.instance_type == broken.name
         and profile.spec.model == service.spec.model.name
         and namespace_of(profile) == namespace_of(service)
-        for profile in world.profiles
+        for profile in snapshot.profiles
     )
 
 

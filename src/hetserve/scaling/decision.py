@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Counts, Plan
-from hetserve.scaling.quiet import Quiet
+from hetserve.scaling.dead_band import DeadBand
 
 
 class Action(StrEnum):
@@ -98,7 +98,7 @@ class Decision:
     scarce: str | None = None
     pending: bool = False
     measured: Measured = Measured()
-    quiet: Quiet | None = None
+    dead_band: DeadBand | None = None
     growing: bool = False
 
     @property

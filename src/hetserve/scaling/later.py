@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hetserve.base.units import Seconds
+from hetserve.scaling.context import MISSED_FOR, calm_from
 from hetserve.scaling.decision import Action, ScalingReason
 from hetserve.scaling.facts import Change, Facts
-from hetserve.scaling.look import MISSED_FOR, calm_from
 from hetserve.scaling.scarcity import REMEMBERED
 
 _AFTER: Final = 1.0

@@ -14,7 +14,7 @@ from hetserve.api.service.scaling import ScalingSpec
 from hetserve.api.service.scaling_status import DecisionStatus, InstanceCount
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.plans.case import inputs_digest
+from hetserve.reconcile.plans.planning_context import inputs_digest
 from testing import builders
 from testing.data import REPOSITORY
 

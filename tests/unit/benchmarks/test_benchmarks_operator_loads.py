@@ -20,7 +20,7 @@ from hetserve.base.units import parse_duration
 from hetserve.demand import contract
 from hetserve.demand.measured_mix import mix_of_buckets
 from hetserve.demand.queries import groups
-from hetserve.demand.wanted import wanted_of
+from hetserve.demand.query_spec import wanted_of
 
 MOMENTS = st.floats(min_value=0, max_value=3 * PERIOD * MINUTE)
 SPREAD = st.floats(min_value=0.1, max_value=100)

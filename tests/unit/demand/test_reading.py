@@ -13,8 +13,8 @@ from hetserve.base.units import Seconds
 from hetserve.demand.answers import Points, Series
 from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.demand.queries import Group, Part, RangeQuery, group_queries, groups
-from hetserve.demand.reading import Answered, aged, read_demand, unknown
-from hetserve.demand.wanted import OwnQueries
+from hetserve.demand.query_spec import OwnQueries
+from hetserve.demand.reading import PrometheusSamples, aged, read_demand, unknown
 from hetserve.demand.windows import highest, lowest
 from measured_demand import WANTED
 from scrapes import LOOK_BACK, Scrapes, counter, over, rate, stamp
@@ -33,10 +33,12 @@ def asked(part: Part, now: float = NOW, group: Group = GROUP) -> tuple[float, fl
     return (*query.moments(now), query.step)
 
 
-def answered(scrapes: Scrapes, now: float = NOW, look_back: float = LOOK_BACK) -> Answered:
+def answered(scrapes: Scrapes, now: float = NOW, look_back: float = LOOK_BACK) -> PrometheusSamples:
     points = over(*asked(Part.RATE, now), lambda at: rate(scrapes, at, WANTED.window))
     stamps = over(*asked(Part.SAMPLED_AT, now), lambda at: stamp(scrapes, at, look_back))
-    return Answered(last=asked(Part.RATE, now)[1], rate=[Series(LABELS, points)] if points else [], sampled_at=stamps)
+    return PrometheusSamples(
+        last=asked(Part.RATE, now)[1], rate=[Series(LABELS, points)] if points else [], sampled_at=stamps
+    )
 
 
 def read(scrapes: Scrapes, now: float = NOW, look_back: float = LOOK_BACK) -> Demand:
@@ -192,7 +194,7 @@ def test_a_series_that_comes_twice_is_invalid() -> None:
 
 def own(points: Points, **more: object) -> Demand:
     found = [Series({}, points)] if points else []
-    return read_demand(OWN, replace(Answered(last=9_990.0, rate=found), **more), NOW)  # type: ignore[arg-type]
+    return read_demand(OWN, replace(PrometheusSamples(last=9_990.0, rate=found), **more), NOW)  # type: ignore[arg-type]
 
 
 def line(value: Callable[[float], float] = lambda _: 100.0, first: float = 9_600, last: float = 9_990) -> Points:
@@ -232,7 +234,7 @@ def test_an_own_query_without_an_answer_is_missing() -> None:
 def test_several_series_of_an_own_query_are_named() -> None:
     found = [Series({"pod": name}, line()) for name in "abcd"]
 
-    demand = read_demand(OWN, Answered(last=9_990.0, rate=found), NOW)
+    demand = read_demand(OWN, PrometheusSamples(last=9_990.0, rate=found), NOW)
 
     assert (demand.freshness, demand.trouble) == (Freshness.INVALID, Trouble.QUERY_REFUSED)
     assert demand.why == (
@@ -347,7 +349,7 @@ def scraped_each(distance: float, window: float) -> Demand:
     points = over(*asked(Part.RATE, group=group), lambda at: rate(scrapes, at, wanted.window))
     stamps = over(*asked(Part.SAMPLED_AT, group=group), lambda at: stamp(scrapes, at))
     rates = [Series(LABELS, points)] if points else []
-    return read_demand(wanted, Answered(last=NOW, rate=rates, sampled_at=stamps), NOW)
+    return read_demand(wanted, PrometheusSamples(last=NOW, rate=rates, sampled_at=stamps), NOW)
 
 
 @pytest.mark.parametrize("distance", [32, 45, 59, 60, 61, 90, 120])

@@ -20,8 +20,8 @@ from hetserve_extender.extender import NOT_SYNCED
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.queue.controller import QueueController
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import HttpError, Limits
 from hetserve_shell.http.listener import listen
@@ -46,7 +46,9 @@ async def bench() -> AsyncIterator[Bench]:
         api.add(gpu_node(name))
     placer = Placer(clock=lambda: Seconds(clock[0]), hold=Seconds(30.0))
     metrics = Metrics(placer)
-    binder = Binder(api, Binds(placer, Unfenced()), on_error=lambda kind: metrics.bind_errors.labels(kind).inc())
+    binder = BindSender(
+        api, BindStateMachine(placer, Unfenced()), on_error=lambda kind: metrics.bind_errors.labels(kind).inc()
+    )
     placer.on_expired = metrics.expired.inc
     not_ready = lambda: "" if ready[0] else NOT_SYNCED  # noqa: E731
     verbs = Verbs(placer, binder, metrics, not_ready)

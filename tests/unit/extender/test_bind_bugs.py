@@ -11,8 +11,8 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, State
 from hetserve.placement.placer import VERIFY_AFTER
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from testing.cluster import gpu_node, gpu_pod
@@ -54,7 +54,7 @@ async def test_after_a_bug_in_the_middle_of_a_bind_its_gpu_is_held_and_the_pod_i
 ) -> None:
     api, now = BrokenApi(landed=landed), [0.0]
     placer = placed(api, now)
-    binder = Binder(api, Binds(placer, Unfenced()))
+    binder = BindSender(api, BindStateMachine(placer, Unfenced()))
     with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError, match="a bug of the client"):
         await binder.bind(ARGS)
     assert "bind default/p0" in caplog.text
@@ -81,7 +81,7 @@ async def test_after_a_bug_in_the_middle_of_a_bind_the_next_attempt_goes_through
 ) -> None:
     api, now = BrokenApi(), [0.0]
     placer = placed(api, now)
-    binder = Binder(api, Binds(placer, Unfenced()))
+    binder = BindSender(api, BindStateMachine(placer, Unfenced()))
     with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError):
         await binder.bind(ARGS)
     assert await binder.bind(ARGS) == ""

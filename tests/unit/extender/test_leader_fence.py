@@ -13,8 +13,8 @@ from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import LeaderFence, Revisions
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import TRIES, Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import TRIES, BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs
 from testing.cluster import gpu_node, gpu_pod
 from testing.extender import BusyApi
@@ -32,7 +32,7 @@ class Replica:
         self.placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
         self.revisions = Revisions(PodEventHandler(self.placer))
         fence = LeaderFence(self.revisions, lambda: self.term[0], lambda: "not the leader (leader is other)")
-        self.binder = Binder(self.api, Binds(self.placer, fence))
+        self.binder = BindSender(self.api, BindStateMachine(self.placer, fence))
         self.show()
 
     def show(self) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import VERIFY_AFTER, Placer
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import READ_AT_ONCE, Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import READ_AT_ONCE, BindStateMachine
 from hetserve_shell.kube.client import Answer
 from testing.cluster import gpu_node, gpu_pod
 from testing.extender import Unfenced
@@ -39,7 +39,7 @@ class SlowApi(FakeApiServer):
         raise NotImplementedError
 
 
-def overdue(api: SlowApi, pods: int) -> Binder:
+def overdue(api: SlowApi, pods: int) -> BindSender:
     """Who has binds under way that the watch never showed, of pods p0 and on."""
     loop = asyncio.get_running_loop()
     placer = Placer(clock=lambda: Seconds(loop.time()), hold=Seconds(30))
@@ -52,10 +52,10 @@ def overdue(api: SlowApi, pods: int) -> Binder:
         placer.filter(api.pod(f"p{number}"), [f"n{number}"])
         placer.ledger.begin_bind(f"uid-p{number}")
         placer.ledger.verify(f"uid-p{number}", Seconds(loop.time() + VERIFY_AFTER))
-    return Binder(api, Binds(placer, Unfenced()))
+    return BindSender(api, BindStateMachine(placer, Unfenced()))
 
 
-def in_doubt(binder: Binder) -> set[str]:
+def in_doubt(binder: BindSender) -> set[str]:
     return {booking.request.name for booking in binder.binds.placer.ledger.bookings().values()}
 
 

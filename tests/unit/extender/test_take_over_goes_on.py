@@ -22,8 +22,8 @@ from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, list
 from hetserve_extender.leader.leader import Leader
 from hetserve_extender.leader.lease_reader import LeaseReader
 from hetserve_extender.leader.scheduler_lease import SHARE, SchedulerLease
-from hetserve_extender.verbs.bind import Binder
-from hetserve_extender.verbs.binding import Binds
+from hetserve_extender.verbs.bind_sender import BindSender
+from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
@@ -231,5 +231,5 @@ async def test_a_bind_that_began_in_an_earlier_term_is_not_sent_in_a_take_over()
 
 
 async def bind(machine: Machine) -> str:
-    binder = Binder(machine.api, Binds(machine.leader.placer, machine.leader.fence()))
+    binder = BindSender(machine.api, BindStateMachine(machine.leader.placer, machine.leader.fence()))
     return await binder.bind(BindArgs("p0", "default", "uid-p0", "n0"))

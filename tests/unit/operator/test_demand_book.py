@@ -9,9 +9,9 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
+from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
 from hetserve.demand.reading import unknown
-from hetserve.demand.wanted import OwnQueries, Wanted
-from hetserve_operator.demand.book import DemandBook, moved
+from hetserve_operator.demand.cache import DemandCache, moved
 from hetserve_operator.workqueue import Key
 from measured_demand import WANTED
 
@@ -32,7 +32,7 @@ class Scene:
         self.clock = 0.0
         self.woken: list[Key] = []
         self.shown: dict[Key, Demand | None] = {}
-        self.book = DemandBook(
+        self.book = DemandCache(
             lambda: self.clock,
             self.woken.append,
             configured=options.get("configured", True),
@@ -51,7 +51,7 @@ class Scene:
         assert list(self.book.tick()) == list(self.shown)
         return list(self.woken)
 
-    def demand(self, wanted: Wanted = WANTED) -> Demand:
+    def demand(self, wanted: MetricsQuerySpec = WANTED) -> Demand:
         found = self.book.demand(ADS, wanted)
         assert found is not None
         return found
@@ -108,7 +108,7 @@ def test_a_service_without_metrics_has_no_demand() -> None:
     ],
 )
 def test_what_the_installation_does_not_do_is_said_and_not_asked(
-    options: dict[str, bool], wanted: Wanted, trouble: Trouble
+    options: dict[str, bool], wanted: MetricsQuerySpec, trouble: Trouble
 ) -> None:
     scene = Scene(**options)
     scene.book.follow({ADS: wanted})
@@ -126,7 +126,7 @@ def test_services_are_asked_for_by_their_source() -> None:
 
 
 @pytest.mark.parametrize("edited", [OWN, replace(WANTED, window=Seconds(300.0))])
-def test_an_answer_to_another_question_does_not_count(edited: Wanted) -> None:
+def test_an_answer_to_another_question_does_not_count(edited: MetricsQuerySpec) -> None:
     scene = Scene()
     scene.take(fresh())
     assert scene.demand(edited).trouble is Trouble.NOT_ASKED, "the cache has not seen the edit yet"
@@ -207,7 +207,7 @@ def test_a_slo_that_is_missed_throughout_its_window_wakes_however_little_the_fig
 def test_a_newest_sample_that_is_late_no_more_wakes_a_service_that_may_shrink() -> None:
     """Of 99 %, with so many queries that 98.8 % are no chance: what could go stays until the newest are in time."""
     quiet, woken = [False], list[Key]()
-    book = DemandBook(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
+    book = DemandCache(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
     book.follow({ADS: WANTED})
     for newest, is_quiet, expected in (
         ([], False, [ADS]),
@@ -226,7 +226,7 @@ def test_a_newest_sample_that_is_late_no_more_wakes_a_service_that_may_shrink() 
 def test_what_a_look_saw_is_what_later_figures_are_compared_to() -> None:
     """A look that something else asked for, at a load at which nobody was woken, may have decided otherwise."""
     quiet, woken = [True], list[Key]()
-    book = DemandBook(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
+    book = DemandCache(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
     book.follow({ADS: WANTED})
     for qps in (100.0, 103.0):
         book.take(ADS, WANTED, fresh(qps, qps), 0.0)
@@ -242,7 +242,7 @@ def test_what_a_look_saw_is_what_later_figures_are_compared_to() -> None:
 
 def test_leaving_the_loads_at_which_a_decision_stays_wakes_however_little_it_takes() -> None:
     woken = list[Key]()
-    book = DemandBook(
+    book = DemandCache(
         lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, demand: demand.samples[-1].qps <= 100.2
     )
     book.follow({ADS: WANTED})
@@ -280,7 +280,7 @@ def test_another_trouble_and_another_mix_wake() -> None:
 
 def test_figures_at_which_a_decision_stays_wake_nobody_and_a_new_state_does() -> None:
     quiet, woken = [True], list[Key]()
-    book = DemandBook(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
+    book = DemandCache(lambda: 0.0, woken.append, configured=True, is_quiet=lambda _key, _demand: quiet[0])
 
     def take(demand: Demand) -> list[Key]:
         woken.clear()

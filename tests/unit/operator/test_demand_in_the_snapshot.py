@@ -11,7 +11,7 @@ from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.planning.inputs import PlanSettings
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.main import Operator
 from hetserve_operator.memory import Memory
 from hetserve_operator.metrics import OperatorMetrics
@@ -35,7 +35,7 @@ def stored(overrides: dict[str, Any]) -> FakeApiServer:
 async def demand_of(overrides: dict[str, Any]) -> Demand | None:
     """In the snapshot of a service with these fields."""
     api, cache = stored(overrides), Cache()
-    book = DemandBook(lambda: 0.0, lambda _key: None, configured=True)
+    book = DemandCache(lambda: 0.0, lambda _key: None, configured=True)
     observer = Observer(api, cache, PlanSettings(), lambda: datetime(2026, 1, 1, tzinfo=UTC), demand=book.demand)
     await observer.relist()
     book.follow(cache.wanted())

@@ -12,9 +12,9 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.demand.wanted import OwnQueries, Wanted
+from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
 from hetserve.demand.windows import attained_below, highest, lowest
-from hetserve_operator.demand.book import DemandBook
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.pauses import LONGEST_PAUSE
 from hetserve_operator.demand.poller import EARLY, DemandPoller
 from hetserve_operator.metrics import OperatorMetrics
@@ -31,7 +31,7 @@ class Scene:
     """A poller at work from now on."""
 
     def __init__(
-        self, wanted: dict[Key, Wanted] | None = None, load: Callable[[float], float] = lambda _: 100.0
+        self, wanted: dict[Key, MetricsQuerySpec] | None = None, load: Callable[[float], float] = lambda _: 100.0
     ) -> None:
         clock = asyncio.get_running_loop().time
         self.wanted = {ADS: WANTED} if wanted is None else wanted
@@ -39,7 +39,7 @@ class Scene:
         self.prometheus.loads = {(one.namespace, one.name): load for one in self.wanted.values() if one.own is None}
         self.metrics = OperatorMetrics()
         self.woken: list[tuple[float, Key]] = []
-        self.book = DemandBook(
+        self.book = DemandCache(
             clock, lambda key: self.woken.append((clock(), key)), configured=True, allow_queries=True
         )
         self.poller = DemandPoller(
@@ -229,7 +229,7 @@ async def test_many_new_services_are_asked_for_together() -> None:
 SHOP = [Key("shop", f"s{number}") for number in range(40)]
 
 
-def asked_for(keys: Iterable[Key], **fields: Any) -> dict[Key, Wanted]:
+def asked_for(keys: Iterable[Key], **fields: Any) -> dict[Key, MetricsQuerySpec]:
     return {key: replace(WANTED, namespace=key.namespace, name=key.name, **fields) for key in keys}
 
 
@@ -282,7 +282,7 @@ async def test_a_service_whose_latencies_alone_are_refused_keeps_its_rates_and_c
     assert note.startswith("attainment is not known: Prometheus: query processing")
 
 
-def own(promql: str, name: str) -> dict[Key, Wanted]:
+def own(promql: str, name: str) -> dict[Key, MetricsQuerySpec]:
     return {Key("shop", name): replace(WANTED, name=name, own=OwnQueries(promql))}
 
 

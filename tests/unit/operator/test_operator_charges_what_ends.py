@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import parse_money
-from hetserve_operator.revisions import DEPLOYMENTS, Seen
+from hetserve_operator.revisions import DEPLOYMENTS, ListedRevisions
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
@@ -160,7 +160,7 @@ def deployment(uid: str, generation: int, replicas: int, **meta: str) -> Json:
     ],
 )
 def test_instances_may_have_been_taken(now: list[Json], taken: bool) -> None:
-    seen = Seen()
+    seen = ListedRevisions()
     assert not seen.show([deployment("a", 5, 3)]), "nothing was seen before, and the first lists are the latest"
     assert seen.show(now) is taken
     assert not seen.show(now)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hetserve_operator.revisions import DEPLOYMENTS, PODS, Heard, Seen
+from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, WatchedRevisions
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from operator_scene import GPU_DEPLOYMENT, PLANNED, converged, deployment_path
@@ -117,7 +117,7 @@ async def test_after_instances_were_taken_the_list_of_pods_must_be_the_latest() 
 
 @pytest.mark.parametrize("text", ["", "abc", None, "-1"])
 def test_a_revision_that_is_no_number_says_nothing(text: object) -> None:
-    seen, heard = Seen(), Heard()
+    seen, heard = ListedRevisions(), WatchedRevisions()
     seen.note(PODS, "7")
     seen.note(PODS, text)
     assert seen.reached(PODS) is None
@@ -126,7 +126,7 @@ def test_a_revision_that_is_no_number_says_nothing(text: object) -> None:
 
 
 def test_what_was_heard_goes_back_only_where_the_latest_list_has_not_come_that_far() -> None:
-    heard = Heard()
+    heard = WatchedRevisions()
     heard.reach(PODS, "120")
     heard.check(PODS, 110, "115")  # an event has come while the list was read
     assert heard.latest(PODS) == 120
@@ -135,7 +135,7 @@ def test_what_was_heard_goes_back_only_where_the_latest_list_has_not_come_that_f
 
 
 def test_what_was_seen_never_goes_back() -> None:
-    seen = Seen()
+    seen = ListedRevisions()
     seen.wrote(PODS, {"metadata": {"resourceVersion": "9"}})
     assert seen.reached(PODS) is None, "what the write did not show is not known"
     for revision in ("7", "12", "9"):

@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Problem, build_problem
 from hetserve.planning.problem import LatencySlo
 from hetserve.profiles import LinearProfile
-from hetserve.reconcile.plans.case import inputs_digest
+from hetserve.reconcile.plans.planning_context import inputs_digest
 from testing.planning import inference_service, instance_type, model_profile
 
 TYPES = [instance_type("a", "1"), instance_type("b", "0.4")]

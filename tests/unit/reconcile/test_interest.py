@@ -13,12 +13,12 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
-from hetserve.reconcile import Interest, World
+from hetserve.reconcile import Interest, ServiceSnapshot
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.interest import interest_of
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import PlanRecord
-from hetserve.scaling.quiet import Quiet
+from hetserve.scaling.dead_band import DeadBand
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")
 RECORD = PlanRecord({}, (("gpu", 2),), "digest", "1", "", MicroDollarsPerHour(1))
@@ -33,7 +33,7 @@ def pods(bound: int, waiting: int = 0, kind: str = "gpu") -> tuple[PodFact, ...]
 
 
 def interest(decision: PlanDecision = DECISION, of: tuple[PodFact, ...] = pods(2), **world: Any) -> Interest:
-    return interest_of(decision, World({}, datetime(2026, 1, 1, tzinfo=UTC), pods=of, **world))
+    return interest_of(decision, ServiceSnapshot({}, datetime(2026, 1, 1, tzinfo=UTC), pods=of, **world))
 
 
 def test_no_room_counts_while_the_ideal_plan_is_on_nodes() -> None:
@@ -58,13 +58,13 @@ def test_room_counts_while_another_plan_may_come(case: str) -> None:
     assert interest(CASES[case]()).room == BOTH
 
 
-QUIET = Quiet(QPS(10), QPS(50), Seconds(30), Seconds(300), Seconds(60), 0.99)
-FOLLOWS = replace(DECISION, ideal=False, following=Following(PLANNED, None, quiet=QUIET))
+QUIET = DeadBand(QPS(10), QPS(50), Seconds(30), Seconds(300), Seconds(60), 0.99)
+FOLLOWS = replace(DECISION, ideal=False, following=Following(PLANNED, None, dead_band=QUIET))
 
 
 def test_no_room_counts_while_what_follows_a_load_carries_it() -> None:
     assert interest(FOLLOWS).room == frozenset(), "each pod that comes or goes wakes all services that scale"
-    assert interest(FOLLOWS).quiet == QUIET
+    assert interest(FOLLOWS).dead_band == QUIET
     assert interest(FOLLOWS, pods(1, 1)).room == BOTH
 
 

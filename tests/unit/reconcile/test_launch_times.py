@@ -15,7 +15,7 @@ from hetserve.reconcile.cluster.launch import Launch
 from hetserve.reconcile.cluster.launch_times import observed_launch_times
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
 from hetserve.reconcile.plans.decision import decide
-from hetserve.reconcile.world import World
+from hetserve.reconcile.snapshot import ServiceSnapshot
 from testing.builders import REMOVED, instance_type, model_profile, service
 
 BOUND, RAN, READY, LATER, NEXT_DAY = (
@@ -154,14 +154,14 @@ def planned_for(declared: str, found: list[PodFact]) -> float:
         asked.append(question)
         return PlanPending()
 
-    world = World(
+    snapshot = ServiceSnapshot(
         service("rm2", MIN_COST),
         datetime(2026, 1, 1, tzinfo=UTC),
         types=(InstanceType.model_validate(instance_type("t4", {"spec.launchTime": declared})),),
         profiles=(ModelProfile.model_validate(model_profile("rm2-t4", {"spec.instanceType": "t4"})),),
         pods=tuple(found),
     )
-    decide(world, planner)
+    decide(snapshot, planner)
     (option,) = asked[0].problem.types
     return option.launch_time
 

@@ -17,7 +17,7 @@ from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, manifest_digest, with_replicas
 from hetserve.reconcile.deployments.diff import RESTARTED_AT, Target, expected_spec
 from hetserve.reconcile.deployments.template import TemplateError
-from hetserve.reconcile.world import Rendered, World
+from hetserve.reconcile.snapshot import Rendered, ServiceSnapshot
 from testing.builders import MEASURED, REMOVED, Json, instance_type, model_profile, service
 from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type
 
@@ -68,8 +68,8 @@ def test_what_is_built_changes_nothing_of_what_it_is_built_from() -> None:
     assert with_replicas(manifest, 3) != manifest
     rendered = repr(spec := with_replicas(manifest, 1)["spec"])
     live = {"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: "now"}}}}}
-    world = World(None, NOW, rendered={manifest_digest(manifest): Rendered(spec)})
-    expected = expected_spec(world, Target(GPU_TYPE, manifest, 2, 2), live)
+    snapshot = ServiceSnapshot(None, NOW, rendered={manifest_digest(manifest): Rendered(spec)})
+    expected = expected_spec(snapshot, Target(GPU_TYPE, manifest, 2, 2), live)
     assert expected is not None
     assert expected["template"]["metadata"]["annotations"][RESTARTED_AT] == "now"
     assert (repr((asked, given)), repr(manifest), repr(spec)) == (before, made, rendered)

@@ -23,7 +23,7 @@ from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout.progress import TypeState
-from hetserve.reconcile.status.build import Seen, build_status, status_changed
+from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 from testing.builders import service
 
@@ -35,7 +35,7 @@ FOLLOWED = PlanDecision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc",
 READY = TypeState("a", desired=2, bound=2, ready=2, rolled=True)
 
 
-def status_of(decision: PlanDecision, seen: Seen) -> Json:
+def status_of(decision: PlanDecision, seen: StatusInputs) -> Json:
     raw = {"metadata": {"name": "s", "generation": 3}}
     return build_status(raw, decision, seen, datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -49,16 +49,16 @@ def condition(status: Json, kind: str) -> Json:
     return {key: found[key] for key in ("status", "reason", "message")}
 
 
-def refused(kind: ConditionType, reason: Reason) -> tuple[PlanDecision, Seen]:
+def refused(kind: ConditionType, reason: Reason) -> tuple[PlanDecision, StatusInputs]:
     """What a status is made of where this condition is False for this reason."""
     finding = Finding("False", reason, f"words of {reason}")
     if kind is ConditionType.PLANNED:
-        return PlanDecision(finding, NOT_PLANNED, NOT_PLANNED), Seen()
+        return PlanDecision(finding, NOT_PLANNED, NOT_PLANNED), StatusInputs()
     if kind is ConditionType.FEASIBLE:
-        return PlanDecision(PLANNED, finding, NOT_PLANNED), Seen()
+        return PlanDecision(PLANNED, finding, NOT_PLANNED), StatusInputs()
     if reason is Reason.TEMPLATE_INVALID:
-        return FOLLOWED, Seen((READY,), template=finding.message)
-    return FOLLOWED, Seen((READY,), work=NextWrite(refusals=(finding.message,)))
+        return FOLLOWED, StatusInputs((READY,), template=finding.message)
+    return FOLLOWED, StatusInputs((READY,), work=NextWrite(refusals=(finding.message,)))
 
 
 CAUSES = [(d.condition, d.reason) for d in DOCS if d.status == "False" and d.condition in ("Planned", "Feasible")]
@@ -82,25 +82,39 @@ def pod(*, node: str | None = None, waiting: str | None = None) -> PodFact:
     return PodFact("u", "default", "p", "", "s", "a", "s", "hash", node=node, gpu=None, waiting=waiting)
 
 
-WAITS: dict[str, tuple[Seen, str, str]] = {
+WAITS: dict[str, tuple[StatusInputs, str, str]] = {
     "for the scheduler, which has refused one": (
-        Seen((TypeState("a", 2, 1, 1, rolled=False),), pods=(pod(waiting="no GPU is free"),)),
+        StatusInputs((TypeState("a", 2, 1, 1, rolled=False),), pods=(pod(waiting="no GPU is free"),)),
         "WaitingForCapacity",
         "a: no GPU is free",
     ),
     "for Deployments": (
-        Seen((TypeState("a", 2, 2, 2, rolled=False),)),
+        StatusInputs((TypeState("a", 2, 2, 2, rolled=False),)),
         "RollingOut",
         "being brought to the plan: a",
     ),
-    "for a write that is to come": (Seen((READY,), work=NextWrite(pending=True)), "RollingOut", "the Deployments"),
+    "for a write that is to come": (
+        StatusInputs((READY,), work=NextWrite(pending=True)),
+        "RollingOut",
+        "the Deployments",
+    ),
     "for pods that cannot be created": (
-        Seen((TypeState("a", 2, 0, 0, rolled=False),), failures=(CreationFailure("a", "no such ServiceAccount"),)),
+        StatusInputs(
+            (TypeState("a", 2, 0, 0, rolled=False),), failures=(CreationFailure("a", "no such ServiceAccount"),)
+        ),
         "InstancesRefused",
         "a: no such ServiceAccount",
     ),
-    "for nodes": (Seen((TypeState("a", 2, 1, 1, rolled=True),), pods=(pod(),)), "InstancesPending", "1 of 2 instances"),
-    "for what serves": (Seen((TypeState("a", 2, 2, 1, rolled=True),)), "InstancesNotReady", "1 of 2 instances are"),
+    "for nodes": (
+        StatusInputs((TypeState("a", 2, 1, 1, rolled=True),), pods=(pod(),)),
+        "InstancesPending",
+        "1 of 2 instances",
+    ),
+    "for what serves": (
+        StatusInputs((TypeState("a", 2, 2, 1, rolled=True),)),
+        "InstancesNotReady",
+        "1 of 2 instances are",
+    ),
 }
 
 
@@ -125,24 +139,34 @@ def following(load: float | None, *, paused: bool = False) -> PlanDecision:
 
 
 PART = TypeState("a", desired=2, bound=2, ready=1, rolled=True)
-LOADS: dict[str, tuple[PlanDecision, Seen, tuple[str, str], str]] = {
-    "all is ready and carries it": (following(20), Seen((READY,), carried=20.0), ("True", "AllInstancesReady"), ""),
-    "all is ready and does not": (following(21), Seen((READY,), carried=20.0), ("False", "LoadNotCarried"), ""),
-    "a part is ready and carries it": (following(10), Seen((PART,), carried=10.0), ("True", "LoadCarried"), ""),
-    "a part is ready and does not": (following(11), Seen((PART,), carried=10.0), ("False", "LoadNotCarried"), ""),
-    "nothing is held": (following(1), Seen((READY,), carried=0.0), ("False", "LoadNotCarried"), ""),
-    "the load is not known": (following(None), Seen((READY,), carried=20.0), ("True", "AllInstancesReady"), ""),
-    "what is held is not known": (following(21), Seen((READY,)), ("True", "AllInstancesReady"), ""),
-    "neither is, and a part is ready": (following(None), Seen((PART,)), ("False", "InstancesNotReady"), ""),
+LOADS: dict[str, tuple[PlanDecision, StatusInputs, tuple[str, str], str]] = {
+    "all is ready and carries it": (
+        following(20),
+        StatusInputs((READY,), carried=20.0),
+        ("True", "AllInstancesReady"),
+        "",
+    ),
+    "all is ready and does not": (following(21), StatusInputs((READY,), carried=20.0), ("False", "LoadNotCarried"), ""),
+    "a part is ready and carries it": (following(10), StatusInputs((PART,), carried=10.0), ("True", "LoadCarried"), ""),
+    "a part is ready and does not": (
+        following(11),
+        StatusInputs((PART,), carried=10.0),
+        ("False", "LoadNotCarried"),
+        "",
+    ),
+    "nothing is held": (following(1), StatusInputs((READY,), carried=0.0), ("False", "LoadNotCarried"), ""),
+    "the load is not known": (following(None), StatusInputs((READY,), carried=20.0), ("True", "AllInstancesReady"), ""),
+    "what is held is not known": (following(21), StatusInputs((READY,)), ("True", "AllInstancesReady"), ""),
+    "neither is, and a part is ready": (following(None), StatusInputs((PART,)), ("False", "InstancesNotReady"), ""),
     "nothing is added to what is ready": (
         following(21, paused=True),
-        Seen((READY,), carried=20.0),
+        StatusInputs((READY,), carried=20.0),
         ("False", "LoadNotCarried"),
         "Stalled",
     ),
     "nothing is added, and a part is still to come": (
         following(11, paused=True),
-        Seen((PART,), carried=10.0),
+        StatusInputs((PART,), carried=10.0),
         ("False", "LoadNotCarried"),
         "Reconciling",
     ),
@@ -163,21 +187,23 @@ def test_a_service_with_a_load_to_follow_is_ready_exactly_while_what_is_ready_ca
 
 
 def test_figures_of_a_load_that_is_not_carried_are_those_of_when_it_was_first_so() -> None:
-    before = status_of(following(21), Seen((READY,), carried=20.0))
+    before = status_of(following(21), StatusInputs((READY,), carried=20.0))
 
-    def then(decision: PlanDecision, seen: Seen) -> str:
+    def then(decision: PlanDecision, seen: StatusInputs) -> str:
         raw = {"metadata": {"name": "s", "generation": 3}, "status": before}
         found = condition(build_status(raw, decision, seen, datetime(2026, 1, 1, tzinfo=UTC)), "Ready")
         return str(found["message"])
 
     first = "2 of 2 instances are ready and hold 20.0 q/s, the load is 21.0 q/s"
-    assert then(following(33), Seen((READY,), carried=19.0)) == first
-    assert then(following(33, paused=True), Seen((READY,), carried=19.0)).endswith("no instance is added")
-    assert then(following(33), Seen((PART,), carried=10.0)).startswith("1 of 2 instances are ready and hold 10.0 q/s")
+    assert then(following(33), StatusInputs((READY,), carried=19.0)) == first
+    assert then(following(33, paused=True), StatusInputs((READY,), carried=19.0)).endswith("no instance is added")
+    assert then(following(33), StatusInputs((PART,), carried=10.0)).startswith(
+        "1 of 2 instances are ready and hold 10.0 q/s"
+    )
 
 
 def test_a_ready_service_is_current_until_its_spec_changes() -> None:
-    status = status_of(FOLLOWED, Seen((READY,)))
+    status = status_of(FOLLOWED, StatusInputs((READY,)))
     for kind in ("Reconciling", "Stalled"):
         assert condition(status, kind) == {**condition(status, "Ready"), "status": "False"}
     assert (health(status), health(status, generation=4)) == ("Current", "InProgress")
@@ -204,7 +230,7 @@ FOLLOWING = st.none() | st.builds(
 )
 FAILURES = st.lists(st.builds(CreationFailure, st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
 SEEN = st.builds(
-    Seen,
+    StatusInputs,
     st.lists(STATES, max_size=2).map(tuple),
     st.none(),
     PODS,
@@ -217,7 +243,7 @@ SEEN = st.builds(
 
 @given(DECISIONS, SEEN, FOLLOWING, st.sampled_from([None, 0.0, 19.0, 21.0]))
 def test_of_ready_reconciling_and_stalled_exactly_one_is_true_whatever_is_seen(
-    decision: PlanDecision, seen: Seen, follows: Following | None, carried: float | None
+    decision: PlanDecision, seen: StatusInputs, follows: Following | None, carried: float | None
 ) -> None:
     status = status_of(replace(decision, following=follows), replace(seen, carried=carried))
     assert health(status) == ONE_OF[the_one_that_is_true(status)]
@@ -229,7 +255,7 @@ def test_the_column_ready_counts_as_the_message_of_ready_does(counts: list[tuple
         TypeState(f"t{number}", desired=desired, bound=ready, ready=ready, rolled=False)
         for number, (desired, ready) in enumerate(counts)
     )
-    status = status_of(FOLLOWED, Seen(states=states))
+    status = status_of(FOLLOWED, StatusInputs(states=states))
     ready, desired = map(int, status["readyInstances"].split("/"))
     assert ready == sum(min(pair) for pair in counts)
     assert desired == sum(pair[0] for pair in counts)
@@ -238,7 +264,7 @@ def test_the_column_ready_counts_as_the_message_of_ready_does(counts: list[tuple
 
 
 def test_the_column_ready_alone_causes_no_write() -> None:
-    status = status_of(FOLLOWED, Seen(states=(READY,)))
+    status = status_of(FOLLOWED, StatusInputs(states=(READY,)))
     older = {key: value for key, value in status.items() if key != "readyInstances"}
     assert not status_changed({"status": older}, status)
 
@@ -247,5 +273,5 @@ def test_a_plan_that_is_being_worked_out_for_a_load_that_is_not_carried_is_told(
     short = following(21)
     assert short.following is not None
     waits = replace(short, following=replace(short.following, growing=True))
-    message = condition(status_of(waits, Seen((READY,), carried=20.0)), "Reconciling")["message"]
+    message = condition(status_of(waits, StatusInputs((READY,), carried=20.0)), "Reconciling")["message"]
     assert message.endswith("the load is 21.0 q/s; a plan for it is being worked out")

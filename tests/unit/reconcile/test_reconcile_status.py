@@ -13,7 +13,7 @@ from hetserve.planning.plan import Plan, RankedConfiguration
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record, read_record
-from hetserve.reconcile.status.build import Seen, build_status, status_changed
+from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 
 PLAN = Plan(
     True,
@@ -50,32 +50,32 @@ def test_a_recorded_plan_that_somebody_has_spoilt_counts_as_none() -> None:
 
 
 def test_transition_times_move_only_with_the_status_of_a_condition() -> None:
-    first = build_status(RAW, BAD, Seen(), at(1))
+    first = build_status(RAW, BAD, StatusInputs(), at(1))
     worse = PlanDecision(Finding("False", "LoadUnknown", "other words"), NOT_PLANNED, NOT_PLANNED)
-    second = build_status({**RAW, "status": first}, worse, Seen(), at(2))
+    second = build_status({**RAW, "status": first}, worse, StatusInputs(), at(2))
     assert {c["lastTransitionTime"] for c in second["conditions"]} == {"2026-01-01T00:00:01Z"}
     good = PlanDecision(Finding("True", "PlanComputed", ""), NOT_PLANNED, NOT_PLANNED)
-    third = build_status({**RAW, "status": second}, good, Seen(), at(3))
+    third = build_status({**RAW, "status": second}, good, StatusInputs(), at(3))
     moved = {c["type"] for c in third["conditions"] if c["lastTransitionTime"].endswith("03Z")}
     assert moved == {"Planned", "Reconciling", "Stalled"}
 
 
 def test_an_equal_status_is_not_a_change_whatever_the_time() -> None:
-    first = build_status(RAW, BAD, Seen(), at(1))
+    first = build_status(RAW, BAD, StatusInputs(), at(1))
     raw = {**RAW, "status": {**first, "extra": "of another writer"}}
-    assert not status_changed(raw, build_status(raw, BAD, Seen(), at(9)))
+    assert not status_changed(raw, build_status(raw, BAD, StatusInputs(), at(9)))
     assert status_changed(RAW, first)
 
 
 def test_ready_takes_the_reason_of_what_is_false_first() -> None:
-    status = build_status(RAW, BAD, Seen(), at(1))
+    status = build_status(RAW, BAD, StatusInputs(), at(1))
     assert status["reason"] == "SpecInvalid"
     assert status["conditions"][0]["message"] == "spec.slo: is required"
     assert status["observedGeneration"] == 3
 
 
 def test_the_same_state_is_announced_once_and_under_one_name() -> None:
-    status = build_status(RAW, BAD, Seen(), at(1))
+    status = build_status(RAW, BAD, StatusInputs(), at(1))
     (news,) = announcements({}, status)
     assert (news.warning, news.reason, news.note) == (True, "SpecInvalid", "spec.slo: is required")
     assert announcements(status, status) == ()
@@ -84,7 +84,7 @@ def test_the_same_state_is_announced_once_and_under_one_name() -> None:
 
 def test_a_note_is_no_longer_than_the_api_takes() -> None:
     long = PlanDecision(Finding("False", "SpecInvalid", "x" * 5000), NOT_PLANNED, NOT_PLANNED)
-    status = build_status(RAW, long, Seen(), at(1))
+    status = build_status(RAW, long, StatusInputs(), at(1))
     assert len(status["conditions"][0]["message"]) == 4096
     assert len(announcements({}, status)[0].note) == 1024
 

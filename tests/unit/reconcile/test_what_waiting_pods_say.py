@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
-from hetserve.reconcile.plans.scaled import waiting_times
-from hetserve.reconcile.world import World
+from hetserve.reconcile.plans.autoscaled import waiting_times
+from hetserve.reconcile.snapshot import ServiceSnapshot
 
 Json = dict[str, Any]
 CREATED, REFUSED, LATER = (f"2026-11-23T13:{minute}:00Z" for minute in ("00", "05", "06"))
@@ -42,7 +42,7 @@ def wrote(time: str, condition: str = "PodScheduled", subresource: str = "status
 
 
 def seconds(*pods: PodFact) -> dict[str, float]:
-    return dict(waiting_times(World(None, NOW, pods=pods)))
+    return dict(waiting_times(ServiceSnapshot(None, NOW, pods=pods)))
 
 
 def test_a_pod_waits_from_its_first_refusal_on() -> None:

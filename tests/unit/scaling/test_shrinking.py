@@ -268,7 +268,7 @@ def test_what_missed_the_slo_is_not_what_the_minimum_keeps_and_a_load_that_fewer
     for qps, said in ((48.0, []), (30.0, [ScalingReason.AT_MINIMUM])):
         case = replace(kept, demand=steady(qps))
         assert limits(case) == said
-        quiet.append(decide(case, Answers()).quiet)
+        quiet.append(decide(case, Answers()).dead_band)
     above, below = quiet
     assert above is not None
     assert below is not None
@@ -281,13 +281,13 @@ def test_what_missed_the_slo_is_not_what_the_minimum_keeps_and_a_load_that_fewer
 def test_while_queries_are_late_no_load_is_quiet_that_the_minimum_may_limit() -> None:
     doubt = facts(steady(20.0, attained=[0.9] * 20), {"t4": 3}, rules=LEAST)
     assert limits(doubt) == []
-    assert decide(doubt, Answers()).quiet is None
+    assert decide(doubt, Answers()).dead_band is None
 
 
 def test_a_trend_that_needs_what_the_minimum_keeps_ends_its_limit() -> None:
     rising = measured([20.0] * 28 + [20.0 + 1.1 * i for i in range(1, 14)])
     case = facts(steady(20.0), {"t4": 3}, rules=LEAST)
-    quiet = decide(case, Answers()).quiet
+    quiet = decide(case, Answers()).dead_band
     assert quiet is not None
     assert limits(replace(case, demand=rising)) == []
     assert not quiet.covers(rising)
@@ -303,7 +303,7 @@ def test_a_cheaper_mix_is_taken_at_the_minimum_too() -> None:
 def test_loads_at_which_the_minimum_begins_or_ceases_to_limit_are_not_quiet(
     qps: float, same: float, other: float
 ) -> None:
-    quiet = decide(facts(steady(qps), {"t4": 3}, rules=LEAST), Answers()).quiet
+    quiet = decide(facts(steady(qps), {"t4": 3}, rules=LEAST), Answers()).dead_band
 
     assert quiet is not None
     assert quiet.covers(steady(same))

@@ -7,7 +7,7 @@ from typing import Final
 from mutants.changes import DropKey, Replace, never
 from mutants.mutant import Mutant
 
-BIND: Final = "hetserve_extender.verbs.bind"
+BIND: Final = "hetserve_extender.verbs.bind_sender"
 STATES: Final = "hetserve_extender.verbs.binding"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"

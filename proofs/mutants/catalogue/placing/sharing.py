@@ -63,7 +63,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: a plan with bookings before the extender books",
-        "hetserve.reconcile.plans.choosing",
+        "hetserve.reconcile.plans.plan_selection",
         "choose",
         Replace("not case.books_compute", "False"),
         SHARES,

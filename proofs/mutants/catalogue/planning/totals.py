@@ -99,7 +99,7 @@ TOTALS: Final = (
     ),
     Mutant(
         "an upgrade plans everything anew",
-        "hetserve.reconcile.plans.case",
+        "hetserve.reconcile.plans.planning_context",
         "_canonical",
         Replace("$absent or $one != $absent", "True"),
         "tests/unit/reconcile/test_inputs_digest.py",

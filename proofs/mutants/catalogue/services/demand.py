@@ -8,7 +8,7 @@ from mutants.changes import Replace, always, never
 from mutants.mutant import Mutant
 
 ANSWERS: Final = "hetserve.demand.answers"
-BOOK: Final = "hetserve_operator.demand.book"
+BOOK: Final = "hetserve_operator.demand.cache"
 CONTRACT: Final = "hetserve_operator.demand.contract"
 MIX: Final = "hetserve.demand.measured_mix"
 QUERIES: Final = "hetserve.demand.queries"

@@ -7,7 +7,7 @@ from typing import Final
 from mutants.changes import Replace, always, never
 from mutants.mutant import Mutant
 
-SCALED: Final = "hetserve.reconcile.plans.scaled"
+SCALED: Final = "hetserve.reconcile.plans.autoscaled"
 LITTLE: Final = "tests/unit/operator/test_operator_scales_with_little.py"
 SAID: Final = "tests/unit/operator/test_operator_says_what_limits.py"
 LIMITS: Final = "tests/unit/scaling/test_limits_and_first_plans.py"
@@ -50,7 +50,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "following: a record above a lower budget counts as edited",
-        "hetserve.reconcile.plans.case",
+        "hetserve.reconcile.plans.planning_context",
         "is_right",
         Replace("replace(case.declared, budget=None) if follows else case.declared", "case.declared"),
         LITTLE,
@@ -178,7 +178,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "following: an SLO missed by little wakes nobody",
-        "hetserve_operator.demand.book",
+        "hetserve_operator.demand.cache",
         "_state",
         Replace("(attained_below, surely_missed)", "()"),
         "tests/unit/operator/test_demand_book.py",

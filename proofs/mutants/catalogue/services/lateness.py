@@ -7,7 +7,7 @@ from typing import Final
 from mutants.changes import Replace
 from mutants.mutant import Mutant
 
-LOOK: Final = "hetserve.scaling.look"
+LOOK: Final = "hetserve.scaling.context"
 GROWTH: Final = "hetserve.scaling.actions.growth"
 SHRINKING: Final = "hetserve.scaling.actions.shrinking"
 SERVING: Final = "hetserve.reconcile.cluster.serving"
@@ -42,7 +42,7 @@ LATENESS: Final = (
     ),
     Mutant(
         "lateness: what is said of late queries comes and goes with each sample",
-        "hetserve.reconcile.plans.scaled",
+        "hetserve.reconcile.plans.autoscaled",
         "_late",
         Replace("late or (stored is not None and words in stored.message)", "late"),
         "tests/unit/operator/test_operator_scales.py",
@@ -90,7 +90,7 @@ LATENESS: Final = (
     ),
     Mutant(
         "lateness: that the newest queries are in time again wakes nobody",
-        "hetserve_operator.demand.book",
+        "hetserve_operator.demand.cache",
         "DemandBook._concerns",
         Replace("_is_late(before, wanted) is not _is_late(after, wanted)", "False"),
         "tests/unit/operator/test_demand_book.py",
@@ -98,7 +98,7 @@ LATENESS: Final = (
     ),
     Mutant(
         "lateness: that the minimum limits is quiet though the newest queries are late",
-        "hetserve.scaling.quiet",
+        "hetserve.scaling.dead_band",
         "Quiet.covers",
         Replace("self.until < math.inf and surely_missed(demand, self.share, Seconds(0.0))", "False"),
         "tests/properties/test_quiet_load_laws.py",

@@ -19,7 +19,7 @@ TRACES: Final = "tests/unit/scaling/replay/test_following_traces.py"
 SCALING: Final = (
     Mutant(
         "scaling: the window of scaling up is forgotten",
-        "hetserve.scaling.look",
+        "hetserve.scaling.context",
         "look_at",
         Replace("over(lowest, demand, rules.up.window)", "over(lowest, demand, 0.0)"),
         GROWING,
@@ -27,7 +27,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: the window of scaling down is forgotten",
-        "hetserve.scaling.look",
+        "hetserve.scaling.context",
         "look_at",
         Replace("over(highest, demand, rules.down.window)", "over(highest, demand, 0.0)"),
         SHRINKING,
@@ -35,7 +35,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: instances that launch do not count",
-        "hetserve.scaling.look",
+        "hetserve.scaling.context",
         "look_at",
         Replace("in_order(facts.in_force.counts, facts.problem)", "in_order(facts.ready, facts.problem)"),
         GROWING,
@@ -115,7 +115,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a load that needs more is called quiet",
-        "hetserve.scaling.quiet",
+        "hetserve.scaling.dead_band",
         "Quiet.covers",
         Replace("forecast <= self.most", "True"),
         "tests/properties/test_scaling_laws.py",
@@ -123,7 +123,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a load that fewer carry is called quiet",
-        "hetserve.scaling.quiet",
+        "hetserve.scaling.dead_band",
         "Quiet.covers",
         Replace("self.above < max(high, forecast) <= self.until", "max(high, forecast) <= self.until"),
         "tests/properties/test_scaling_laws.py",
@@ -219,7 +219,7 @@ SCALING: Final = (
     ),
     Mutant(
         "mix: instances go at the first look at smaller queries",
-        "hetserve.scaling.look",
+        "hetserve.scaling.context",
         "Look.has_new_mix",
         never("settles is not None and self.facts.now < settles"),
         SIZES,
@@ -227,7 +227,7 @@ SCALING: Final = (
     ),
     Mutant(
         "mix: a steady load hides that queries became larger",
-        "hetserve.scaling.quiet",
+        "hetserve.scaling.dead_band",
         "Quiet.covers",
         never("self.mix is not None and moved_mix(self.mix, demand) is not None"),
         SIZES,
@@ -235,7 +235,7 @@ SCALING: Final = (
     ),
     Mutant(
         "mix: it is forgotten while the plan stays",
-        "hetserve.reconcile.plans.scaled",
+        "hetserve.reconcile.plans.autoscaled",
         "_held",
         Replace("with_mix(_kept(case, in_force), case.measured_mix, since)", "_kept(case, in_force)"),
         SIZES,
@@ -251,7 +251,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a plan for another mix does not explain itself",
-        "hetserve.reconcile.plans.mixed",
+        "hetserve.reconcile.plans.measured_mix",
         "choose_mixed",
         Replace("replace(recorded_as(case, record), explained=explained)", "recorded_as(case, record)"),
         MIXES,
@@ -283,7 +283,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: loads at which the minimum ceases to limit are quiet",
-        "hetserve.scaling.quiet",
+        "hetserve.scaling.dead_band",
         "Quiet.covers",
         Replace("self.above < max(high, forecast) <= self.until", "self.above < max(high, forecast)"),
         "tests/unit/scaling/test_shrinking.py",
@@ -315,7 +315,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: time at a gate makes a type scarce",
-        "hetserve.reconcile.plans.scaled",
+        "hetserve.reconcile.plans.autoscaled",
         "_since",
         never("pod.refused_since is not None"),
         "tests/unit/reconcile/test_what_waiting_pods_say.py",

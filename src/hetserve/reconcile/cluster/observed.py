@@ -16,7 +16,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
 from hetserve.base.nesting import DEEPEST, too_deep
 from hetserve.base.units import MiB, MilliCPU, Percent
-from hetserve.demand.wanted import Wanted, wanted_of
+from hetserve.demand.query_spec import MetricsQuerySpec, wanted_of
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
@@ -59,7 +59,7 @@ class ServiceOutline:
     model: str | None
     type_names: frozenset[str] | None = None
     type_labels: Mapping[str, str] | None = None
-    wanted: Wanted | None = None
+    wanted: MetricsQuerySpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ def service_outline(raw: RawObject) -> ServiceOutline:
     )
 
 
-def _wanted(raw: RawObject) -> Wanted | None:
+def _wanted(raw: RawObject) -> MetricsQuerySpec | None:
     """What a valid service wants measured; none of an invalid one is acted upon."""
     service = read_service(raw)
     return None if isinstance(service, str) else wanted_of(service, str(raw["metadata"]["namespace"]))

@@ -23,7 +23,7 @@ from hetserve.reconcile.deployments.ownership import (
     is_predecessors,
 )
 from hetserve.reconcile.events import Announcement
-from hetserve.reconcile.world import (
+from hetserve.reconcile.snapshot import (
     Apply,
     Create,
     Delete,
@@ -33,7 +33,7 @@ from hetserve.reconcile.world import (
     Render,
     Replace,
     Request,
-    World,
+    ServiceSnapshot,
 )
 
 _KEPT: Final = "no plan holds the others any more"
@@ -68,7 +68,12 @@ class NextWrite:
 
 
 def next_write(
-    world: World, targets: tuple[Target, ...], kept: Mapping[str, int], service_uid: str, *, over_budget: bool = False
+    snapshot: ServiceSnapshot,
+    targets: tuple[Target, ...],
+    kept: Mapping[str, int],
+    service_uid: str,
+    *,
+    over_budget: bool = False,
 ) -> NextWrite:
     """The first write that brings the Deployments closer to the targets.
 
@@ -76,47 +81,47 @@ def next_write(
     Order: render manifests, delete other Deployments outside the plan, shrink, then the rest. The API server's denial
     of one Deployment stops none of the others.
     """
-    renders = {target.name: _render(world, target) for target in targets}
+    renders = {target.name: _render(snapshot, target) for target in targets}
     for refusal in (r for r in renders.values() if isinstance(r, str)):
         return NextWrite(template_refusal=refusal)
     asked = {name: r for name, r in renders.items() if isinstance(r, Render)}
-    denied = [r for r in asked.values() if r.key in world.refused]
+    denied = [r for r in asked.values() if r.key in snapshot.refused]
     writes: list[Request] = list(asked.values())
-    live = {str(d["metadata"]["name"]): d for d in world.deployments}
+    live = {str(d["metadata"]["name"]): d for d in snapshot.deployments}
     if len(denied) == len(asked):
-        writes += _deletions(world, {*(t.name for t in targets), *kept}, service_uid)
-        writes += [_cut(w, live, over_budget) for w in _shrinks_to(world, kept, service_uid, _KEPT)]
-        changes = _changes(world, tuple(t for t in targets if t.name not in asked), live, service_uid)
+        writes += _deletions(snapshot, {*(t.name for t in targets), *kept}, service_uid)
+        writes += [_cut(w, live, over_budget) for w in _shrinks_to(snapshot, kept, service_uid, _KEPT)]
+        changes = _changes(snapshot, tuple(t for t in targets if t.name not in asked), live, service_uid)
         writes += [_cut(w, live, over_budget) for w in changes]
-    return _first(world, writes, tuple(_strangers(world, targets, service_uid)))
+    return _first(snapshot, writes, tuple(_strangers(snapshot, targets, service_uid)))
 
 
-def next_cut(world: World, staged: Mapping[str, int], service_uid: str) -> NextWrite:
+def next_cut(snapshot: ServiceSnapshot, staged: Mapping[str, int], service_uid: str) -> NextWrite:
     """The first write that only reduces: Deployments outside the plan, and replicas beyond `staged` (by Deployment).
 
     Keeps the existing template and so needs no rendering: the budget holds even while a new template is refused.
     """
-    shrinks = _shrinks_to(world, staged, service_uid, _CUT)
-    writes = [*_deletions(world, set(staged), service_uid), *(replace(write, cut=True) for write in shrinks)]
-    return _first(world, writes)
+    shrinks = _shrinks_to(snapshot, staged, service_uid, _CUT)
+    writes = [*_deletions(snapshot, set(staged), service_uid), *(replace(write, cut=True) for write in shrinks)]
+    return _first(snapshot, writes)
 
 
-def _shrinks_to(world: World, counts: Mapping[str, int], service_uid: str, why: str) -> list[Replace]:
+def _shrinks_to(snapshot: ServiceSnapshot, counts: Mapping[str, int], service_uid: str, why: str) -> list[Replace]:
     """Writes that reduce the service's Deployments to these replicas, by name."""
     return [
-        _shrunk(world, found, count, why)
-        for found in world.deployments
+        _shrunk(snapshot, found, count, why)
+        for found in snapshot.deployments
         if (count := counts.get(str(found["metadata"]["name"]))) is not None
         and int(found["spec"].get("replicas") or 0) > count
         and not is_deleting(found)
-        and belongs(found, _service_of(world), service_uid)
+        and belongs(found, _service_of(snapshot), service_uid)
     ]
 
 
-def _first(world: World, writes: list[Request], foreign_pods: tuple[str, ...] = ()) -> NextWrite:
-    refused = tuple(world.refused[w.key].message for w in writes if w.key in world.refused)
-    open_writes = [w for w in writes if w.key not in world.refused]
-    waits = {w.key: wait for w in open_writes if (wait := _wait(world, w)) > 0}
+def _first(snapshot: ServiceSnapshot, writes: list[Request], foreign_pods: tuple[str, ...] = ()) -> NextWrite:
+    refused = tuple(snapshot.refused[w.key].message for w in writes if w.key in snapshot.refused)
+    open_writes = [w for w in writes if w.key not in snapshot.refused]
+    waits = {w.key: wait for w in open_writes if (wait := _wait(snapshot, w)) > 0}
     ready = [w for w in open_writes if w.key not in waits]
     return NextWrite(
         ready[0] if ready else None,
@@ -126,11 +131,11 @@ def _first(world: World, writes: list[Request], foreign_pods: tuple[str, ...] = 
     )
 
 
-def _service_of(world: World) -> str:
-    return "" if world.service is None else str(world.service["metadata"]["name"])
+def _service_of(snapshot: ServiceSnapshot) -> str:
+    return "" if snapshot.service is None else str(snapshot.service["metadata"]["name"])
 
 
-def _shrunk(world: World, found: RawObject, count: int, why: str) -> Replace:
+def _shrunk(snapshot: ServiceSnapshot, found: RawObject, count: int, why: str) -> Replace:
     """Replaces only the replicas; apply would also change the template."""
     name = str(found["metadata"]["name"])
     meta = {k: v for k, v in found["metadata"].items() if k != "managedFields"}
@@ -141,12 +146,12 @@ def _shrunk(world: World, found: RawObject, count: int, why: str) -> Replace:
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     why = f"{name}: {found['spec'].get('replicas')} -> {count} replicas, {why}"
     # If we had already asked for this count, somebody else raised it.
-    return Replace(manifest, why, repair=applied.replicas == str(count) or _is_foreign(world, found))
+    return Replace(manifest, why, repair=applied.replicas == str(count) or _is_foreign(snapshot, found))
 
 
-def expected_spec(world: World, target: Target, live: RawObject | None) -> Json | None:
+def expected_spec(snapshot: ServiceSnapshot, target: Target, live: RawObject | None) -> Json | None:
     """Whole spec that the Deployment should have; None until the API server has rendered it."""
-    rendered = world.rendered.get(manifest_digest(target.manifest))
+    rendered = snapshot.rendered.get(manifest_digest(target.manifest))
     if rendered is None or rendered.spec is None:
         return None
     spec = {**rendered.spec, "replicas": target.staged}
@@ -163,18 +168,18 @@ def same(one: Any, other: Any) -> bool:
     return bool(_without_nulls(one) == _without_nulls(other))
 
 
-def _render(world: World, target: Target) -> Render | str | None:
+def _render(snapshot: ServiceSnapshot, target: Target) -> Render | str | None:
     digest = manifest_digest(target.manifest)
-    rendered = world.rendered.get(digest)
+    rendered = snapshot.rendered.get(digest)
     if rendered is None:
         return Render(target.manifest, digest, f"see what the apiserver makes of {target.name}")
     return rendered.refusal
 
 
-def _deletions(world: World, wanted: set[str], service_uid: str) -> list[Request]:
-    spare = [d for d in world.deployments if not is_deleting(d) and d["metadata"]["name"] not in wanted]
+def _deletions(snapshot: ServiceSnapshot, wanted: set[str], service_uid: str) -> list[Request]:
+    spare = [d for d in snapshot.deployments if not is_deleting(d) and d["metadata"]["name"] not in wanted]
     ours = [d["metadata"] for d in spare if is_ours(d, service_uid)]
-    orphans = [d["metadata"] for d in spare if is_orphan(d, _service_of(world))]
+    orphans = [d["metadata"] for d in spare if is_orphan(d, _service_of(snapshot))]
     return [
         *(_delete(m, f"no plan holds {m['name']} any more") for m in ours),
         *(_delete(m, (news := _removed(m["name"])).note, news) for m in orphans),
@@ -186,13 +191,13 @@ def _delete(meta: Mapping[str, Any], why: str, news: Announcement | None = None)
 
 
 def _changes(
-    world: World, targets: tuple[Target, ...], live: Mapping[str, RawObject], service_uid: str
+    snapshot: ServiceSnapshot, targets: tuple[Target, ...], live: Mapping[str, RawObject], service_uid: str
 ) -> list[Request]:
     shrinks: list[Request] = []
     others: list[Request] = []
     for target in targets:
         found = live.get(target.name)
-        write = _create(target) if found is None else _change(world, target, found, service_uid)
+        write = _create(target) if found is None else _change(snapshot, target, found, service_uid)
         if write is not None:
             (shrinks if found is not None and _shrinks(target, found) else others).append(write)
     return shrinks + others
@@ -213,8 +218,8 @@ def _adopted(name: str) -> Announcement:
     return Announcement(False, "OrphanAdopted", note)
 
 
-def _change(world: World, target: Target, found: RawObject, service_uid: str) -> Request | None:
-    if is_deleting(found) or not belongs(found, _service_of(world), service_uid):
+def _change(snapshot: ServiceSnapshot, target: Target, found: RawObject, service_uid: str) -> Request | None:
+    if is_deleting(found) or not belongs(found, _service_of(snapshot), service_uid):
         return None
     wanted, meta = with_replicas(target.manifest, target.staged), found["metadata"]
     if controller(found) is None:
@@ -224,21 +229,21 @@ def _change(world: World, target: Target, found: RawObject, service_uid: str) ->
     if held is not None and not _shrinks(target, found):
         why = f"what an update wrote of {target.name} is to be held by apply"
         return HandOver(str(meta["namespace"]), target.name, str(meta["uid"]), str(meta["resourceVersion"]), held, why)
-    return _brought_to(world, target, found, wanted)
+    return _brought_to(snapshot, target, found, wanted)
 
 
-def _brought_to(world: World, target: Target, found: RawObject, wanted: Json) -> Request | None:
+def _brought_to(snapshot: ServiceSnapshot, target: Target, found: RawObject, wanted: Json) -> Request | None:
     """Write that brings our Deployment to the target, or None if it is there."""
     meta = found["metadata"]
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
     ours = wanted["metadata"]["annotations"][names.ANNOTATION_APPLIED]
     if applied != ours:
         why = _why(Applied.parse(applied), Applied.parse(ours), target)
-        return _apply(found, wanted, why, repair=_is_foreign(world, found))
+        return _apply(found, wanted, why, repair=_is_foreign(snapshot, found))
     labels = meta.get("labels") or {}
     if any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
         return _apply(found, wanted, f"labels of {target.name} were changed", repair=True)
-    spec = expected_spec(world, target, found)
+    spec = expected_spec(snapshot, target, found)
     if spec is None or same(spec, found["spec"]):
         return None
     return Replace(_replacement(found, wanted, spec), f"{target.name} was changed by somebody else")
@@ -261,11 +266,11 @@ def _cut(write: Request, live: Mapping[str, RawObject], over_budget: bool) -> Re
     return replace(write, cut=now > int(write.manifest["spec"]["replicas"]))
 
 
-def _is_foreign(world: World, found: RawObject) -> bool:
+def _is_foreign(snapshot: ServiceSnapshot, found: RawObject) -> bool:
     """Whether somebody removed or restored the annotation that records what was applied."""
     meta = found["metadata"]
     applied = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
-    return applied is None or world.written.get(str(meta["name"]), applied) != applied
+    return applied is None or snapshot.written.get(str(meta["name"]), applied) != applied
 
 
 def _why(applied: Applied, ours: Applied, target: Target) -> str:
@@ -281,12 +286,12 @@ def _replacement(found: RawObject, wanted: Json, spec: Json) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _strangers(world: World, targets: tuple[Target, ...], service_uid: str) -> list[str]:
+def _strangers(snapshot: ServiceSnapshot, targets: tuple[Target, ...], service_uid: str) -> list[str]:
     """Messages about foreign Deployments with our names; the garbage collector removes an earlier service's."""
-    service, wanted = _service_of(world), {target.name for target in targets}
+    service, wanted = _service_of(snapshot), {target.name for target in targets}
     return [
         _in_the_way(found)
-        for found in world.deployments
+        for found in snapshot.deployments
         if found["metadata"]["name"] in wanted
         and not is_deleting(found)
         and not belongs(found, service, service_uid)
@@ -304,11 +309,11 @@ def _in_the_way(found: RawObject) -> str:
     )
 
 
-def _wait(world: World, write: Request) -> float:
+def _wait(snapshot: ServiceSnapshot, write: Request) -> float:
     """Seconds for which a repair is held back; a cut has a shorter hold."""
     if not isinstance(write, Create | Apply | Replace) or not write.repair:
         return 0.0
-    return (world.cut_held if write.cut else world.held).get(write.name, 0.0)
+    return (snapshot.cut_held if write.cut else snapshot.held).get(write.name, 0.0)
 
 
 def _template_annotations(raw: RawObject) -> Mapping[str, Any]:

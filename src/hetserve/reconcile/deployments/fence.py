@@ -10,33 +10,33 @@ from dataclasses import replace
 
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_predecessors
-from hetserve.reconcile.world import Change, RawObject, World, WriteFence
+from hetserve.reconcile.snapshot import Change, RawObject, ServiceSnapshot, WriteFence
 
 
-def fence_first(world: World, work: NextWrite, service_uid: str) -> NextWrite:
+def fence_first(snapshot: ServiceSnapshot, work: NextWrite, service_uid: str) -> NextWrite:
     """The work, or the fences that must be up before its request.
 
     A Deployment that cannot be fenced holds back every change of the service: a late request would change it unseen.
     """
     if not isinstance(work.request, Change):
         return work
-    missing = missing_fences(world, service_uid)
+    missing = missing_fences(snapshot, service_uid)
     if not missing:
         return work
-    refused = tuple(world.refused[fence.key].message for fence in missing if fence.key in world.refused)
-    request = next((fence for fence in missing if fence.key not in world.refused), None)
+    refused = tuple(snapshot.refused[fence.key].message for fence in missing if fence.key in snapshot.refused)
+    request = next((fence for fence in missing if fence.key not in snapshot.refused), None)
     return replace(work, request=request, refusals=(*work.refusals, *refused))
 
 
-def missing_fences(world: World, service_uid: str) -> list[WriteFence]:
+def missing_fences(snapshot: ServiceSnapshot, service_uid: str) -> list[WriteFence]:
     """Fences of all Deployments that an earlier leader may have changed for this service, or one of its name."""
-    if world.fence is None or world.service is None:
+    if snapshot.fence is None or snapshot.service is None:
         return []
-    service, stamp = str(world.service["metadata"]["name"]), world.fence.stamp
+    service, stamp = str(snapshot.service["metadata"]["name"]), snapshot.fence.stamp
     return [
         _fence(found, stamp)
-        for found in world.deployments
-        if found["metadata"]["uid"] not in world.fence.cleared
+        for found in snapshot.deployments
+        if found["metadata"]["uid"] not in snapshot.fence.cleared
         and not is_deleting(found)
         and (belongs(found, service, service_uid) or is_predecessors(found, service, service_uid))
     ]

@@ -17,24 +17,24 @@ from hetserve.planning.plan import Counts
 from hetserve.planning.tenancy import Tenancy
 from hetserve.reconcile.deployments.ownership import belongs, is_deleting, type_of
 from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus
-from hetserve.reconcile.world import RawObject, World
+from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
 
 
-def undeclared_types(world: World, recorded: PlanRecord | None) -> frozenset[str]:
+def undeclared_types(snapshot: ServiceSnapshot, recorded: PlanRecord | None) -> frozenset[str]:
     """Types on which the service has instances that hold GPU memory and declare no compute.
 
     By its Deployments, by its pods, and by the recorded plan: a Deployment that somebody deletes comes back as it was.
     Those that have all memory of their GPU, and by their profile need less, had it alone: they share nothing.
     """
-    assert world.service is not None  # noqa: S101  the caller has checked
-    name, uid = str(world.service["metadata"]["name"]), str(world.service["metadata"]["uid"])
-    asked = {(pod.instance_type, pod.gpu_memory) for pod in world.pods if pod.is_undeclared and not pod.terminating}
-    ours = (d for d in world.deployments if belongs(d, name, uid) and not is_deleting(d))
+    assert snapshot.service is not None  # noqa: S101  the caller has checked
+    name, uid = str(snapshot.service["metadata"]["name"]), str(snapshot.service["metadata"]["uid"])
+    asked = {(pod.instance_type, pod.gpu_memory) for pod in snapshot.pods if pod.is_undeclared and not pod.terminating}
+    ours = (d for d in snapshot.deployments if belongs(d, name, uid) and not is_deleting(d))
     asked |= {(type_of(d), _undeclared_memory(d)) for d in ours if int(d["spec"].get("replicas") or 0)}
     found = {kind for kind, memory in asked if memory}
     if recorded is not None:
         found |= recorded.nonzero.keys() - recorded.gpus.booked.keys() - recorded.gpus.exclusive
-    whole = _only_whole(world)
+    whole = _only_whole(snapshot)
     had_whole = {kind for kind, memory in asked if kind in whole and memory >= whole[kind]}
     return frozenset(filter(None, found - had_whole))
 
@@ -55,14 +55,14 @@ def _undeclared_memory(deployment: RawObject) -> MiB:
     return MiB(0) if asked.compute else asked.memory
 
 
-def _only_whole(world: World) -> dict[str, MiB]:
+def _only_whole(snapshot: ServiceSnapshot) -> dict[str, MiB]:
     """Memory of the GPU of each type on which an instance that has all of it needs less by its profile."""
-    assert world.service is not None  # noqa: S101  the caller has checked
-    place = world.service["metadata"].get("namespace") or DEFAULT_NAMESPACE
-    model = (world.service["spec"].get("model") or {}).get("name")
-    own = [p for p in world.profiles if p.spec.model == model and namespace_of(p) == place]
+    assert snapshot.service is not None  # noqa: S101  the caller has checked
+    place = snapshot.service["metadata"].get("namespace") or DEFAULT_NAMESPACE
+    model = (snapshot.service["spec"].get("model") or {}).get("name")
+    own = [p for p in snapshot.profiles if p.spec.model == model and namespace_of(p) == place]
     needed = {p.spec.instance_type: quantity_to_mib(p.spec.gpu_memory) for p in own if p.spec.gpu_memory is not None}
-    gpus = {t.metadata.name: quantity_to_mib(t.spec.gpu.memory) for t in world.types if t.spec.gpu is not None}
+    gpus = {t.metadata.name: quantity_to_mib(t.spec.gpu.memory) for t in snapshot.types if t.spec.gpu is not None}
     return {kind: memory for kind, memory in gpus.items() if needed.get(kind, memory) < memory}
 
 

@@ -17,48 +17,50 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.launch_times import observed_launch_times
 from hetserve.reconcile.cluster.observed import read_service
+from hetserve.reconcile.plans.autoscaled import choose_scaled
 from hetserve.reconcile.plans.bookings import booked_types, undeclared_types
-from hetserve.reconcile.plans.case import Case, stored_finding, unplannable, unplanned
-from hetserve.reconcile.plans.held_back import advised, paused
-from hetserve.reconcile.plans.mixed import choose_mixed
+from hetserve.reconcile.plans.measured_mix import choose_mixed
+from hetserve.reconcile.plans.pause_and_advise import advised, paused
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord, read_record
 from hetserve.reconcile.plans.planner import Planner
-from hetserve.reconcile.plans.scaled import choose_scaled
+from hetserve.reconcile.plans.planning_context import PlanningContext, stored_finding, unplannable, unplanned
+from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve.reconcile.validity import stored_problem
-from hetserve.reconcile.world import World
 from hetserve.scaling.plans.servable import is_servable
 
 _ANY_LOAD: Final = QPS(1.0)
 """Of a service that follows its load: what is planned for is measured, and no part of what is declared."""
 
 
-def decide(world: World, planner: Planner) -> PlanDecision:
+def decide(snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
     """Decision for the service in a world; calls the planner only if its answer can matter."""
-    assert world.service is not None  # noqa: S101  the caller has checked
-    recorded = read_record(world.service)
-    service = read_service(world.service)
+    assert snapshot.service is not None  # noqa: S101  the caller has checked
+    recorded = read_record(snapshot.service)
+    service = read_service(snapshot.service)
     if isinstance(service, str):
         return unplanned(Reason.SPEC_INVALID, service, recorded)
-    decision = paused(_decide(world, service, recorded, planner), recorded)
-    return advised(decision, recorded, world.service) if decision.advises else decision
+    decision = paused(_decide(snapshot, service, recorded, planner), recorded)
+    return advised(decision, recorded, snapshot.service) if decision.advises else decision
 
 
-def _decide(world: World, service: InferenceService, recorded: PlanRecord | None, planner: Planner) -> PlanDecision:
-    problem_text = stored_problem(service, world)
+def _decide(
+    snapshot: ServiceSnapshot, service: InferenceService, recorded: PlanRecord | None, planner: Planner
+) -> PlanDecision:
+    problem_text = stored_problem(service, snapshot)
     if problem_text is not None:
         return unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
-    sharing = SharingRule(world.settings.max_slowdown, undeclared_types(world, recorded), booked_types(recorded))
-    offers = resolve_offers(service, world.types, world.profiles, sharing)
+    sharing = SharingRule(snapshot.settings.max_slowdown, undeclared_types(snapshot, recorded), booked_types(recorded))
+    offers = resolve_offers(service, snapshot.types, snapshot.profiles, sharing)
     if isinstance(offers, Unplannable):
         return unplannable(offers, recorded, service)
-    case = _case(world, service, recorded, offers, sharing)
-    if isinstance(case, Unplannable):
-        return unplannable(case, recorded, service, offers)
+    context = _case(snapshot, service, recorded, offers, sharing)
+    if isinstance(context, Unplannable):
+        return unplannable(context, recorded, service, offers)
     try:
         mix = _mix_in_force(service, recorded)
-        case = case.under(mix if mix is not None and is_servable(case.problem, mix) else None)
-        return (choose_mixed if service.spec.scaling is None else choose_scaled)(case, world, planner)
+        context = context.under(mix if mix is not None and is_servable(context.problem, mix) else None)
+        return (choose_mixed if service.spec.scaling is None else choose_scaled)(context, snapshot, planner)
     except Exception as error:
         return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
 
@@ -75,41 +77,45 @@ def _mix_in_force(service: InferenceService, recorded: PlanRecord | None) -> Bat
 
 
 def _case(
-    world: World, service: InferenceService, recorded: PlanRecord | None, offers: Offers, sharing: SharingRule
-) -> Case | Unplannable:
-    assert world.service is not None  # noqa: S101  the caller has checked
+    snapshot: ServiceSnapshot,
+    service: InferenceService,
+    recorded: PlanRecord | None,
+    offers: Offers,
+    sharing: SharingRule,
+) -> PlanningContext | Unplannable:
+    assert snapshot.service is not None  # noqa: S101  the caller has checked
     place = (namespace_of(service), service.metadata.name)
-    asked = place, service.spec.model.name, offers.usable, world.pods, world.foreign_pods
-    facts = _timed(world, world.capacity.facts(*asked, declaring=world.declaring), service)
-    declared = _problem(world, service, offers, sharing, ClusterFacts())
-    problem = _problem(world, service, offers, sharing, facts)
+    asked = place, service.spec.model.name, offers.usable, snapshot.pods, snapshot.foreign_pods
+    facts = _timed(snapshot, snapshot.capacity.facts(*asked, declaring=snapshot.declaring), service)
+    declared = _problem(snapshot, service, offers, sharing, ClusterFacts())
+    problem = _problem(snapshot, service, offers, sharing, facts)
     if isinstance(declared, Unplannable):
         return declared
     if isinstance(problem, Unplannable):
         return problem
-    stored = {kind: stored_finding(world.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
-    problem, runs = without_slack_caps(problem, declared), bool(world.deployments or world.pods)
-    bound = Counter(pod.instance_type for pod in world.pods if pod.node is not None and not pod.terminating)
+    stored = {kind: stored_finding(snapshot.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
+    problem, runs = without_slack_caps(problem, declared), bool(snapshot.deployments or snapshot.pods)
+    bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
-    return Case(service, offers, declared, problem, recorded, stored, runs, world.books_compute, stays)
+    return PlanningContext(service, offers, declared, problem, recorded, stored, runs, snapshot.books_compute, stays)
 
 
 def _problem(
-    world: World, service: InferenceService, offers: Offers, sharing: SharingRule, facts: ClusterFacts
+    snapshot: ServiceSnapshot, service: InferenceService, offers: Offers, sharing: SharingRule, facts: ClusterFacts
 ) -> Problem | Unplannable:
     follows = service.spec.scaling is not None
     load = _ANY_LOAD if follows else None
-    built = problem_of(service, offers, facts, world.settings, sharing=sharing, load=load)
+    built = problem_of(service, offers, facts, snapshot.settings, sharing=sharing, load=load)
     return replace(built, load=None) if follows and isinstance(built, Problem) else built
 
 
-def _timed(world: World, facts: ClusterFacts, service: InferenceService) -> ClusterFacts:
+def _timed(snapshot: ServiceSnapshot, facts: ClusterFacts, service: InferenceService) -> ClusterFacts:
     """With the launch times that this service's instances took. Only MinCost weighs them; the digest has none."""
     if service.spec.objective != "MinCost":
         return facts
-    usable = (one for one in world.types if one.metadata.name in facts.types)
+    usable = (one for one in snapshot.types if one.metadata.name in facts.types)
     declared = {one.metadata.name: parse_duration(one.spec.launch_time) for one in usable}
-    times = observed_launch_times(world.pods, declared)
+    times = observed_launch_times(snapshot.pods, declared)
     if not times:
         return facts
     types = {name: replace(one, launch_time=times.get(name)) for name, one in facts.types.items()}

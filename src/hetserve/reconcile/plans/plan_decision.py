@@ -12,7 +12,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds, parse_money
 from hetserve.planning.offers import Offer
 from hetserve.reconcile.plans.plan_record import Json, PlanRecord
-from hetserve.scaling.quiet import Quiet
+from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.record.record import DecisionRecord
 
 
@@ -53,7 +53,7 @@ class Following:
     limited: Finding | None = None
     load: QPS | None = None
     capacity: QPS | None = None
-    quiet: Quiet | None = None
+    dead_band: DeadBand | None = None
     stays: bool = False
     growing: bool = False
     turns_in: Seconds | None = None

@@ -14,15 +14,15 @@ from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
 from hetserve.reconcile.plans.plan_decision import PlanDecision
-from hetserve.reconcile.world import World
+from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve.transition.staging import Holdings
 
 
 class ServiceRate:
     """`rate_estimate` of a service's types, made when it is first asked: at rest nobody asks."""
 
-    def __init__(self, world: World, decision: PlanDecision, holdings: Holdings) -> None:
-        self._world, self._decision, self._holdings = world, decision, holdings
+    def __init__(self, snapshot: ServiceSnapshot, decision: PlanDecision, holdings: Holdings) -> None:
+        self._world, self._decision, self._holdings = snapshot, decision, holdings
 
     def __call__(self, counts: Mapping[str, int]) -> float:
         return self._estimate(counts)

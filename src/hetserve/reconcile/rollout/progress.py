@@ -18,7 +18,7 @@ from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import Target
 from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
-from hetserve.reconcile.world import RawObject, World
+from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
 from hetserve.transition.staging import Instances, Limits
 
 
@@ -33,30 +33,30 @@ class TypeState:
     rolled: bool
 
 
-def holdings(world: World, decision: PlanDecision, service_uid: str) -> dict[str, Instances]:
+def holdings(snapshot: ServiceSnapshot, decision: PlanDecision, service_uid: str) -> dict[str, Instances]:
     """What the service has of each type that it has, or should have, anything of."""
-    ours = _deployments(world, service_uid)
+    ours = _deployments(snapshot, service_uid)
     types = {*decision.counts, *filter(None, map(type_of, ours))}
-    types |= {p.instance_type for p in world.pods if p.instance_type}
-    return {name: _holding(name, world, decision, [d for d in ours if type_of(d) == name]) for name in sorted(types)}
+    types |= {p.instance_type for p in snapshot.pods if p.instance_type}
+    return {name: _holding(name, snapshot, decision, [d for d in ours if type_of(d) == name]) for name in sorted(types)}
 
 
-def limits_of(world: World, decision: PlanDecision) -> Limits:
+def limits_of(snapshot: ServiceSnapshot, decision: PlanDecision) -> Limits:
     """What may exist of a service at once. While spec.pause holds back removals, its own total does not."""
-    most = {t.metadata.name: n for t in world.types if (n := t.spec.max_instances) is not None}
+    most = {t.metadata.name: n for t in snapshot.types if (n := t.spec.max_instances) is not None}
     spec = None if decision.service is None else decision.service.spec
     bound = spec is not None and spec.scaling is not None and not spec.pauses("ScaleDown")
     return Limits(decision.ceiling, most, spec.scaling.max_instances if bound and spec and spec.scaling else None)
 
 
-def _deployments(world: World, service_uid: str) -> list[RawObject]:
+def _deployments(snapshot: ServiceSnapshot, service_uid: str) -> list[RawObject]:
     """The service's own, and those that an earlier service of its name left: their replicas are paid alike."""
-    name = "" if world.service is None else str(world.service["metadata"]["name"])
-    return [d for d in world.deployments if belongs(d, name, service_uid)]
+    name = "" if snapshot.service is None else str(snapshot.service["metadata"]["name"])
+    return [d for d in snapshot.deployments if belongs(d, name, service_uid)]
 
 
-def _holding(name: str, world: World, decision: PlanDecision, mine: list[RawObject]) -> Instances:
-    pods = [p for p in world.pods if p.instance_type == name]
+def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine: list[RawObject]) -> Instances:
+    pods = [p for p in snapshot.pods if p.instance_type == name]
     gone = sum(p.terminating for p in pods)
     replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
     # A status that lags behind still counts a pod as live that terminates by now; it must not count twice.
@@ -65,8 +65,8 @@ def _holding(name: str, world: World, decision: PlanDecision, mine: list[RawObje
         live = max(live, replicas + coming)
     placed = sum(p.node is not None and not p.terminating for p in pods)
     ready = sum(p.ready and p.node is not None and not p.terminating for p in pods)
-    price = _price(name, pods, world, decision)
-    known = next((t for t in world.types if t.metadata.name == name), None)
+    price = _price(name, pods, snapshot, decision)
+    known = next((t for t in snapshot.types if t.metadata.name == name), None)
     if price is None or known is None:
         return Instances(replicas, live, gone, price, placed=placed, ready=ready)
     each = [instance_price(known, held) if (held := _held(p, known)) else price for p in pods]
@@ -98,14 +98,14 @@ def _whole(known: InstanceType) -> MiB:
 
 
 def type_states(
-    world: World, decision: PlanDecision, targets: Iterable[Target], service_uid: str
+    snapshot: ServiceSnapshot, decision: PlanDecision, targets: Iterable[Target], service_uid: str
 ) -> tuple[TypeState, ...]:
     """State of each planned type, and of each other type of which pods are left (these count as not rolled)."""
     by_type = {target.instance_type: target for target in targets}
-    others = {p.instance_type for p in world.pods if p.instance_type and not p.terminating}
+    others = {p.instance_type for p in snapshot.pods if p.instance_type and not p.terminating}
     states = []
     for name in sorted({*decision.counts, *others}):
-        pods = [p for p in world.pods if p.instance_type == name and not p.terminating]
+        pods = [p for p in snapshot.pods if p.instance_type == name and not p.terminating]
         desired = decision.counts.get(name, 0)
         states.append(
             TypeState(
@@ -113,24 +113,24 @@ def type_states(
                 desired,
                 bound=sum(p.node is not None for p in pods),
                 ready=sum(p.ready for p in pods),
-                rolled=name in by_type and _rolled(by_type[name], pods, world, service_uid),
+                rolled=name in by_type and _rolled(by_type[name], pods, snapshot, service_uid),
             )
         )
     return tuple(states)
 
 
-def creation_failures(world: World, service_uid: str) -> tuple[CreationFailure, ...]:
+def creation_failures(snapshot: ServiceSnapshot, service_uid: str) -> tuple[CreationFailure, ...]:
     """Instance types whose pods cannot be created, in their order."""
     found = [
         CreationFailure(type_of(deployment) or "", message)
-        for deployment in _deployments(world, service_uid)
+        for deployment in _deployments(snapshot, service_uid)
         if (message := replica_failure(deployment)) is not None
     ]
     return tuple(sorted(found))
 
 
-def _rolled(target: Target, pods: list[PodFact], world: World, service_uid: str) -> bool:
-    found = next((d for d in world.deployments if d["metadata"]["name"] == target.name), None)
+def _rolled(target: Target, pods: list[PodFact], snapshot: ServiceSnapshot, service_uid: str) -> bool:
+    found = next((d for d in snapshot.deployments if d["metadata"]["name"] == target.name), None)
     if found is None or not is_ours(found, service_uid) or is_deleting(found):
         return False
     status, generation = found.get("status") or {}, int(found["metadata"].get("generation") or 0)
@@ -157,10 +157,12 @@ def _reported(deployment: RawObject) -> int:
     return int((deployment.get("status") or {}).get("replicas") or 0)
 
 
-def _price(name: str, pods: list[PodFact], world: World, decision: PlanDecision) -> MicroDollarsPerHour | None:
+def _price(
+    name: str, pods: list[PodFact], snapshot: ServiceSnapshot, decision: PlanDecision
+) -> MicroDollarsPerHour | None:
     if name in decision.offers:
         return decision.offers[name].price
-    known = next((t for t in world.types if t.metadata.name == name), None)
+    known = next((t for t in snapshot.types if t.metadata.name == name), None)
     if known is None:
         return None
     return instance_price(known, max((_held(p, known) for p in pods), default=None))

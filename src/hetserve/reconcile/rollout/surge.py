@@ -11,12 +11,16 @@ from hetserve.api import names
 from hetserve.planning.offers import namespace_of
 from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_surge
 from hetserve.reconcile.plans.plan_decision import PlanDecision
-from hetserve.reconcile.world import Json, World
+from hetserve.reconcile.snapshot import Json, ServiceSnapshot
 from hetserve.transition.staging import Counts, Holdings, Instances, Limits
 
 
 def surged(
-    world: World, decision: PlanDecision, room: tuple[Holdings, Limits], manifests: Mapping[str, Json], counts: Counts
+    snapshot: ServiceSnapshot,
+    decision: PlanDecision,
+    room: tuple[Holdings, Limits],
+    manifests: Mapping[str, Json],
+    counts: Counts,
 ) -> dict[str, Json]:
     """The manifests of planned Deployments by type, with surge where one rolls, or is about to, and may.
 
@@ -28,7 +32,7 @@ def surged(
     found = dict(manifests)
     for name, manifest in sorted(manifests.items()):
         one, way = held[name], with_surge(manifest)
-        applied = _applied(world, manifest)
+        applied = _applied(snapshot, manifest)
         if applied in (None, manifest_digest(manifest)):  # nothing rolls
             continue
         # What ends as it rolls is paid beside it either way, and leaves its place to the next.
@@ -40,7 +44,7 @@ def surged(
         if (
             within
             and most <= limits.most.get(name, most)
-            and _finds_place(world, decision, name, more + max(0, one.live - one.placed), rolls=rolls)
+            and _finds_place(snapshot, decision, name, more + max(0, one.live - one.placed), rolls=rolls)
         ):
             found[name] = way
             cost, total = cost + more * (one.price or 0), total + more
@@ -58,20 +62,20 @@ def _most(one: Instances, count: int) -> int:
     return one.most + max(0, count - max(one.replicas, one.live))
 
 
-def _applied(world: World, manifest: Json) -> str | None:
+def _applied(snapshot: ServiceSnapshot, manifest: Json) -> str | None:
     """Digest of what was last applied to a Deployment; None: there is none."""
-    live = next((d for d in world.deployments if d["metadata"]["name"] == manifest["metadata"]["name"]), None)
+    live = next((d for d in snapshot.deployments if d["metadata"]["name"] == manifest["metadata"]["name"]), None)
     if live is None:
         return None
     return Applied.parse((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_APPLIED)).digest
 
 
-def _finds_place(world: World, decision: PlanDecision, name: str, missing: int, *, rolls: bool) -> bool:
+def _finds_place(snapshot: ServiceSnapshot, decision: PlanDecision, name: str, missing: int, *, rolls: bool) -> bool:
     """Whether so many of a type fit; rolls: on the GPUs of those that end, too."""
-    service, live = decision.service, (*world.pods, *world.foreign_pods)
+    service, live = decision.service, (*snapshot.pods, *snapshot.foreign_pods)
     if service is None or not missing:
         return service is not None
-    gone = frozenset(pod.uid for pod in world.pods if rolls and pod.instance_type == name and pod.terminating)
+    gone = frozenset(pod.uid for pod in snapshot.pods if rolls and pod.instance_type == name and pod.terminating)
     place, model = (namespace_of(service), service.metadata.name), service.spec.model.name
-    room = world.capacity.room(place, model, decision.offers[name], live, gone=gone)
+    room = snapshot.capacity.room(place, model, decision.offers[name], live, gone=gone)
     return room is None or room >= missing

@@ -21,6 +21,7 @@ from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.rollout.progress import TypeState
+from hetserve.reconcile.snapshot import Json, RawObject
 from hetserve.reconcile.status.scaling_status import (
     capacity_status,
     decisions_status,
@@ -28,7 +29,6 @@ from hetserve.reconcile.status.scaling_status import (
     scaling_findings,
 )
 from hetserve.reconcile.status.sharing_status import sharing_kept, sharing_unmeasured
-from hetserve.reconcile.world import Json, RawObject
 from hetserve.sanitize import sanitize
 from hetserve.transition.next_counts import Stage
 from hetserve.transition.staging import Instances, hourly_cost
@@ -47,12 +47,12 @@ _OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition",
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StatusInputs:
     """Observations for a status, beside the decision.
 
     template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
     created. crowded: GPUs on which nothing bounds the slow-down of instances. stage: the step towards the plan. demand:
-    as of World. carried: queries/s that the ready instances hold; None: not known. scalers: as of World.
+    as of ServiceSnapshot, as scalers. carried: queries/s that the ready instances hold; None: not known.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -69,7 +69,7 @@ class Seen:
     scalers: tuple[ScalerFact, ...] = ()
 
 
-def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: datetime) -> Json:
+def build_status(raw: RawObject, decision: PlanDecision, seen: StatusInputs, now: datetime) -> Json:
     """Whole status of a raw service; unchanged conditions keep their transition times."""
     generation = int(raw["metadata"].get("generation") or 0)
     stored = read_status(raw)
@@ -106,7 +106,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: Seen, now: dateti
     }
 
 
-def _transition(raw: RawObject, decision: PlanDecision, seen: Seen) -> Json | None:
+def _transition(raw: RawObject, decision: PlanDecision, seen: StatusInputs) -> Json | None:
     """The step under way. Steps are instances that start or end; their number grows only while the plan stays."""
     stage = seen.stage
     if stage is None or not stage.under_way:
@@ -143,7 +143,9 @@ def _condition(
     }
 
 
-def _health(decision: PlanDecision, seen: Seen, before: Mapping[str, Any] | None) -> dict[ConditionType, Finding]:
+def _health(
+    decision: PlanDecision, seen: StatusInputs, before: Mapping[str, Any] | None
+) -> dict[ConditionType, Finding]:
     """Ready, Reconciling and Stalled: exactly one is True, and the others repeat its reason and message.
 
     Exception: while the service is reconciling, Ready says what is ready. With a load to follow, Ready is whether that
@@ -168,7 +170,7 @@ def _health(decision: PlanDecision, seen: Seen, before: Mapping[str, Any] | None
     return findings
 
 
-def _lacks(decision: PlanDecision, seen: Seen, before: Mapping[str, Any] | None) -> Finding:
+def _lacks(decision: PlanDecision, seen: StatusInputs, before: Mapping[str, Any] | None) -> Finding:
     """What keeps a service from being Ready while nothing has ended its way there. before: Ready as stored."""
     ready, desired = _ready_of(seen)
     count = f"{ready} of {desired} instances are ready"
@@ -186,17 +188,17 @@ def _lacks(decision: PlanDecision, seen: Seen, before: Mapping[str, Any] | None)
     return Finding("False", Reason.LOAD_NOT_CARRIED, told if same else words)
 
 
-def _ready_of(seen: Seen) -> tuple[int, int]:
+def _ready_of(seen: StatusInputs) -> tuple[int, int]:
     """(instances that are ready, those desired); of a type with more than desired, the desired count."""
     return sum(min(state.ready, state.desired) for state in seen.states), sum(state.desired for state in seen.states)
 
 
-def _all_ready(decision: PlanDecision, seen: Seen) -> bool:
+def _all_ready(decision: PlanDecision, seen: StatusInputs) -> bool:
     ready = all(state.ready == state.desired for state in seen.states)
     return ready and (decision.advises or (decision.is_followed and _rolled_out(seen)))
 
 
-def _is_carried(decision: PlanDecision, seen: Seen) -> bool | None:
+def _is_carried(decision: PlanDecision, seen: StatusInputs) -> bool | None:
     """Whether what is ready holds the load that the service follows; None: it follows none, or that is not known."""
     following = decision.following
     if following is None or following.load is None or seen.carried is None:
@@ -204,11 +206,11 @@ def _is_carried(decision: PlanDecision, seen: Seen) -> bool | None:
     return following.load <= seen.carried
 
 
-def _unpromised(seen: Seen) -> str:
+def _unpromised(seen: StatusInputs) -> str:
     return "; the SLO is not promised, see SharingKept" if seen.crowded else ""
 
 
-def _stalled(decision: PlanDecision, seen: Seen, lacks: Finding) -> Finding | None:
+def _stalled(decision: PlanDecision, seen: StatusInputs, lacks: Finding) -> Finding | None:
     """The first cause that lasts until something declared changes; None if there is none. lacks: as of `_lacks`."""
     for finding in (decision.planned, decision.feasible):
         if finding.status == "False":
@@ -223,7 +225,7 @@ def _stalled(decision: PlanDecision, seen: Seen, lacks: Finding) -> Finding | No
     return lacks if withheld and short else None
 
 
-def _awaited(decision: PlanDecision, seen: Seen, lacks: Finding) -> Finding:
+def _awaited(decision: PlanDecision, seen: StatusInputs, lacks: Finding) -> Finding:
     """What a reconciling service waits for. lacks: as of `_lacks`."""
     capacity, progressing = _capacity(decision, seen), _progressing(decision, seen)
     if capacity.status == "False":
@@ -233,11 +235,11 @@ def _awaited(decision: PlanDecision, seen: Seen, lacks: Finding) -> Finding:
     return Finding("True", lacks.reason, lacks.message) if capacity.status == "True" else capacity
 
 
-def _rolled_out(seen: Seen) -> bool:
+def _rolled_out(seen: StatusInputs) -> bool:
     return not seen.work.pending and not seen.work.refusals and all(state.rolled for state in seen.states)
 
 
-def _progressing(decision: PlanDecision, seen: Seen) -> Finding:
+def _progressing(decision: PlanDecision, seen: StatusInputs) -> Finding:
     if seen.template is not None:
         return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
     if seen.work.refusals:
@@ -254,7 +256,7 @@ def _progressing(decision: PlanDecision, seen: Seen) -> Finding:
     return Finding("True", Reason.ROLLING_OUT, f"being brought to the plan: {', '.join(behind)}{doing}")
 
 
-def _within_budget(decision: PlanDecision, seen: Seen) -> Finding:
+def _within_budget(decision: PlanDecision, seen: StatusInputs) -> Finding:
     if decision.service is None:
         return Finding("Unknown", Reason.NOT_PLANNED, "the budget cannot be read")
     holdings = seen.holdings or {}
@@ -270,7 +272,7 @@ def _within_budget(decision: PlanDecision, seen: Seen) -> Finding:
     return Finding("False", Reason.OVER_BUDGET, f"{numbers}: {format_money(cost - budget)} $/h too much")
 
 
-def _capacity(decision: PlanDecision, seen: Seen) -> Finding:
+def _capacity(decision: PlanDecision, seen: StatusInputs) -> Finding:
     if decision.record is None:
         return NOT_PLANNED
     waiting = [p for p in seen.pods if p.node is None and not p.terminating]
@@ -288,7 +290,7 @@ def _capacity(decision: PlanDecision, seen: Seen) -> Finding:
     return Finding("Unknown", Reason.INSTANCES_PENDING, f"{bound} of {desired} instances are on nodes")
 
 
-def _pods_owned(seen: Seen) -> Finding:
+def _pods_owned(seen: StatusInputs) -> Finding:
     if not seen.foreign_pods:
         return Finding("True", Reason.ONLY_OWN_PODS, "every pod with this service's label belongs to it")
     shown = [p.name if p.owner is None else f"{p.name} (of {p.owner.kind} {p.owner.name})" for p in seen.foreign_pods]

@@ -17,8 +17,8 @@ from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.demand.observed import Demand, Trouble
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
+from hetserve.reconcile.snapshot import Json
 from hetserve.reconcile.status.metrics_status import metrics_finding, says_the_same
-from hetserve.reconcile.world import Json
 
 STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
 """Conditions that are there only where there is something to say, and keep their words while their reason stays."""
@@ -38,7 +38,7 @@ def scaling_findings(
     scalers: Sequence[ScalerFact] = (),
     generation: int = 0,
 ) -> dict[ConditionType, Finding]:
-    """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of World.
+    """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of ServiceSnapshot.
 
     generation: of the spec; of an earlier one, no words stay.
     """

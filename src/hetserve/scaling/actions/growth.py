@@ -12,9 +12,9 @@ from hetserve.base.units import QPS
 from hetserve.demand.windows import surely_missed
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
+from hetserve.scaling.context import ScalingContext, calm_from, look_at
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.look import Look, calm_from, look_at
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
@@ -44,77 +44,79 @@ def is_short(facts: Facts, holds: QPS) -> bool:
 
     holds: queries/s that it holds by its record, since no planner has been asked yet.
     """
-    look = look_at(facts).with_capacity(Holds(holds, "by its record"))
-    return newly_scarce(facts, look.counts) is not None or _cause(look) is not None
+    context = look_at(facts).with_capacity(Holds(holds, "by its record"))
+    return newly_scarce(facts, context.counts) is not None or _cause(context) is not None
 
 
-def scale_up(look: Look, ask: Ask) -> Decision | None:
+def scale_up(context: ScalingContext, ask: Ask) -> Decision | None:
     """The decision to add instances, or why they are not added; None: nothing asks for more."""
-    cause = _cause(look)
+    cause = _cause(context)
     if cause is None:
         return None
-    limit = _limit(look)
+    limit = _limit(context)
     if limit is not None:
-        held = look.measured.capacity if limit.reason is ScalingReason.AT_MAXIMUM else None
-        return look.hold(cause.reason, f"{cause.words}; {limit.words}", limit, held=held)
-    found = _more(look, cause.needed, ask)
+        held = context.measured.capacity if limit.reason is ScalingReason.AT_MAXIMUM else None
+        return context.hold(cause.reason, f"{cause.words}; {limit.words}", limit, held=held)
+    found = _more(context, cause.needed, ask)
     if isinstance(found, Pending):
-        return look.waits(f"{cause.words}; a plan for {qps_text(cause.load)}", growing=True)
+        return context.waits(f"{cause.words}; a plan for {qps_text(cause.load)}", growing=True)
     if isinstance(found, NothingFits):
-        held = look.measured.capacity
-        return look.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
+        held = context.measured.capacity
+        return context.hold(cause.reason, f"{cause.words}; no plan: {found.why}", found.limit, held=held)
     if isinstance(found, Unanswered):
-        return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
-    return _step(look, found, cause)
+        return context.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan: {found.why}")
+    return _step(context, found, cause)
 
 
-def _limit(look: Look) -> Limit | None:
+def _limit(context: ScalingContext) -> Limit | None:
     """What allows no more instances, whatever the planner says."""
-    if not look.facts.pause.adds:
-        return Limit(ScalingReason.PAUSED, f"spec.pause is {look.facts.pause}: the load asks for more instances")
-    most = look.facts.rules.most
-    if most is not None and look.instances >= most:
+    if not context.facts.pause.adds:
+        return Limit(ScalingReason.PAUSED, f"spec.pause is {context.facts.pause}: the load asks for more instances")
+    most = context.facts.rules.most
+    if most is not None and context.instances >= most:
         return Limit(ScalingReason.AT_MAXIMUM, f"spec.scaling.maxInstances is {most}")
     return None
 
 
-def _cause(look: Look) -> Shortage | None:
+def _cause(context: ScalingContext) -> Shortage | None:
     """Why there are too few instances; None: there are enough, or the window is not known."""
-    rules, seen = look.facts.rules, look.measured
+    rules, seen = context.facts.rules, context.measured
     low, forecast, holds = seen.lowest, seen.forecast, seen.capacity
     if low is None or forecast is None or holds is None:
         return None
     limit = rules.trigger * holds
-    against = f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(look.counts)} hold{look.by_mix}"
+    against = (
+        f"{share_text(rules.trigger)} of the {qps_text(holds)} that {summary(context.counts)} hold{context.by_mix}"
+    )
     if low > limit:
         words = f"at least {qps_text(low)} throughout {rules.up.window:g} s, above {against}"
-        return _above(look, low, ScalingReason.LOAD_ABOVE_CAPACITY, words)
+        return _above(context, low, ScalingReason.LOAD_ABOVE_CAPACITY, words)
     if forecast > limit:
         words = f"{qps_text(low)} and rising to {qps_text(forecast)} until new instances serve, above {against}"
-        return _above(look, low, ScalingReason.TREND_ABOVE_CAPACITY, words)
-    return _slo_missed(look, low, holds)
+        return _above(context, low, ScalingReason.TREND_ABOVE_CAPACITY, words)
+    return _slo_missed(context, low, holds)
 
 
-def _above(look: Look, low: QPS, reason: ScalingReason, words: str) -> Shortage:
-    load = _load(look, low)
-    return Shortage(reason, words, load, up_to_grid(load / look.facts.rules.saturation))
+def _above(context: ScalingContext, low: QPS, reason: ScalingReason, words: str) -> Shortage:
+    load = _load(context, low)
+    return Shortage(reason, words, load, up_to_grid(load / context.facts.rules.saturation))
 
 
-def _slo_missed(look: Look, low: QPS, holds: QPS) -> Shortage | None:
+def _slo_missed(context: ScalingContext, low: QPS, holds: QPS) -> Shortage | None:
     """Queries are late throughout the window though all that is planned serves: more than demand alone says.
 
     Not where chance explains them, nor if the instances hold twice what the load needs: then it is for no want of them.
     """
-    facts, slo = look.facts, look.facts.problem.slo
-    if facts.now < _judged_from(look) or not misses_slo(facts):
+    facts, slo = context.facts, context.facts.problem.slo
+    if facts.now < _judged_from(context) or not misses_slo(facts):
         return None
-    load = _load(look, low)
+    load = _load(context, low)
     needed = load / facts.rules.saturation
     if holds >= MOST_GROWTH * needed:
         return None
     words = (
         f"fewer than {slo.percentile:.10g} % of the queries met the SLO throughout {facts.rules.up.window:g} s at "
-        f"{qps_text(low)}, though {summary(look.counts)} hold {qps_text(holds)} in simulation"
+        f"{qps_text(low)}, though {summary(context.counts)} hold {qps_text(holds)} in simulation"
     )
     return Shortage(ScalingReason.SLO_MISSED, words, load, up_to_grid(max(needed, holds) * (1 + facts.rules.tolerance)))
 
@@ -133,57 +135,57 @@ def misses_slo(facts: Facts) -> bool:
     return surely_missed(facts.demand, facts.problem.slo.percentile / 100, window)
 
 
-def _judged_from(look: Look) -> float:
+def _judged_from(context: ScalingContext) -> float:
     """From when on late queries count [Unix seconds]; infinity: not all that is planned serves."""
-    return calm_from(look.facts, look.counts) if look.is_settled else math.inf
+    return calm_from(context.facts, context.counts) if context.is_settled else math.inf
 
 
-def _load(look: Look, low: QPS) -> QPS:
+def _load(context: ScalingContext, low: QPS) -> QPS:
     """The load to plan for [queries/s]: the highest of the window and what the trend adds.
 
     Up to the tolerance, the highest of the longer window of scaling down counts too: what swings by no more than the
     tolerance asks for one change, not for one at each new height. low: the lowest of the window; it stands for a
     highest that is not known, as of a lower bound, which is looked for in two windows of the rate.
     """
-    rules, recent, high = look.facts.rules, look.recent, look.measured.highest
+    rules, recent, high = context.facts.rules, context.recent, context.measured.highest
     recent = low if recent is None else recent
     wide = recent if high is None else min(high, low * (1 + rules.tolerance))
-    load = max(recent, wide) + look.rise
-    if look.facts.demand.lower_bound:
+    load = max(recent, wide) + context.rise
+    if context.facts.demand.lower_bound:
         load *= 1 + rules.tolerance  # only what was completed is counted
     return QPS(min(load, max(MOST_GROWTH * low, recent)))
 
 
-def _more(look: Look, needed: QPS, ask: Ask) -> FoundPlan | Pending | Unanswered:
+def _more(context: ScalingContext, needed: QPS, ask: Ask) -> FoundPlan | Pending | Unanswered:
     """The plan that loses no instance and holds `needed` queries/s, or the most within reach."""
-    facts, held = look.facts, dict(look.counts)
-    caps = {name: max(most, held.get(name, 0)) for name, most in look.caps.items()}
+    facts, held = context.facts, dict(context.counts)
+    caps = {name: max(most, held.get(name, 0)) for name, most in context.caps.items()}
     scarce = narrowed(facts.problem, caps)
-    found = plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask, scarce)
-    if not isinstance(found, FoundPlan) or found.held is not None or not is_same(found.counts, look.counts):
+    found = plan_or_reach(growing_problem(facts.problem, facts.rules, context.counts, needed, caps), ask, scarce)
+    if not isinstance(found, FoundPlan) or found.held is not None or not is_same(found.counts, context.counts):
         return found
     # The planner's trials let the same counts pass, by luck of the draws or as it has not tried them.
     needed = up_to_grid(needed * (1 + facts.rules.tolerance))
-    return plan_or_reach(growing_problem(facts.problem, facts.rules, look.counts, needed, caps), ask, scarce)
+    return plan_or_reach(growing_problem(facts.problem, facts.rules, context.counts, needed, caps), ask, scarce)
 
 
-def _step(look: Look, found: FoundPlan, cause: Shortage) -> Decision:
+def _step(context: ScalingContext, found: FoundPlan, cause: Shortage) -> Decision:
     """The change as far as step policies allow it."""
-    facts, after, limits = look.facts, found.counts, found.limits
-    added = total(after) - look.instances
+    facts, after, limits = context.facts, found.counts, found.limits
+    added = total(after) - context.instances
     if added <= 0 and found.held is None:
         why = f"{plan_words(found.plan)} are planned for {qps_text(cause.load)}, which are in force"
-        return look.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan of more instances: {why}")
+        return context.hold(ScalingReason.PLANNER_FAILED, f"{cause.words}; no plan of more instances: {why}")
     if added <= 0:
-        held = found.held or look.measured.capacity
-        return look.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits, held=held)
-    most = room(facts.rules.up, "up", look.instances, facts.changes, facts.now)
+        held = found.held or context.measured.capacity
+        return context.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits, held=held)
+    most = room(facts.rules.up, "up", context.instances, facts.changes, facts.now)
     if added > most:
         limit = Limit(ScalingReason.STEP_POLICY, f"scaleUp.policies allow {most} of {added} more instances now")
         limits = (limit, *limits)
-        after = fewer_added(look.counts, after, most, facts.problem)
+        after = fewer_added(context.counts, after, most, facts.problem)
     if most == 0:
-        return look.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits)
+        return context.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits)
     said = f"{cause.words}; planned for {qps_text(cause.load)}: {plan_words(found.plan)}"
     return Decision(
         Action.SCALE_UP,
@@ -194,5 +196,5 @@ def _step(look: Look, found: FoundPlan, cause: Shortage) -> Decision:
         found.plan,
         limits,
         found.held,
-        measured=look.measured,
+        measured=context.measured,
     )

@@ -11,9 +11,9 @@ from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import throughput
+from hetserve.scaling.context import ScalingContext, standing_load
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.look import Look, standing_load
 from hetserve.scaling.plans.counts import cost_of, covers, is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.grid import up_to_grid
@@ -39,60 +39,62 @@ class BrokenLimit:
     scarce: str | None = None
 
 
-def mend(look: Look, ask: Ask) -> Decision | None:
+def enforce_limits(context: ScalingContext, ask: Ask) -> Decision | None:
     """The decision to keep every limit again; None: all are kept."""
-    broken = next(_broken(look), None)
+    broken = next(_broken(context), None)
     if broken is None:
         return None
-    load = standing_load(look)
-    if not _may(look.facts, broken):
-        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {look.facts.pause}: {_WITHHELD[broken.reason]}")
-        return look.hold(broken.reason, f"{broken.words}; {limit.words}", limit)
+    load = standing_load(context)
+    if not _may(context.facts, broken):
+        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {context.facts.pause}: {_WITHHELD[broken.reason]}")
+        return context.hold(broken.reason, f"{broken.words}; {limit.words}", limit)
     if load is None:
-        return look.hold(ScalingReason.LOAD_UNKNOWN, f"{broken.words}; no load is known to plan for")
-    scarce = narrowed(look.facts.problem, _caps(look, broken))
-    return _mended(look, broken, load, plan_or_reach(_problem(look, broken, load), ask, scarce))
+        return context.hold(ScalingReason.LOAD_UNKNOWN, f"{broken.words}; no load is known to plan for")
+    scarce = narrowed(context.facts.problem, _caps(context, broken))
+    return _mended(context, broken, load, plan_or_reach(_problem(context, broken, load), ask, scarce))
 
 
-def _mended(look: Look, broken: BrokenLimit, load: QPS, found: FoundPlan | Pending | Unanswered) -> Decision:
+def _mended(
+    context: ScalingContext, broken: BrokenLimit, load: QPS, found: FoundPlan | Pending | Unanswered
+) -> Decision:
     if isinstance(found, Pending):
-        return look.waits(f"{broken.words}; a plan for {qps_text(load)}")
+        return context.waits(f"{broken.words}; a plan for {qps_text(load)}")
     if broken.reason is ScalingReason.BUDGET_CUT:
-        return _within_budget(look, broken, found, load)
+        return _within_budget(context, broken, found, load)
     if isinstance(found, NothingFits):
-        return look.hold(broken.reason, f"{broken.words}; no plan: {found.why}", found.limit, held=QPS(0.0))
+        return context.hold(broken.reason, f"{broken.words}; no plan: {found.why}", found.limit, held=QPS(0.0))
     if isinstance(found, Unanswered):
-        return look.hold(ScalingReason.PLANNER_FAILED, f"{broken.words}; no plan: {found.why}")
-    return _changed(look, broken, found, load)
+        return context.hold(ScalingReason.PLANNER_FAILED, f"{broken.words}; no plan: {found.why}")
+    return _changed(context, broken, found, load)
 
 
-def _broken(look: Look) -> Iterator[BrokenLimit]:
-    facts, rules = look.facts, look.facts.rules
+def _broken(context: ScalingContext) -> Iterator[BrokenLimit]:
+    facts, rules = context.facts, context.facts.rules
     assert facts.in_force is not None  # noqa: S101  the caller has checked
-    cost, budget = cost_of(look.counts, facts.problem), facts.problem.budget
+    cost, budget = cost_of(context.counts, facts.problem), facts.problem.budget
     if budget is not None and cost > budget:
-        words = f"{summary(look.counts)} cost {money_text(cost)}, the budget is {money_text(budget)}"
+        words = f"{summary(context.counts)} cost {money_text(cost)}, the budget is {money_text(budget)}"
         yield BrokenLimit(ScalingReason.BUDGET_CUT, words)
     known = {option.name: option for option in facts.allowed.types}
     gone = [name for name, n in facts.in_force.counts if n > 0 and name not in known]
     if gone:
         yield BrokenLimit(ScalingReason.LIMITS_CHANGED, f"{', '.join(gone)} can no longer be used")
-    over = [name for name, n in look.counts if name in known and n > known[name].most]
+    over = [name for name, n in context.counts if name in known and n > known[name].most]
     if over:
         most = ", ".join(f"{known[name].most}x{name}" for name in over)
-        yield BrokenLimit(ScalingReason.LIMITS_CHANGED, f"{summary(look.counts)} are more than {most}")
-    if rules.most is not None and look.instances > rules.most:
-        words = f"{look.instances} instances, spec.scaling.maxInstances is {rules.most}"
+        yield BrokenLimit(ScalingReason.LIMITS_CHANGED, f"{summary(context.counts)} are more than {most}")
+    if rules.most is not None and context.instances > rules.most:
+        words = f"{context.instances} instances, spec.scaling.maxInstances is {rules.most}"
         yield BrokenLimit(ScalingReason.LIMITS_CHANGED, words)
-    if look.instances < rules.least:
-        words = f"{look.instances} instances, spec.scaling.minInstances is {rules.least}"
+    if context.instances < rules.least:
+        words = f"{context.instances} instances, spec.scaling.minInstances is {rules.least}"
         yield BrokenLimit(ScalingReason.BELOW_MINIMUM, words)
-    held = dict(look.counts)
+    held = dict(context.counts)
     under = [o for o in facts.allowed.types if held.get(o.name, 0) < min(o.min_instances, o.most)]
     if under:
         words = ", ".join(f"{held.get(o.name, 0)}x{o.name} (at least {o.min_instances})" for o in under)
         yield BrokenLimit(ScalingReason.BELOW_MINIMUM, f"{words}: too few instances of a type")
-    scarce = newly_scarce(facts, look.counts)
+    scarce = newly_scarce(facts, context.counts)
     if scarce is not None:
         words = f"no room for an instance of {scarce} for {facts.waiting[scarce]:.0f} s, longer than it takes to launch"
         yield BrokenLimit(ScalingReason.TYPE_SCARCE, words, scarce)
@@ -104,19 +106,19 @@ def _may(facts: Facts, broken: BrokenLimit) -> bool:
     return facts.pause.adds if broken.reason in _ADDS else facts.pause.removes
 
 
-def _problem(look: Look, broken: BrokenLimit, load: QPS) -> Problem:
-    facts, needed, caps = look.facts, up_to_grid(load / look.facts.rules.saturation), _caps(look, broken)
+def _problem(context: ScalingContext, broken: BrokenLimit, load: QPS) -> Problem:
+    facts, needed, caps = context.facts, up_to_grid(load / context.facts.rules.saturation), _caps(context, broken)
     if broken.reason in _ADDS:
-        return growing_problem(facts.problem, facts.rules, look.counts, needed, caps)
-    problem = free_problem(facts.problem, facts.rules, look.counts, needed, caps)
+        return growing_problem(facts.problem, facts.rules, context.counts, needed, caps)
+    problem = free_problem(facts.problem, facts.rules, context.counts, needed, caps)
     return _as_declared(problem, facts.allowed)
 
 
-def _caps(look: Look, broken: BrokenLimit) -> Mapping[str, int]:
+def _caps(context: ScalingContext, broken: BrokenLimit) -> Mapping[str, int]:
     """The most instances of types without room."""
     if broken.scarce is None:
-        return look.caps
-    return {**look.caps, broken.scarce: look.facts.bound.get(broken.scarce, 0)}
+        return context.caps
+    return {**context.caps, broken.scarce: context.facts.bound.get(broken.scarce, 0)}
 
 
 def _as_declared(problem: Problem, declared: Problem) -> Problem:
@@ -130,20 +132,22 @@ def _as_declared(problem: Problem, declared: Problem) -> Problem:
     return replace(problem, types=tuple(types))
 
 
-def _within_budget(look: Look, broken: BrokenLimit, found: FoundPlan | Unanswered, load: QPS) -> Decision:
+def _within_budget(context: ScalingContext, broken: BrokenLimit, found: FoundPlan | Unanswered, load: QPS) -> Decision:
     """What the budget still buys; where no planner says, what runs without the instances that hold least per dollar."""
-    facts = look.facts
+    facts = context.facts
     carried = isinstance(found, FoundPlan) and found.held is None
     if facts.keeps_over_budget and not carried:
         words = f"{broken.words}; spec.budget.whenTooLow is Keep, so what runs stays"
-        return look.hold(broken.reason, words, Limit(broken.reason, words), held=look.measured.capacity)
+        return context.hold(broken.reason, words, Limit(broken.reason, words), held=context.measured.capacity)
     if isinstance(found, FoundPlan):
-        return _changed(look, broken, found, load, Action.SHRINK)
+        return _changed(context, broken, found, load, Action.SHRINK)
     assert facts.problem.budget is not None  # noqa: S101  it is too low
-    after = affordable(look.counts, facts.problem, facts.problem.budget)
+    after = affordable(context.counts, facts.problem, facts.problem.budget)
     limit = Limit(ScalingReason.BUDGET_CUT, f"no plan: {found.why}")
     words = f"{broken.words}; {summary(after)} from now on; {limit.words}"
-    return Decision(Action.SHRINK, broken.reason, words, after, load, None, (limit,), QPS(0.0), measured=look.measured)
+    return Decision(
+        Action.SHRINK, broken.reason, words, after, load, None, (limit,), QPS(0.0), measured=context.measured
+    )
 
 
 def affordable(counts: Counts, problem: Problem, budget: MicroDollarsPerHour) -> Counts:
@@ -158,15 +162,17 @@ def affordable(counts: Counts, problem: Problem, budget: MicroDollarsPerHour) ->
     return tuple(held.items())
 
 
-def _changed(look: Look, broken: BrokenLimit, found: FoundPlan, load: QPS, action: Action | None = None) -> Decision:
-    assert look.facts.in_force is not None  # noqa: S101  a limit of it is broken
-    before, after, limits = look.facts.in_force.counts, found.counts, found.limits
+def _changed(
+    context: ScalingContext, broken: BrokenLimit, found: FoundPlan, load: QPS, action: Action | None = None
+) -> Decision:
+    assert context.facts.in_force is not None  # noqa: S101  a limit of it is broken
+    before, after, limits = context.facts.in_force.counts, found.counts, found.limits
     said = f"{broken.words}; planned for {qps_text(load)}: {plan_words(found.plan)}"
     if is_same(after, before) and broken.scarce is None:
-        return look.hold(broken.reason, f"{broken.words}; no other counts keep the limits", *limits, held=found.held)
-    if broken.scarce is not None and not _is_worth(look, found):
+        return context.hold(broken.reason, f"{broken.words}; no other counts keep the limits", *limits, held=found.held)
+    if broken.scarce is not None and not _is_worth(context, found):
         words = f"{broken.words}; nothing else carries more: {limits[0].words}"
-        return look.hold(broken.reason, words, *limits, held=found.held)
+        return context.hold(broken.reason, words, *limits, held=found.held)
     return Decision(
         action or _action(before, after),
         broken.reason,
@@ -177,13 +183,13 @@ def _changed(look: Look, broken: BrokenLimit, found: FoundPlan, load: QPS, actio
         limits,
         found.held,
         broken.scarce,
-        measured=look.measured,
+        measured=context.measured,
     )
 
 
-def _is_worth(look: Look, found: FoundPlan) -> bool:
+def _is_worth(context: ScalingContext, found: FoundPlan) -> bool:
     """Whether leaving instances without room adds any that have it."""
-    bound = tuple((name, min(n, look.facts.bound.get(name, 0))) for name, n in look.counts)
+    bound = tuple((name, min(n, context.facts.bound.get(name, 0))) for name, n in context.counts)
     return found.held is None or total(found.counts) > total(bound)
 
 

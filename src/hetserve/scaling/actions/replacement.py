@@ -10,8 +10,8 @@ from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work
 from hetserve.scaling.actions.shrinking import is_doubtful, shrinking_load, was_missed
+from hetserve.scaling.context import ScalingContext
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.look import Look
 from hetserve.scaling.plans.counts import cost_of
 from hetserve.scaling.plans.found import plan_words
 from hetserve.scaling.plans.grid import COARSE, up_to_grid
@@ -50,31 +50,31 @@ def swap(before: Counts, after: Counts, problem: Problem) -> Swap:
     return Swap(round(launch), round(overlap), MicroDollarsPerHour(saving))
 
 
-def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
+def replace_where_it_pays(context: ScalingContext, ask: Ask) -> Decision | None:
     """The decision to swap for a cheaper mix, or why not; None: no swap is due.
 
     The load is rounded up by more than elsewhere: a swap is not worth a question for each step of a day.
     """
-    facts, rules = look.facts, look.facts.rules
-    load = shrinking_load(look)
-    if not rules.replaces or load is None or load <= 0 or not look.is_settled or is_doubtful(look):
+    facts, rules = context.facts, context.facts.rules
+    load = shrinking_load(context)
+    if not rules.replaces or load is None or load <= 0 or not context.is_settled or is_doubtful(context):
         return None
-    answer = _cheaper(look, load, ask)
+    answer = _cheaper(context, load, ask)
     if isinstance(answer, Pending):
-        return look.waits(f"whether another mix is cheaper at {qps_text(load)}")
+        return context.waits(f"whether another mix is cheaper at {qps_text(load)}")
     if answer is None:
         return None
-    made = swap(look.counts, answer.counts, facts.problem)
+    made = swap(context.counts, answer.counts, facts.problem)
     if not made.pays(rules.payback):
         return None
     words = (
         f"{summary(answer.counts)} carry {qps_text(load)} for {money_text(made.saving)} less than "
-        f"{summary(look.counts)}, more within {rules.payback:g} s than the ${(made.launch + made.overlap) / 1e6:.4g} "
-        f"that launching and running both costs"
+        f"{summary(context.counts)}, more within {rules.payback:g} s than the "
+        f"${(made.launch + made.overlap) / 1e6:.4g} that launching and running both costs"
     )
     if not (facts.pause.adds and facts.pause.removes):
         limit = Limit(ScalingReason.PAUSED, f"spec.pause is {facts.pause}: another mix of types would be cheaper")
-        return look.hold(ScalingReason.CHEAPER_MIX, f"{words}; {limit.words}", limit)
+        return context.hold(ScalingReason.CHEAPER_MIX, f"{words}; {limit.words}", limit)
     return Decision(
         Action.REPLACE,
         ScalingReason.CHEAPER_MIX,
@@ -82,20 +82,20 @@ def replace_where_it_pays(look: Look, ask: Ask) -> Decision | None:
         answer.counts,
         load,
         answer,
-        measured=look.measured,
+        measured=context.measured,
     )
 
 
-def _cheaper(look: Look, load: QPS, ask: Ask) -> Plan | Pending | None:
+def _cheaper(context: ScalingContext, load: QPS, ask: Ask) -> Plan | Pending | None:
     """The cheapest plan for a load, whatever runs; None: there is none, or its like was seen to break the SLO."""
-    facts, rules = look.facts, look.facts.rules
+    facts, rules = context.facts, context.facts.rules
     needed = up_to_grid(load / rules.saturation, COARSE)
-    answer = ask(Work(free_problem(facts.problem, rules, look.counts, needed, look.caps)))
+    answer = ask(Work(free_problem(facts.problem, rules, context.counts, needed, context.caps)))
     if isinstance(answer, Pending):
         return answer
     if not isinstance(answer, Plan) or not answer.feasible:
         return None
-    missed = was_missed(look, answer.counts, load, ask)
+    missed = was_missed(context, answer.counts, load, ask)
     if isinstance(missed, Pending):
         return missed
     return None if missed else answer

@@ -14,15 +14,15 @@ from hetserve.demand.windows import is_late, surely_lower
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.work import Work
+from hetserve.scaling.context import MISSED_FOR, ScalingContext
+from hetserve.scaling.dead_band import NO_LOAD, DeadBand
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.look import MISSED_FOR, Look
 from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import cost_of, covers, in_order, total, without
 from hetserve.scaling.plans.grid import up_to_grid
 from hetserve.scaling.plans.problems import shrinking_problem
 from hetserve.scaling.plans.questions import Ask, Pending
-from hetserve.scaling.quiet import NO_LOAD, Quiet
 from hetserve.scaling.steps import fewer_removed, room
 
 
@@ -42,40 +42,40 @@ class Fewer:
     plan: Plan | None = None
 
 
-def scale_down(look: Look, ask: Ask) -> Decision | None:
+def scale_down(context: ScalingContext, ask: Ask) -> Decision | None:
     """The decision to remove instances, or why they stay although fewer would do; None: fewer would not do."""
-    facts, rules = look.facts, look.facts.rules
-    load = shrinking_load(look)
-    if load is None or look.instances <= rules.least or is_doubtful(look):
+    facts, rules = context.facts, context.facts.rules
+    load = shrinking_load(context)
+    if load is None or context.instances <= rules.least or is_doubtful(context):
         return None
-    spare = _spare(look, load, ask)
+    spare = _spare(context, load, ask)
     if not isinstance(spare, Spare):
         waits = isinstance(spare, Pending)
-        return look.waits("what one instance fewer holds", quiet=_until_answered(look)) if waits else None
+        return context.waits("what one instance fewer holds", dead_band=_until_answered(context)) if waits else None
     words = (
         f"at most {qps_text(load)} throughout {rules.down.window:g} s, below "
         f"{share_text(rules.saturation / (1 + rules.tolerance))} of the {qps_text(spare.qps)} that "
-        f"{summary(spare.counts)} hold{look.by_mix}"
+        f"{summary(spare.counts)} hold{context.by_mix}"
     )
     if not facts.pause.removes:
         limit = Limit(ScalingReason.PAUSED, f"spec.pause is {facts.pause}: the load asks for fewer instances")
-        return look.hold(ScalingReason.LOAD_FITS_ON_LESS, f"{words}; {limit.words}", limit)
-    most = room(rules.down, "down", look.instances, facts.changes, facts.now)
+        return context.hold(ScalingReason.LOAD_FITS_ON_LESS, f"{words}; {limit.words}", limit)
+    most = room(rules.down, "down", context.instances, facts.changes, facts.now)
     if most == 0:
         limit = Limit(ScalingReason.STEP_POLICY, "scaleDown.policies allow no instance fewer now")
-        return look.hold(ScalingReason.LOAD_FITS_ON_LESS, f"{words}; {limit.words}", limit)
-    fewer = _fewer(look, load, spare, ask)
+        return context.hold(ScalingReason.LOAD_FITS_ON_LESS, f"{words}; {limit.words}", limit)
+    fewer = _fewer(context, load, spare, ask)
     if isinstance(fewer, Pending):
-        return look.waits(f"{words}; a plan for {qps_text(load)}")
-    return _step(look, fewer, load, most, words)
+        return context.waits(f"{words}; a plan for {qps_text(load)}")
+    return _step(context, fewer, load, most, words)
 
 
-def at_minimum(look: Look, ask: Ask) -> Limit | Pending | None:
+def at_minimum(context: ScalingContext, ask: Ask) -> Limit | Pending | None:
     """What the declared minimum keeps though fewer would do; None: nothing. One instance always stays."""
-    rules, load = look.facts.rules, shrinking_load(look)
-    if load is None or not 1 < look.instances <= rules.least or is_doubtful(look):
+    rules, load = context.facts.rules, shrinking_load(context)
+    if load is None or not 1 < context.instances <= rules.least or is_doubtful(context):
         return None
-    spare = _spare(look, load, ask)
+    spare = _spare(context, load, ask)
     if not isinstance(spare, Spare):
         return spare
     words = (
@@ -85,25 +85,25 @@ def at_minimum(look: Look, ask: Ask) -> Limit | Pending | None:
     return Limit(ScalingReason.AT_MINIMUM, words)
 
 
-def shrinking_load(look: Look) -> QPS | None:
+def shrinking_load(context: ScalingContext) -> QPS | None:
     """The load that must still be carried [queries/s]: the largest of the window, or what the trend leads to."""
-    if look.measured.highest is None:
+    if context.measured.highest is None:
         return None
-    forecast = look.measured.forecast
-    return look.measured.highest if forecast is None else max(look.measured.highest, forecast)
+    forecast = context.measured.forecast
+    return context.measured.highest if forecast is None else max(context.measured.highest, forecast)
 
 
-def is_doubtful(look: Look) -> bool:
+def is_doubtful(context: ScalingContext) -> bool:
     """Whether the windows cannot say that there are too many instances."""
-    if look.has_new_mix or _is_late(look):
+    if context.has_new_mix or _is_late(context):
         return True
-    if stays_until(look.facts) is not None:
+    if stays_until(context.facts) is not None:
         return True
-    if not look.facts.demand.lower_bound:
+    if not context.facts.demand.lower_bound:
         return False
     # What is completed says what the load was only while all that was planned served.
-    facts, window = look.facts, look.facts.rules.down.window
-    return not look.is_settled or any(facts.now - change.at < window for change in facts.changes)
+    facts, window = context.facts, context.facts.rules.down.window
+    return not context.is_settled or any(facts.now - change.at < window for change in facts.changes)
 
 
 def stays_until(facts: Facts) -> float | None:
@@ -113,118 +113,118 @@ def stays_until(facts: Facts) -> float | None:
     return max((end for end in ends if end > facts.now), default=None)
 
 
-def _is_late(look: Look) -> bool:
+def _is_late(context: ScalingContext) -> bool:
     """Whether queries are late now."""
-    facts = look.facts
+    facts = context.facts
     window = max(facts.rules.up.window, facts.demand.step)
     return is_late(facts.demand, facts.problem.slo.percentile / 100, window)
 
 
-def _spare(look: Look, load: QPS, ask: Ask) -> Spare | Pending | None:
+def _spare(context: ScalingContext, load: QPS, ask: Ask) -> Spare | Pending | None:
     """The dearest instance without which the others carry the load; None: there is none, or no answer."""
-    holds = look.measured.capacity
-    if holds is None or load > _usable(look, holds):
+    holds = context.measured.capacity
+    if holds is None or load > _usable(context, holds):
         return None
     waits = False
-    for counts in _one_fewer(look):
-        found = capacity(look.facts.problem, counts, ask)
+    for counts in _one_fewer(context):
+        found = capacity(context.facts.problem, counts, ask)
         waits = waits or isinstance(found, Pending)
-        if isinstance(found, Holds) and load <= _usable(look, found.qps):
-            missed = was_missed(look, counts, load, ask)
+        if isinstance(found, Holds) and load <= _usable(context, found.qps):
+            missed = was_missed(context, counts, load, ask)
             if missed is False:
                 return Spare(counts, found.qps)
             waits = waits or isinstance(missed, Pending)
     return Pending() if waits else None
 
 
-def quiet_loads(look: Look, ask: Ask) -> Quiet | None:
+def quiet_loads(context: ScalingContext, ask: Ask) -> DeadBand | None:
     """The loads at which what is in force stays, and what limits it; None: not known, or a cheaper mix may pay."""
-    rules, holds = look.facts.rules, look.measured.capacity
-    if rules.replaces or not look.is_settled or holds is None:
+    rules, holds = context.facts.rules, context.measured.capacity
+    if rules.replaces or not context.is_settled or holds is None:
         return None
     most = rules.trigger * holds
-    if look.instances == 1:
-        return look.quiet(NO_LOAD, most)
-    load, above = shrinking_load(look), _usable(look, holds)
+    if context.instances == 1:
+        return context.dead_band(NO_LOAD, most)
+    load, above = shrinking_load(context), _usable(context, holds)
     if load is None:
         return None
     if load <= above:
-        fewer = _left_to_fewer(look, ask)
+        fewer = _left_to_fewer(context, ask)
         if fewer is None or isinstance(fewer, Pending):
-            return None if fewer is None else _until_answered(look)
+            return None if fewer is None else _until_answered(context)
         above = fewer
-    if look.instances > rules.least or load > above:
-        return look.quiet(above, most)
-    return _kept_by_the_minimum(look, above, most)
+    if context.instances > rules.least or load > above:
+        return context.dead_band(above, most)
+    return _kept_by_the_minimum(context, above, most)
 
 
-def _kept_by_the_minimum(look: Look, until: QPS, most: float) -> Quiet | None:
+def _kept_by_the_minimum(context: ScalingContext, until: QPS, most: float) -> DeadBand | None:
     """Loads at which the minimum keeps what is in force. None also while in doubt: then that is not said yet."""
-    quiet = None if is_doubtful(look) else look.quiet(NO_LOAD, most)
-    return None if quiet is None else replace(quiet, until=until)
+    dead_band = None if is_doubtful(context) else context.dead_band(NO_LOAD, most)
+    return None if dead_band is None else replace(dead_band, until=until)
 
 
-def _usable(look: Look, holds: QPS) -> QPS:
+def _usable(context: ScalingContext, holds: QPS) -> QPS:
     """The largest load [queries/s] that is left to instances which hold so much: the tolerance stays in hand."""
-    return QPS(holds * look.facts.rules.saturation / (1 + look.facts.rules.tolerance))
+    return QPS(holds * context.facts.rules.saturation / (1 + context.facts.rules.tolerance))
 
 
-def _left_to_fewer(look: Look, ask: Ask) -> QPS | Pending | None:
+def _left_to_fewer(context: ScalingContext, ask: Ask) -> QPS | Pending | None:
     """The largest load [queries/s] that one instance fewer is left with; None: not known."""
     left = [QPS(0.0)]
-    found = [(counts, capacity(look.facts.problem, counts, ask)) for counts in _one_fewer(look)]
+    found = [(counts, capacity(context.facts.problem, counts, ask)) for counts in _one_fewer(context)]
     if any(isinstance(one, Pending) for _, one in found):
         return Pending()
     for counts, one in found:
         if not isinstance(one, Holds):
             return None
-        missed = _missed_above(look, counts, _usable(look, one.qps), ask)
+        missed = _missed_above(context, counts, _usable(context, one.qps), ask)
         if isinstance(missed, Pending):
             return missed
         left.append(missed)
     return max(left)
 
 
-def _until_answered(look: Look) -> Quiet | None:
+def _until_answered(context: ScalingContext) -> DeadBand | None:
     """While it is worked out what fewer instances hold: loads that need no more of them.
 
     The answer brings the next look, which sees how far the load has fallen by then.
     """
-    holds = look.measured.capacity
-    if holds is None or not look.is_settled:
+    holds = context.measured.capacity
+    if holds is None or not context.is_settled:
         return None
-    return look.quiet(NO_LOAD, look.facts.rules.trigger * holds)
+    return context.dead_band(NO_LOAD, context.facts.rules.trigger * holds)
 
 
-def _one_fewer(look: Look) -> Iterator[Counts]:
+def _one_fewer(context: ScalingContext) -> Iterator[Counts]:
     """The counts in force without one instance of each type in turn, the dearest first."""
-    held = dict(look.counts)
-    for option in sorted(look.facts.problem.types, key=lambda o: (-o.price, o.name)):
+    held = dict(context.counts)
+    for option in sorted(context.facts.problem.types, key=lambda o: (-o.price, o.name)):
         if held[option.name] > option.min_instances:
-            yield without(look.counts, option.name)
+            yield without(context.counts, option.name)
 
 
-def was_missed(look: Look, counts: Counts, load: QPS, ask: Ask) -> bool | Pending:
+def was_missed(context: ScalingContext, counts: Counts, load: QPS, ask: Ask) -> bool | Pending:
     """Whether counts that hold no less than these were seen to break the SLO at about this load."""
-    missed = _missed_above(look, counts, load, ask)
+    missed = _missed_above(context, counts, load, ask)
     return missed if isinstance(missed, Pending) else missed < load
 
 
-def _missed_above(look: Look, counts: Counts, load: QPS, ask: Ask) -> QPS | Pending:
+def _missed_above(context: ScalingContext, counts: Counts, load: QPS, ask: Ask) -> QPS | Pending:
     """Queries/s above which counts that hold no less than these were seen to break the SLO; `load`: at none below it.
 
     Whatever simulation says: it said that those hold the load, too. For a day: then it is tried again, as what was slow
     may have been another's doing.
     """
     found = load
-    for change in look.facts.changes:
-        recent = look.facts.now - change.at < MISSED_FOR
+    for change in context.facts.changes:
+        recent = context.facts.now - change.at < MISSED_FOR
         if change.reason is not ScalingReason.SLO_MISSED or not recent or change.load is None:
             continue
-        above = _lower_than(look.facts, change.load)
+        above = _lower_than(context.facts, change.load)
         if above >= found:
             continue
-        less = _holds_no_more(look, counts, change.before, ask)
+        less = _holds_no_more(context, counts, change.before, ask)
         if isinstance(less, Pending):
             return less
         found = above if less else found
@@ -241,29 +241,29 @@ def _lower_than(facts: Facts, planned: QPS) -> QPS:
     return min(QPS(measured / within), surely_lower(QPS(measured), facts.demand.window))
 
 
-def _holds_no_more(look: Look, counts: Counts, missed: Counts, ask: Ask) -> bool | Pending:
+def _holds_no_more(context: ScalingContext, counts: Counts, missed: Counts, ask: Ask) -> bool | Pending:
     """Whether counts hold no more than others would now; where that is not known, whether they have no more of any."""
     if covers(missed, counts):
         return True
     if covers(counts, missed):
         return False
-    problem = look.facts.problem
+    problem = context.facts.problem
     one, other = (capacity(problem, in_order(each, problem), ask) for each in (counts, missed))
     if isinstance(one, Pending) or isinstance(other, Pending):
         return Pending()
     return isinstance(one, Holds) and isinstance(other, Holds) and one.qps <= other.qps
 
 
-def _fewer(look: Look, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
+def _fewer(context: ScalingContext, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
     """The cheapest counts within those in force that carry the load; N-1 if the planner finds none."""
-    facts = look.facts
+    facts = context.facts
     needed = up_to_grid(load / facts.rules.saturation)
-    answer = ask(Work(shrinking_problem(facts.problem, facts.rules, look.counts, needed)))
+    answer = ask(Work(shrinking_problem(facts.problem, facts.rules, context.counts, needed)))
     if isinstance(answer, Pending):
         return answer
     if not isinstance(answer, Plan) or not answer.feasible:
         return Fewer(spare.counts)
-    missed = was_missed(look, answer.counts, load, ask)
+    missed = was_missed(context, answer.counts, load, ask)
     if isinstance(missed, Pending):
         return missed
     if missed:
@@ -273,15 +273,15 @@ def _fewer(look: Look, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
     return Fewer(answer.counts, answer)
 
 
-def _step(look: Look, fewer: Fewer, load: QPS, most: int, words: str) -> Decision:
+def _step(context: ScalingContext, fewer: Fewer, load: QPS, most: int, words: str) -> Decision:
     """The change as far as step policies allow it: what is between carries the load too."""
-    facts, after = look.facts, fewer.counts
-    removed = look.instances - total(after)
+    facts, after = context.facts, fewer.counts
+    removed = context.instances - total(after)
     limits: tuple[Limit, ...] = ()
     if removed > most:
         limits = (Limit(ScalingReason.STEP_POLICY, f"scaleDown.policies allow {most} of {removed} fewer now"),)
-        after = fewer_removed(look.counts, after, most, facts.problem)
-    saved = cost_of(look.counts, facts.problem) - cost_of(after, facts.problem)
+        after = fewer_removed(context.counts, after, most, facts.problem)
+    saved = cost_of(context.counts, facts.problem) - cost_of(after, facts.problem)
     said = f"{words}; {summary(after)} from now on, {money_text(saved)} less"
     reason = ScalingReason.LOAD_FITS_ON_LESS if load > 0 else ScalingReason.NO_LOAD
     return Decision(
@@ -292,5 +292,5 @@ def _step(look: Look, fewer: Fewer, load: QPS, most: int, words: str) -> Decisio
         load,
         fewer.plan,
         limits,
-        measured=look.measured,
+        measured=context.measured,
     )

@@ -37,7 +37,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplayedQuestion:
     """A question of the replay. source: who answered. why: a recorded answer was taken. known: it was recorded."""
 
     work: Work
@@ -57,7 +57,7 @@ class Replayed:
     """What came out. differences: empty: the decision and every answer are identical."""
 
     decision: Decision
-    asked: tuple[Asked, ...]
+    asked: tuple[ReplayedQuestion, ...]
     differences: tuple[Difference, ...]
 
     @property
@@ -99,10 +99,10 @@ class _Again:
     def __init__(self, questions: tuple[Question, ...], planner: Ask, quick: Ask, *, as_recorded: bool) -> None:
         self._recorded = {one.digest: one for one in questions}
         self._planner, self._quick, self._as_recorded = planner, quick, as_recorded
-        self._asked: dict[Work, Asked] = {}
+        self._asked: dict[Work, ReplayedQuestion] = {}
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[ReplayedQuestion, ...]:
         return tuple(self._asked.values())
 
     def __call__(self, work: Work) -> Answer:
@@ -110,13 +110,13 @@ class _Again:
             self._asked[work] = self._answered(work)
         return self._asked[work].answer
 
-    def _answered(self, work: Work) -> Asked:
+    def _answered(self, work: Work) -> ReplayedQuestion:
         known = self._recorded.get(digest_of(work))
         if known is not None:
             why = _why_recorded(known, as_recorded=self._as_recorded)
             if why:
-                return Asked(work, known.answer, "Record", why, known)
-        return Asked(work, self._anew(work, known), "Planner", known=known)
+                return ReplayedQuestion(work, known.answer, "Record", why, known)
+        return ReplayedQuestion(work, self._anew(work, known), "Planner", known=known)
 
     def _anew(self, work: Work, known: Question | None) -> Answer:
         """A planner's answer, untried if the recorded one is."""
@@ -141,7 +141,7 @@ def _why_recorded(known: Question, *, as_recorded: bool) -> str:
     return "as asked for" if as_recorded else ""
 
 
-def _differing_answers(recorded: tuple[Question, ...], asked: tuple[Asked, ...]) -> Iterator[Difference]:
+def _differing_answers(recorded: tuple[Question, ...], asked: tuple[ReplayedQuestion, ...]) -> Iterator[Difference]:
     now = {id(one.known): one for one in asked if one.known is not None}
     for i, question in enumerate(recorded):
         field = f"questions[{i}].answer"

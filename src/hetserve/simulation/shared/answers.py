@@ -7,12 +7,12 @@ import math
 from hetserve.compiled import njit_inner
 from hetserve.simulation.loop import NO_SUCH_QUERY, NO_SUCH_WORKER, REPEATED_QUERY, UNSERVABLE
 from hetserve.simulation.shared.serving import begin, cell_of, end, log_end
-from hetserve.simulation.shared.state import ServiceQueue, World
+from hetserve.simulation.shared.state import JointState, ServiceQueue
 from hetserve.simulation.state import DROPPED, close_gaps
 
 
 @njit_inner
-def enqueue(query: int, world: World) -> int:
+def enqueue(query: int, world: JointState) -> int:
     """An arrival; returns its service."""
     queries, waiting = world.queries, world.waiting
     service: int = queries.service[query]
@@ -26,7 +26,7 @@ def enqueue(query: int, world: World) -> int:
 
 
 @njit_inner
-def complete(now: float, slot: int, world: World) -> int:
+def complete(now: float, slot: int, world: JointState) -> int:
     """Ends what an instance serves and starts the next in its line; returns its service."""
     queries, instances = world.queries, world.instances
     end(now, slot, world)
@@ -45,7 +45,7 @@ def complete(now: float, slot: int, world: World) -> int:
 
 
 @njit_inner
-def _hand_over(now: float, query: int, slot: int, world: World) -> None:
+def _hand_over(now: float, query: int, slot: int, world: JointState) -> None:
     """Gives a query to an instance, which serves or queues it."""
     queries, instances = world.queries, world.instances
     predicted = world.tables.mean[cell_of(slot, queries.size[query], world)]
@@ -64,7 +64,7 @@ def _hand_over(now: float, query: int, slot: int, world: World) -> None:
 
 
 @njit_inner
-def _fault(position: int, worker: int, service: int, world: World) -> int:
+def _fault(position: int, worker: int, service: int, world: JointState) -> int:
     """Fault of the query at this position; 0: none. worker: place among the service's instances, -1: a drop."""
     waiting, slots = world.waiting, world.slots
     if position < waiting.ends[service, 0] or position >= waiting.ends[service, 1]:
@@ -81,7 +81,7 @@ def _fault(position: int, worker: int, service: int, world: World) -> int:
 
 
 @njit_inner
-def apply(now: float, service: int, dispatched: int, dropped: int, world: World) -> int:
+def apply(now: float, service: int, dispatched: int, dropped: int, world: JointState) -> int:
     """Carries out an answer for a service; 0, or a fault (negative)."""
     waiting, answer = world.waiting, world.answer
     head = waiting.ends[service, 0]

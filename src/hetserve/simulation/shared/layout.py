@@ -17,10 +17,10 @@ from hetserve.simulation.shared.state import (
     Course,
     GpuRows,
     InstanceRows,
+    JointState,
     QueryRows,
     Tables,
     WaitingRows,
-    World,
     blank_queries,
     joined,
     taken,
@@ -137,7 +137,7 @@ def desk_of(policies: Sequence[Policy], slots: Integers, rooms: Sequence[int]) -
     )
 
 
-def without_waiting(world: World, service: int, before: float) -> Integers:
+def without_waiting(world: JointState, service: int, before: float) -> Integers:
     """Drops a service's waiting queries that arrived before this time [s]; returns their ids in order."""
     waiting, course = world.waiting, world.course
     head, tail = waiting.ends[service]
@@ -163,7 +163,7 @@ def line_lengths(instances: InstanceRows, queries: QueryRows) -> Integers:
     return lengths
 
 
-def forget_ended(world: World, held: int) -> Integers:
+def forget_ended(world: JointState, held: int) -> Integers:
     """Takes out the rows of the queries that have ended, of `held`; returns the ids that the others had, in order."""
     queries, instances, waiting, course = world.queries, world.instances, world.waiting, world.course
     stays = np.ones(held, np.bool_)
@@ -184,7 +184,7 @@ def forget_ended(world: World, held: int) -> Integers:
     return kept
 
 
-def revised(world: World, tables: Tables, sizes: Sequence[Integers], held: int) -> World:
+def revised(world: JointState, tables: Tables, sizes: Sequence[Integers], held: int) -> JointState:
     """The world with other tables, in which services come first that it has.
 
     sizes: by service that it has, [size] its index in the new tables, -1: none. held: queries. Raises ValueError for a

@@ -18,7 +18,7 @@ from hetserve.dispatch.kernel import Floats, Kernel, KernelArguments, ModelArray
 from hetserve.simulation.loop import ENDLESS_WAKING, FINISHED
 from hetserve.simulation.shared.answers import apply, complete, enqueue
 from hetserve.simulation.shared.serving import refresh
-from hetserve.simulation.shared.state import ENDED, PLANNED, TOUCHED, UPCOMING, World
+from hetserve.simulation.shared.state import ENDED, PLANNED, TOUCHED, UPCOMING, JointState
 
 
 @njit_inner
@@ -28,7 +28,7 @@ def _earliest(times: Floats) -> int:
 
 
 @njit_inner
-def _next_arrival(world: World) -> float:
+def _next_arrival(world: JointState) -> float:
     course = world.course
     upcoming = course.counts[UPCOMING]
     if upcoming == course.counts[PLANNED]:
@@ -38,7 +38,7 @@ def _next_arrival(world: World) -> float:
 
 
 @njit_inner
-def _arrive(world: World) -> int:
+def _arrive(world: JointState) -> int:
     """Takes the next query from the agenda; returns its service."""
     counts = world.course.counts
     query = world.course.agenda[counts[UPCOMING]]
@@ -46,7 +46,7 @@ def _arrive(world: World) -> int:
     return enqueue(query, world)
 
 
-def _play(world: World, until: float, most_ended: int) -> int:
+def _play(world: JointState, until: float, most_ended: int) -> int:
     """Runs all before `until` [s], or until `most_ended` queries have ended; FINISHED or a fault."""
     tables, instances, slots = world.tables, world.instances, world.slots
     waiting, course = world.waiting, world.course
@@ -108,5 +108,5 @@ def _decide(*arguments: object) -> tuple[int, int, float]:
 
 
 @cache
-def compiled_joint_loop(policy: str, kernel: Kernel) -> Callable[[World, float, int], int]:
+def compiled_joint_loop(policy: str, kernel: Kernel) -> Callable[[JointState, float, int], int]:
     return specialise(_play, f"play_{policy}", _decide=kernel)

@@ -18,7 +18,7 @@ from hetserve.simulation.shared.services import GpuInstance, SharedService, one_
 from hetserve.simulation.shared.state import (
     ENDED,
     Course,
-    World,
+    JointState,
     blank_instances,
     blank_queries,
     joined,
@@ -74,7 +74,7 @@ class JointRun:
         n, integers = len(services), np.zeros(0, np.int64)
         slots = np.zeros(n + 1, np.int64)
         instances = blank_instances(0)
-        self._world = World(
+        self._world = JointState(
             layout.tables_of(services),
             blank_queries(0),
             instances,

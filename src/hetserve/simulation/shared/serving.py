@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.simulation.shared.state import ENDED, TOUCHED, World
+from hetserve.simulation.shared.state import ENDED, TOUCHED, JointState
 from hetserve.simulation.shared.stretch import stretch_of
 
 
 @njit_inner
-def _touch(gpu: int, world: World) -> None:
+def _touch(gpu: int, world: JointState) -> None:
     gpus, counts = world.gpus, world.course.counts
     if not gpus.is_touched[gpu]:
         gpus.is_touched[gpu] = True
@@ -23,7 +23,7 @@ def _touch(gpu: int, world: World) -> None:
 
 
 @njit_inner
-def cell_of(slot: int, size: int, world: World) -> int:
+def cell_of(slot: int, size: int, world: JointState) -> int:
     """Place of an instance's service times at a batch size."""
     tables, instances = world.tables, world.instances
     service = instances.service[slot]
@@ -32,7 +32,7 @@ def cell_of(slot: int, size: int, world: World) -> int:
 
 
 @njit_inner
-def begin(now: float, query: int, slot: int, world: World) -> None:
+def begin(now: float, query: int, slot: int, world: JointState) -> None:
     """Starts serving a query on an idle instance."""
     tables, queries, instances = world.tables, world.queries, world.instances
     cell, knot = cell_of(slot, queries.size[query], world), queries.knot[query]
@@ -52,7 +52,7 @@ def begin(now: float, query: int, slot: int, world: World) -> None:
 
 
 @njit_inner
-def end(now: float, slot: int, world: World) -> None:
+def end(now: float, slot: int, world: JointState) -> None:
     """Ends what an instance serves; it is idle then."""
     queries, instances = world.queries, world.instances
     query = instances.query[slot]
@@ -67,7 +67,7 @@ def end(now: float, slot: int, world: World) -> None:
 
 
 @njit_inner
-def log_end(query: int, world: World) -> None:
+def log_end(query: int, world: JointState) -> None:
     """Notes that a query is served or dropped."""
     course = world.course
     course.ended[course.counts[ENDED]] = query
@@ -75,7 +75,7 @@ def log_end(query: int, world: World) -> None:
 
 
 @njit_inner
-def refresh(now: float, world: World) -> None:
+def refresh(now: float, world: JointState) -> None:
     """Gives the busy instances of touched GPUs their speeds from now on; a speed that stays is left alone."""
     gpus, instances, counts = world.gpus, world.instances, world.course.counts
     for k in range(counts[TOUCHED]):
@@ -90,7 +90,7 @@ def refresh(now: float, world: World) -> None:
 
 
 @njit_inner
-def _set_speed(now: float, slot: int, stretch: float, world: World) -> None:
+def _set_speed(now: float, slot: int, stretch: float, world: JointState) -> None:
     instances = world.instances
     before = instances.stretch[slot]
     if stretch == before:

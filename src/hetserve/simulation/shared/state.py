@@ -126,7 +126,7 @@ class Course(NamedTuple):
     ended: Integers
 
 
-class World(NamedTuple):
+class JointState(NamedTuple):
     """All of a run. slots [service + 1]. scratch, answer: what policies write to; they carry nothing over."""
 
     tables: Tables

@@ -11,7 +11,7 @@ import math
 
 from hetserve.compiled import njit_inner
 from hetserve.simulation.shared.services import MEASURED_AT
-from hetserve.simulation.shared.state import World
+from hetserve.simulation.shared.state import JointState
 
 
 @njit_inner
@@ -21,7 +21,7 @@ def batch_scaling(own: float, other: float) -> float:
 
 
 @njit_inner
-def stretch_of(slot: int, first: int, last: int, world: World) -> float:
+def stretch_of(slot: int, first: int, last: int, world: JointState) -> float:
     """Stretch of a busy instance; the GPU's instances are gpus.members[first:last]."""
     tables, instances, members = world.tables, world.instances, world.gpus.members
     kind, batch = instances.kind[slot], instances.batch[slot]

@@ -26,8 +26,12 @@ from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.cluster.serving import served_since
 from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.capacities import Capacities
-from hetserve.reconcile.plans.case import (
-    Case,
+from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, entry_of, history_of
+from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, PlanState, read_status
+from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
+from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.reconcile.plans.planning_context import (
+    PlanningContext,
     handmade_of,
     is_right,
     pending,
@@ -37,11 +41,7 @@ from hetserve.reconcile.plans.case import (
     unbooked,
     unplanned,
 )
-from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, entry_of, history_of
-from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, PlanState, read_status
-from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
-from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
-from hetserve.reconcile.world import World
+from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve.scaling import Action, Decision, ScalingReason
 from hetserve.scaling.actions.growth import is_short, late_until, misses_slo
 from hetserve.scaling.actions.shrinking import stays_until
@@ -71,77 +71,79 @@ _LATE: Final = "queries that are late do not count"
 _NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, ScalingReason.PAUSED)
 
 
-def choose_scaled(case: Case, world: World, planner: Planner) -> PlanDecision:
+def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
     """The decision of the policy, as a plan in force. Calls the planner as `decide` of `hetserve.scaling` asks."""
-    in_force = _in_force(case)
-    if not case.books_compute and any(offer.shares for offer in case.offers.usable):
-        return unbooked(case, in_force)
-    before, case = case, _under_what_is_measured(case, world)
-    advice = stored_advice(case, world.service or {})
-    history = history_of(world.service or {}, world.now.timestamp())
-    since = _mix_since(case, before, world)
-    facts = facts_of(case, world, in_force_by(in_force, advice, since), history.changes)
-    known = Capacities(case.problem, facts.in_force, read_status(world.service or {}).get("capacity"))
-    decided, on_record = decided_for(case, facts, known.answering(asking(case, planner, facts)))
-    following = _following(case, world, facts, decided, history.ignored)
+    in_force = _in_force(context)
+    if not context.books_compute and any(offer.shares for offer in context.offers.usable):
+        return unbooked(context, in_force)
+    before, context = context, _under_what_is_measured(context, snapshot)
+    advice = stored_advice(context, snapshot.service or {})
+    history = history_of(snapshot.service or {}, snapshot.now.timestamp())
+    since = _mix_since(context, before, snapshot)
+    facts = facts_of(context, snapshot, in_force_by(in_force, advice, since), history.changes)
+    known = Capacities(context.problem, facts.in_force, read_status(snapshot.service or {}).get("capacity"))
+    decided, on_record = decided_for(context, facts, known.answering(asking(context, planner, facts)))
+    following = _following(context, snapshot, facts, decided, history.ignored)
     following = replace(following, known=None if decided.counts is None else known.told(decided.counts))
-    if case.service.spec.mode == "Advise":
+    if context.service.spec.mode == "Advise":
         following = replace(following, capacity=None)  # of what is advised, not of what runs
-    if case.service.spec.mode == "Advise" and case.measured_mix != before.measured_mix:
+    if context.service.spec.mode == "Advise" and context.measured_mix != before.measured_mix:
         following = replace(following, known=None)  # the mix is not recorded: each look would write other figures
     if decided.counts is None:
-        none = _without_plan(case, decided)
-        planned = _steady(none.planned, case, world, ConditionType.PLANNED)
-        feasible = _steady(none.feasible, case, world, ConditionType.FEASIBLE)
+        none = _without_plan(context, decided)
+        planned = _steady(none.planned, context, snapshot, ConditionType.PLANNED)
+        feasible = _steady(none.feasible, context, snapshot, ConditionType.FEASIBLE)
         return replace(none, planned=planned, feasible=feasible, following=following)
     if decided.changes:
-        record = with_mix(with_load(_record(case, decided), decided.load), case.measured_mix, since)
-        explained = Explained(entry_of(decided, case.recorded, record, world.now), on_record)
-        made = replace(recorded_as(case, record), explained=explained)
+        record = with_mix(with_load(_record(context, decided), decided.load), context.measured_mix, since)
+        explained = Explained(entry_of(decided, context.recorded, record, snapshot.now), on_record)
+        made = replace(recorded_as(context, record), explained=explained)
     else:
-        made = _held(case, in_force, advice, decided, since)
-    planned, feasible = _planned(decided, made), _feasible(case, decided, made)
+        made = _held(context, in_force, advice, decided, since)
+    planned, feasible = _planned(decided, made), _feasible(context, decided, made)
     if not made.is_new:
-        if _is_still_short(case, decided):
-            feasible = case.stored[ConditionType.FEASIBLE] or feasible
+        if _is_still_short(context, decided):
+            feasible = context.stored[ConditionType.FEASIBLE] or feasible
             # It ends as soon as it is not true. Advice has no words of its own to keep.
-            limited = following.limited if case.service.spec.mode == "Advise" else None
-            following = replace(following, quiet=None, stays=False, limited=limited)
-        planned = _steady(planned, case, world, ConditionType.PLANNED)
-        feasible = _steady(feasible, case, world, ConditionType.FEASIBLE)
+            limited = following.limited if context.service.spec.mode == "Advise" else None
+            following = replace(following, dead_band=None, stays=False, limited=limited)
+        planned = _steady(planned, context, snapshot, ConditionType.PLANNED)
+        feasible = _steady(feasible, context, snapshot, ConditionType.FEASIBLE)
     return replace(made, planned=planned, feasible=feasible, following=following)
 
 
-def decided_for(case: Case, facts: scaling.Facts, ask: scaling.Ask) -> tuple[Decision, DecisionRecord | None]:
+def decided_for(
+    context: PlanningContext, facts: scaling.Facts, ask: scaling.Ask
+) -> tuple[Decision, DecisionRecord | None]:
     """The policy's decision, and its record; advice, which is given anew at each look, has none."""
-    if case.service.spec.mode == "Advise":
+    if context.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
-    meta = case.service.metadata
+    meta = context.service.metadata
     return decided_on_record(meta.name, meta.namespace or "default", facts, ask)
 
 
-def _under_what_is_measured(case: Case, world: World) -> Case:
+def _under_what_is_measured(context: PlanningContext, snapshot: ServiceSnapshot) -> PlanningContext:
     """The case under the mix as measured, once that has moved from the one in force; else under that.
 
     It is recorded at once, with whatever is decided: from then on questions and figures are of this mix, which stays
     while nothing is measured.
     """
-    return case.under(mix_to_follow(case.problem, world.demand or _NOT_MEASURED))
+    return context.under(mix_to_follow(context.problem, snapshot.demand or _NOT_MEASURED))
 
 
-def _mix_since(case: Case, before: Case, world: World) -> float | None:
+def _mix_since(context: PlanningContext, before: PlanningContext, snapshot: ServiceSnapshot) -> float | None:
     """From when on the mix of the case counts, in whole seconds; None: it is declared, or not to be recorded."""
-    now = float(int(world.now.timestamp()))
-    if case.measured_mix != before.measured_mix:
-        return None if case.service.spec.mode == "Advise" else now
-    recorded = None if case.recorded is None or case.measured_mix is None else case.recorded.mix_since
+    now = float(int(snapshot.now.timestamp()))
+    if context.measured_mix != before.measured_mix:
+        return None if context.service.spec.mode == "Advise" else now
+    recorded = None if context.recorded is None or context.measured_mix is None else context.recorded.mix_since
     return None if recorded is None or recorded > now + CLOCKS_DIFFER else min(recorded, now)
 
 
-def _in_force(case: Case) -> PlanRecord | None:
+def _in_force(context: PlanningContext) -> PlanRecord | None:
     """The recorded plan, unless somebody edited it."""
-    recorded = case.recorded
-    edited = recorded is not None and recorded.inputs == case.digest and not is_right(recorded, case)
+    recorded = context.recorded
+    edited = recorded is not None and recorded.inputs == context.digest and not is_right(recorded, context)
     return None if edited else recorded
 
 
@@ -154,56 +156,61 @@ def in_force_by(
 
 
 def facts_of(
-    case: Case, world: World, in_force: scaling.InForce | None, changes: tuple[scaling.Change, ...]
+    context: PlanningContext,
+    snapshot: ServiceSnapshot,
+    in_force: scaling.InForce | None,
+    changes: tuple[scaling.Change, ...],
 ) -> scaling.Facts:
     """What the policy decides by."""
-    spec, load = case.service.spec, case.service.spec.load
+    spec, load = context.service.spec, context.service.spec.load
     assert spec.scaling is not None  # noqa: S101  the caller has checked
-    now, bound = world.now.timestamp(), _counted(world, lambda pod: pod.node is not None)
+    now, bound = snapshot.now.timestamp(), _counted(snapshot, lambda pod: pod.node is not None)
     return scaling.Facts(
         now=now,
         rules=scaling.scaling_rules(spec.scaling),
-        demand=world.demand or _NOT_MEASURED,
-        problem=case.problem,
-        declared=case.declared,
+        demand=snapshot.demand or _NOT_MEASURED,
+        problem=context.problem,
+        declared=context.declared,
         in_force=in_force,
         expected=None if load is None or load.expected_qps is None else QPS(load.expected_qps),
         pause=scaling.Pause(spec.pause),
         keeps_over_budget=spec.budget is not None and spec.budget.when_too_low == "Keep",
         changes=changes,
-        ready=_counted(world, lambda pod: pod.ready),
+        ready=_counted(snapshot, lambda pod: pod.ready),
         bound=bound,
-        waiting=since_asked(waiting_times(world), changes, bound, now),
-        served_since=_served_since(case, world, in_force),
+        waiting=since_asked(waiting_times(snapshot), changes, bound, now),
+        served_since=_served_since(context, snapshot, in_force),
     )
 
 
-def _counted(world: World, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
-    return Counter(str(pod.instance_type) for pod in _live(world) if counts(pod))
+def _counted(snapshot: ServiceSnapshot, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
+    return Counter(str(pod.instance_type) for pod in _live(snapshot) if counts(pod))
 
 
-def _live(world: World) -> Iterator[PodFact]:
-    return (pod for pod in world.pods if pod.instance_type is not None and not pod.terminating)
+def _live(snapshot: ServiceSnapshot) -> Iterator[PodFact]:
+    return (pod for pod in snapshot.pods if pod.instance_type is not None and not pod.terminating)
 
 
-def _served_since(case: Case, world: World, in_force: scaling.InForce | None) -> float | None:
+def _served_since(
+    context: PlanningContext, snapshot: ServiceSnapshot, in_force: scaling.InForce | None
+) -> float | None:
     """When the last of the instances in force began to serve [Unix seconds]; None: not known."""
-    launches = {option.name: option.launch_time for option in case.declared.types}
-    latest = world.now + timedelta(seconds=CLOCKS_DIFFER)
-    return None if in_force is None else served_since(world.pods, dict(in_force.counts), launches, latest)
+    launches = {option.name: option.launch_time for option in context.declared.types}
+    latest = snapshot.now + timedelta(seconds=CLOCKS_DIFFER)
+    return None if in_force is None else served_since(snapshot.pods, dict(in_force.counts), launches, latest)
 
 
-def waiting_times(world: World) -> Mapping[str, Seconds]:
+def waiting_times(snapshot: ServiceSnapshot) -> Mapping[str, Seconds]:
     """Seconds for which the scheduler has found no place for the instance of each type that has waited longest.
 
     A pod's time at a gate does not count: nobody has looked for a place for it.
     """
     found: defaultdict[str, Seconds] = defaultdict(lambda: Seconds(0.0))
-    for pod in world.pods:
+    for pod in snapshot.pods:
         waits = pod.node is None and pod.waiting is not None and not (pod.gated or pod.terminating)
         since = _since(pod)
         if waits and pod.instance_type is not None and since is not None and not pod.other_model:
-            found[pod.instance_type] = max(found[pod.instance_type], Seconds(world.now.timestamp() - since))
+            found[pod.instance_type] = max(found[pod.instance_type], Seconds(snapshot.now.timestamp() - since))
     return dict(found)
 
 
@@ -214,18 +221,18 @@ def _since(pod: PodFact) -> float | None:
     return datetime.fromisoformat(pod.created).timestamp() if pod.created else None
 
 
-def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
+def asking(context: PlanningContext, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
     """The planner, as the policy asks it. The counts in force may be too few until it answers."""
     first = facts.in_force is None
-    held = None if facts.in_force is None else in_order(facts.in_force.counts, case.problem)
-    untried = first and not case.runs and has_judge(case.problem)
+    held = None if facts.in_force is None else in_order(facts.in_force.counts, context.problem)
+    untried = first and not context.runs and has_judge(context.problem)
 
     def ask(work: Work) -> scaling.Answer:
         quick = untried and work.kind == "Decision"
         needed = first or (held is not None and not can_wait(work, held))
-        question = PlanQuestion(work.problem, case.declared, needed, True, work.counts, quick, work.kind)
+        question = PlanQuestion(work.problem, context.declared, needed, True, work.counts, quick, work.kind)
         answer = planner(question)
-        if isinstance(answer, PlanPending) and _is_short(case, facts):
+        if isinstance(answer, PlanPending) and _is_short(context, facts):
             answer = planner(replace(question, short=True))
         if isinstance(answer, PlanPending):
             return scaling.Pending()
@@ -236,33 +243,33 @@ def asking(case: Case, planner: Planner, facts: scaling.Facts) -> scaling.Ask:
     return ask
 
 
-def _is_short(case: Case, facts: scaling.Facts) -> bool:
+def _is_short(context: PlanningContext, facts: scaling.Facts) -> bool:
     """Whether a plan that follows the load holds too little of it, and more may be added."""
-    record, spec = case.recorded, case.service.spec
+    record, spec = context.recorded, context.service.spec
     may = spec.scaling is not None and spec.mode == "Apply" and facts.pause.adds
     return may and record is not None and facts.in_force is not None and is_short(facts, QPS(float(record.qps)))
 
 
-def _without_plan(case: Case, decided: Decision) -> PlanDecision:
+def _without_plan(context: PlanningContext, decided: Decision) -> PlanDecision:
     """No plan is in force, and none is made now."""
     if decided.pending:
-        return pending(case, None)
+        return pending(context, None)
     if decided.held is not None:
-        none = unplanned(Reason.NOT_PLANNED, decided.words, case.recorded, case.service, case.offers)
+        none = unplanned(Reason.NOT_PLANNED, decided.words, context.recorded, context.service, context.offers)
         computed = Finding("True", Reason.PLAN_COMPUTED, "no plan is feasible")
         return replace(none, planned=computed, feasible=_out_of_reach(decided))
     reason = Reason.PLANNER_FAILED if decided.reason is ScalingReason.PLANNER_FAILED else Reason.LOAD_UNKNOWN
     if decided.reason is ScalingReason.PAUSED:
         reason = Reason.NOT_PLANNED
-    return unplanned(reason, decided.words, case.recorded, case.service, case.offers)
+    return unplanned(reason, decided.words, context.recorded, context.service, context.offers)
 
 
-def _record(case: Case, decided: Decision) -> PlanRecord:
+def _record(context: PlanningContext, decided: Decision) -> PlanRecord:
     """Of what is in force from now on: the planner's plan, or as much of it as limits allow."""
     plan, counts = decided.plan, decided.counts or ()
     if plan is not None and {n: c for n, c in plan.counts if c} == {n: c for n, c in counts if c}:
-        return record_of(case, plan)
-    return handmade_of(case, counts, decided.words, plan, _least_held(decided))
+        return record_of(context, plan)
+    return handmade_of(context, counts, decided.words, plan, _least_held(decided))
 
 
 def _least_held(decided: Decision) -> float:
@@ -272,27 +279,27 @@ def _least_held(decided: Decision) -> float:
     return decided.load or 0.0 if decided.action is Action.SCALE_DOWN else 0.0
 
 
-def _kept(case: Case, in_force: PlanRecord) -> PlanRecord:
+def _kept(context: PlanningContext, in_force: PlanRecord) -> PlanRecord:
     """What is in force, recorded anew where what is declared has changed."""
-    if in_force.inputs == case.digest:
+    if in_force.inputs == context.digest:
         return in_force
-    known = {option.name for option in case.declared.types}
+    known = {option.name for option in context.declared.types}
     counts = tuple((name, n) for name, n in in_force.counts if name in known)
     if len(counts) < len(in_force.counts):
         return in_force
-    kept = handmade_of(case, counts, in_force.verdict, None, float(in_force.qps))
+    kept = handmade_of(context, counts, in_force.verdict, None, float(in_force.qps))
     return with_load(replace(kept, raw={**kept.raw, "planner": in_force.raw["planner"]}), in_force.load)
 
 
 def _held(
-    case: Case, in_force: PlanRecord | None, advice: Advice | None, decided: Decision, since: float | None
+    context: PlanningContext, in_force: PlanRecord | None, advice: Advice | None, decided: Decision, since: float | None
 ) -> PlanDecision:
     """What is in force; it is not followed while it has a type that can no longer be used: what runs stays."""
     if advice is not None:
-        return held_advice(case, advice, decided.words)
+        return held_advice(context, advice, decided.words)
     assert in_force is not None  # noqa: S101  the policy holds only what is in force
-    record = with_mix(_kept(case, in_force), case.measured_mix, since)
-    made = recorded_as(case, record)
+    record = with_mix(_kept(context, in_force), context.measured_mix, since)
+    made = recorded_as(context, record)
     usable = record.nonzero.keys() <= made.offers.keys()
     return made if usable else replace(made, state=PlanState.UNFOLLOWED)
 
@@ -303,9 +310,9 @@ def _planned(decided: Decision, made: PlanDecision) -> Finding:
     return Finding("True", Reason.PLANNER_FAILED, f"{made.planned.message}; {decided.words}")
 
 
-def _steady(finding: Finding, case: Case, world: World, kind: ConditionType) -> Finding:
+def _steady(finding: Finding, context: PlanningContext, snapshot: ServiceSnapshot, kind: ConditionType) -> Finding:
     """The finding in its stored words if only digits can differ: same spec, same reason."""
-    stored, raw = case.stored[kind], world.service or {}
+    stored, raw = context.stored[kind], snapshot.service or {}
     if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
         return finding
     if finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
@@ -314,9 +321,9 @@ def _steady(finding: Finding, case: Case, world: World, kind: ConditionType) -> 
     return stored if same else finding
 
 
-def _feasible(case: Case, decided: Decision, made: PlanDecision) -> Finding:
+def _feasible(context: PlanningContext, decided: Decision, made: PlanDecision) -> Finding:
     """Whether what the load needs is within reach; until a planner answers, what was said before."""
-    stored = case.stored[ConditionType.FEASIBLE]
+    stored = context.stored[ConditionType.FEASIBLE]
     if decided.pending and stored is not None and stored.reason != Reason.NOT_PLANNED:
         return stored
     if decided.held is None and not any(limit.reason is ScalingReason.BUDGET_CUT for limit in decided.limits):
@@ -332,38 +339,42 @@ def _out_of_reach(decided: Decision) -> Finding:
     return Finding("False", Reason.NO_TYPE_MEETS_SLO if slow else Reason.CAPACITY_TOO_LOW, decided.words)
 
 
-def _is_still_short(case: Case, decided: Decision) -> bool:
+def _is_still_short(context: PlanningContext, decided: Decision) -> bool:
     """Whether a load that was beyond reach may be so still: it is not known, or swings about what can be held."""
-    stored = case.stored[ConditionType.FEASIBLE]
+    stored = context.stored[ConditionType.FEASIBLE]
     if stored is None or stored.status != "False":
         return False
     if decided.changes or decided.held is not None or decided.reason is ScalingReason.PLANNER_FAILED:
         return False
     if decided.reason is ScalingReason.METRICS_NOT_FRESH:
         return True
-    scaling_spec, seen = case.service.spec.scaling, decided.measured
+    scaling_spec, seen = context.service.spec.scaling, decided.measured
     if scaling_spec is None or seen.highest is None or seen.capacity is None:
         return False
     return seen.highest > scaling.scaling_rules(scaling_spec).trigger * seen.capacity
 
 
 def _following(
-    case: Case, world: World, facts: scaling.Facts, decided: Decision, ignored: tuple[str, ...]
+    context: PlanningContext,
+    snapshot: ServiceSnapshot,
+    facts: scaling.Facts,
+    decided: Decision,
+    ignored: tuple[str, ...],
 ) -> Following:
     """ignored: decisions in the status that do not count."""
-    demand = world.demand or _NOT_MEASURED
+    demand = snapshot.demand or _NOT_MEASURED
     fresh = demand.freshness is Freshness.FRESH and demand.latest is not None
-    active = _active(case, demand, decided)
-    late = _late(case, world, facts) if active.reason is Reason.SCALING and not decided.changes else ()
+    active = _active(context, demand, decided)
+    late = _late(context, snapshot, facts) if active.reason is Reason.SCALING and not decided.changes else ()
     stays = _stays(facts) if active.reason is Reason.SCALING and not decided.changes else ()
-    said = (active.message, *late, *stays, *_left_out(case, demand), *ignored[:1])
+    said = (active.message, *late, *stays, *_left_out(context, demand), *ignored[:1])
     return Following(
         replace(active, message="; ".join(said)) if len(said) > 1 else active,
-        _limited(world, facts, decided),
+        _limited(snapshot, facts, decided),
         load=demand.latest.qps if fresh and demand.latest is not None else None,
         capacity=decided.measured.capacity,
-        quiet=decided.quiet,
-        stays=case.problem.objective == "MinCost" and _lacks_samples(decided),
+        dead_band=decided.dead_band,
+        stays=context.problem.objective == "MinCost" and _lacks_samples(decided),
         growing=decided.growing,
         pending=decided.pending,
         turns_in=None if decided.pending else turns_in(facts),
@@ -377,13 +388,13 @@ def _lacks_samples(decided: Decision) -> bool:
     return uncovered or decided.reason is ScalingReason.METRICS_NOT_FRESH
 
 
-def _late(case: Case, world: World, facts: scaling.Facts) -> tuple[str, ...]:
+def _late(context: PlanningContext, snapshot: ServiceSnapshot, facts: scaling.Facts) -> tuple[str, ...]:
     """Until when queries that are late do not count.
 
     What is said stays till then: whether they are late moves with each sample.
     """
-    stored, late = stored_finding(world.service or {}, ConditionType.SCALING_ACTIVE), misses_slo(facts)
-    if case.problem.objective != "MinCost" or not (late or (stored is not None and _LATE in stored.message)):
+    stored, late = stored_finding(snapshot.service or {}, ConditionType.SCALING_ACTIVE), misses_slo(facts)
+    if context.problem.objective != "MinCost" or not (late or (stored is not None and _LATE in stored.message)):
         return ()
     until = late_until(facts)
     if until is None:
@@ -399,15 +410,15 @@ def _stays(facts: scaling.Facts) -> tuple[str, ...]:
     return () if until is None else (f"late queries brought instances: none goes before {timestamp(until)}",)
 
 
-def _left_out(case: Case, demand: Demand) -> tuple[str, ...]:
+def _left_out(context: PlanningContext, demand: Demand) -> tuple[str, ...]:
     """Why the mix as measured does not count, though it is another one."""
-    if moved_mix(case.problem.mix, demand) is None:
+    if moved_mix(context.problem.mix, demand) is None:
         return ()
     return ("the measured mix of batch sizes does not count: no instance type serves it within the SLO",)
 
 
-def _active(case: Case, demand: Demand, decided: Decision) -> Finding:
-    spec = case.service.spec
+def _active(context: PlanningContext, demand: Demand, decided: Decision) -> Finding:
+    spec = context.service.spec
     if spec.mode == "Advise":
         return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing is changed")
     if spec.pause == "All":
@@ -422,7 +433,7 @@ def _active(case: Case, demand: Demand, decided: Decision) -> Finding:
     return Finding("True", Reason.SCALING, "the number of instances follows the measured load")
 
 
-def _limited(world: World, facts: scaling.Facts, decided: Decision) -> Finding | None:
+def _limited(snapshot: ServiceSnapshot, facts: scaling.Facts, decided: Decision) -> Finding | None:
     """What keeps the instances from what the load asks for. None: a planner is asked.
 
     Where nobody can tell, what was found before stays: neither metrics that go nor a planner that fails end a limit.
@@ -434,7 +445,7 @@ def _limited(world: World, facts: scaling.Facts, decided: Decision) -> Finding |
             return Finding("True", _LIMITS[limit.reason], limit.words)
     if _is_judged(facts, decided):
         return Finding("False", Reason.NOT_LIMITED, "the instances are as the load asks for")
-    stored = stored_finding(world.service or {}, ConditionType.SCALING_LIMITED)
+    stored = stored_finding(snapshot.service or {}, ConditionType.SCALING_LIMITED)
     if stored is not None or decided.counts is None:
         return stored or Finding("Unknown", Reason.NOT_PLANNED, "there is no plan to judge")
     return Finding("Unknown", Reason.WAITING_FOR_METRICS, _NOT_JUDGED)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.planning.plan import counts_status
-from hetserve.reconcile.plans.case import stored_finding
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import Json, PlanRecord
+from hetserve.reconcile.plans.planning_context import stored_finding
 from hetserve.reconcile.plans.switching import nonzero
-from hetserve.reconcile.world import RawObject
+from hetserve.reconcile.snapshot import RawObject
 
 
 def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:

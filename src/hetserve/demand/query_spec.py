@@ -31,7 +31,7 @@ class OwnQueries:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MetricsQuerySpec:
     """What is wanted of one service.
 
     slo: latency; percentile: share of queries that meets it, below 1. window: of each rate; stale_after: age of a
@@ -82,16 +82,18 @@ class Wanted:
         return Seconds(span + HELD_STEPS * self.step)
 
 
-def wanted_of(service: InferenceService, namespace: str) -> Wanted | None:
+def wanted_of(service: InferenceService, namespace: str) -> MetricsQuerySpec | None:
     """What a valid service asks for; None: its load is not measured (it has no spec.metrics)."""
     source = service.spec.metrics
     return None if source is None else wanted_by(service, namespace, source, service.spec.scaling)
 
 
-def wanted_by(service: InferenceService, namespace: str, source: MetricsSpec, scaling: ScalingSpec | None) -> Wanted:
+def wanted_by(
+    service: InferenceService, namespace: str, source: MetricsSpec, scaling: ScalingSpec | None
+) -> MetricsQuerySpec:
     """The same with a source and rules of scaling in place of the spec's, which may have none."""
     queries = source.queries
-    return Wanted(
+    return MetricsQuerySpec(
         namespace=namespace,
         name=service.metadata.name,
         slo=parse_duration(service.spec.slo.latency),

@@ -18,7 +18,7 @@ NO_LOAD: Final = -1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class DeadBand:
     """Of a service whose instances all serve and carry its load, or that waits for an answer which no load changes.
 
     above: queries/s; at a largest load of `down` seconds that is not above it, fewer instances may do. most: queries/s;

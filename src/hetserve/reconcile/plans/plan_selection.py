@@ -21,8 +21,11 @@ from hetserve.planning.plan import Plan, Trial, summary
 from hetserve.planning.registry import has_judge
 from hetserve.planning.work import Done
 from hetserve.reconcile.plans.bookings import recorded_gpus
-from hetserve.reconcile.plans.case import (
-    Case,
+from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
+from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record
+from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
+from hetserve.reconcile.plans.planning_context import (
+    PlanningContext,
     infeasible,
     is_right,
     pending,
@@ -32,9 +35,6 @@ from hetserve.reconcile.plans.case import (
     unbooked,
     unplanned,
 )
-from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
-from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record
-from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.plans.switching import SWITCH_GAIN, cost_of, is_allowed, is_better, nonzero
 
 _STAYS: Final = (
@@ -56,96 +56,98 @@ class _InForce:
     rival: PlanRecord | None
 
 
-def choose(case: Case, planner: Planner) -> PlanDecision:
-    force = _in_force(case)
-    if not case.books_compute and any(offer.shares for offer in case.offers.usable):
-        return unbooked(case, force.standing)
-    trial = None if force.rival is None else _checked(case, force, force.rival, planner)
+def choose(context: PlanningContext, planner: Planner) -> PlanDecision:
+    force = _in_force(context)
+    if not context.books_compute and any(offer.shares for offer in context.offers.usable):
+        return unbooked(context, force.standing)
+    trial = None if force.rival is None else _checked(context, force, force.rival, planner)
     if isinstance(trial, PlanDecision):
         return trial
-    untried = has_judge(case.problem) and case.recorded is None and not case.runs
-    answer = planner(PlanQuestion(case.problem, case.declared, needed=force.followed is None, untried=untried))
+    untried = has_judge(context.problem) and context.recorded is None and not context.runs
+    answer = planner(PlanQuestion(context.problem, context.declared, needed=force.followed is None, untried=untried))
     if isinstance(answer, PlanPending):
-        return pending(case, force.standing)
+        return pending(context, force.standing)
     if not isinstance(answer, Plan) or answer.reason == Reason.PLANNER_FAILED:
-        return _unanswered(case, answer, force)
-    return _judged(case, answer, force, trial)
+        return _unanswered(context, answer, force)
+    return _judged(context, answer, force, trial)
 
 
-def _in_force(case: Case) -> _InForce:
-    recorded, same = case.recorded, case.recorded is not None and case.recorded.inputs == case.digest
-    if recorded is not None and same and not is_right(recorded, case):
+def _in_force(context: PlanningContext) -> _InForce:
+    recorded, same = context.recorded, context.recorded is not None and context.recorded.inputs == context.digest
+    if recorded is not None and same and not is_right(recorded, context):
         return _InForce(None, None, None, None)  # same inputs, other price or booking: somebody edited the record
-    fitting = recorded if recorded is not None and fits(recorded.counts, case.problem) else None
+    fitting = recorded if recorded is not None and fits(recorded.counts, context.problem) else None
     if same:
         return _InForce(recorded, recorded, fitting, fitting)
-    judged = fitting is not None and has_judge(case.problem) and is_allowed(fitting, case.problem)
+    judged = fitting is not None and has_judge(context.problem) and is_allowed(fitting, context.problem)
     return _InForce(recorded, None, None, fitting if judged else None)
 
 
-def _checked(case: Case, force: _InForce, rival: PlanRecord, planner: Planner) -> PlanDecision | Trial | None:
+def _checked(
+    context: PlanningContext, force: _InForce, rival: PlanRecord, planner: Planner
+) -> PlanDecision | Trial | None:
     """The decision if the plan for an empty cluster gives no reason to leave the rival; else what the rival holds."""
     needed = force.followed is None
-    ideal = planner(PlanQuestion(case.declared, case.declared, needed, exact=True))
+    ideal = planner(PlanQuestion(context.declared, context.declared, needed, exact=True))
     best = ideal if isinstance(ideal, Plan) and ideal.feasible else None
     if best is not None and rival.nonzero == nonzero(best.counts):
-        return _ideal(case, rival, best)
-    counts = tuple((option.name, rival.nonzero.get(option.name, 0)) for option in case.declared.types)
-    question = PlanQuestion(case.declared, case.declared, needed, exact=True, counts=counts)
-    asks = has_judge(case.declared) and not isinstance(ideal, PlanPending)
+        return _ideal(context, rival, best)
+    counts = tuple((option.name, rival.nonzero.get(option.name, 0)) for option in context.declared.types)
+    question = PlanQuestion(context.declared, context.declared, needed, exact=True, counts=counts)
+    asks = has_judge(context.declared) and not isinstance(ideal, PlanPending)
     trial = planner(question) if asks else None
     if isinstance(ideal, PlanPending) or isinstance(trial, PlanPending):
-        return pending(case, force.standing)
+        return pending(context, force.standing)
     if isinstance(trial, Trial):
-        stays = best is not None and not is_better(best, rival, case.declared, trial)
-        return _kept(case, rival, trial, best) if stays else trial
-    return None if trial is None or force.followed is None else _unanswered(case, trial, force)
+        stays = best is not None and not is_better(best, rival, context.declared, trial)
+        return _kept(context, rival, trial, best) if stays else trial
+    return None if trial is None or force.followed is None else _unanswered(context, trial, force)
 
 
-def _judged(case: Case, answer: Plan, force: _InForce, trial: Trial | None) -> PlanDecision:
+def _judged(context: PlanningContext, answer: Plan, force: _InForce, trial: Trial | None) -> PlanDecision:
     """The new plan or the one in force. trial: what the latter does, if a judge has tried it."""
     rival = force.followed if trial is None else force.rival
     if not answer.feasible:
         if force.followed is not None and (trial is None or trial.holds is not False):
-            return _kept(case, force.followed, trial)
-        if case.stays and force.standing is None:
+            return _kept(context, force.followed, trial)
+        if context.stays and force.standing is None:
             answer = replace(answer, message=answer.message + _STAYS)
-        return infeasible(case.service, case.offers, answer, force.recorded, follow=force.standing is not None)
-    if rival is not None and not is_better(answer, rival, case.problem, trial):
-        return _kept(case, rival, trial)
-    return recorded_as(case, record_of(case, answer))
+        return infeasible(context.service, context.offers, answer, force.recorded, follow=force.standing is not None)
+    if rival is not None and not is_better(answer, rival, context.problem, trial):
+        return _kept(context, rival, trial)
+    return recorded_as(context, record_of(context, answer))
 
 
-def _ideal(case: Case, rival: PlanRecord, ideal: Plan) -> PlanDecision:
+def _ideal(context: PlanningContext, rival: PlanRecord, ideal: Plan) -> PlanDecision:
     """What is in force is the plan for an empty cluster; recorded anew where only that one was tried, or is final."""
     final = not rival.provisional and (rival.tried is not False or not ideal.tried)
-    same = rival.inputs == case.digest and final
-    return recorded_as(case, rival if same else record_of(case, ideal), ideal=True)
+    same = rival.inputs == context.digest and final
+    return recorded_as(context, rival if same else record_of(context, ideal), ideal=True)
 
 
-def _kept(case: Case, rival: PlanRecord, trial: Trial | None, ideal: Plan | None = None) -> PlanDecision:
+def _kept(context: PlanningContext, rival: PlanRecord, trial: Trial | None, ideal: Plan | None = None) -> PlanDecision:
     """What is in force stays, recorded anew if the trial says more of it. ideal: what is not better by enough."""
     record = rival
     tried = trial is not None and (trial.held, trial.holds) != (None, None)
     more = rival.provisional or (tried and rival.tried is False)
-    if trial is not None and (rival.inputs != case.digest or more):
-        cost = MicroDollarsPerHour(cost_of(rival, case.declared))
-        gpus = recorded_gpus(rival.counts, case.offers.usable, case.recorded)
-        record = kept_record(rival, trial, case.declared, case.digest, cost, gpus=gpus)
-    decision = recorded_as(case, record, ideal=ideal is not None)
+    if trial is not None and (rival.inputs != context.digest or more):
+        cost = MicroDollarsPerHour(cost_of(rival, context.declared))
+        gpus = recorded_gpus(rival.counts, context.offers.usable, context.recorded)
+        record = kept_record(rival, trial, context.declared, context.digest, cost, gpus=gpus)
+    decision = recorded_as(context, record, ideal=ideal is not None)
     if ideal is None:
         return decision
     other = f"{summary(ideal.counts)} at {format_money(ideal.cost)} $/h is not better by {SWITCH_GAIN:.0%}"
     return replace(decision, planned=replace(decision.planned, message=f"{record.described}; {other}"))
 
 
-def _unanswered(case: Case, answer: Done | PlannerTimedOut, force: _InForce) -> PlanDecision:
+def _unanswered(context: PlanningContext, answer: Done | PlannerTimedOut, force: _InForce) -> PlanDecision:
     """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
     if isinstance(answer, PlannerTimedOut):
         reason, words = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"
     else:
         reason, words = Reason.PLANNER_FAILED, getattr(answer, "message", "no plan")
     if force.followed is None:
-        return unplanned(reason, f"{words}; what runs stays", force.recorded, case.service, case.offers)
+        return unplanned(reason, f"{words}; what runs stays", force.recorded, context.service, context.offers)
     finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {words}")
-    return replace(planned(case.service, case.offers, force.followed), planned=finding)
+    return replace(planned(context.service, context.offers, force.followed), planned=finding)

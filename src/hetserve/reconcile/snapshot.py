@@ -20,7 +20,7 @@ from hetserve.reconcile.cluster.capacity import Capacity, Kind
 from hetserve.reconcile.cluster.observed import Broken, PodFact
 from hetserve.reconcile.cluster.scalers import ScalerFact
 from hetserve.reconcile.events import Announcement
-from hetserve.scaling.quiet import Quiet
+from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.record.record import DecisionRecord
 from hetserve.scaling.record.ring import ring_name
 from hetserve.transition.staging import Costs
@@ -50,7 +50,7 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ServiceSnapshot:
     """Everything that one step reads.
 
     service: as stored, or None if it is gone.
@@ -263,7 +263,7 @@ class Interest:
 
     room: frozenset[str] | None = None
     types: frozenset[str] | None = None
-    quiet: Quiet | None = None
+    dead_band: DeadBand | None = None
     growing: bool = False
 
 

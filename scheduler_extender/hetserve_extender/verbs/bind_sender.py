@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve_extender.verbs.binding import Bind, Binds, Ended, ReadPod, SendBinding
+from hetserve_extender.verbs.binding import BindStateMachine, Ended, PendingBind, ReadPod, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer, ApiServer, pod_path
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -21,14 +21,14 @@ ANSWER_WITHIN: Final = 4.5
 
 
 @dataclass(slots=True)
-class Binder:
+class BindSender:
     """Binds pods; a bind goes on if its caller hangs up."""
 
     api: ApiServer
-    binds: Binds
+    binds: BindStateMachine
     on_error: Callable[[str], None] = lambda _kind: None
     answer_within: float = ANSWER_WITHIN
-    _tasks: dict[Bind, asyncio.Task[Ended | Exception]] = field(default_factory=dict)
+    _tasks: dict[PendingBind, asyncio.Task[Ended | Exception]] = field(default_factory=dict)
     """Keeps running tasks from garbage collection."""
 
     async def bind(self, args: BindArgs) -> str:
@@ -61,12 +61,12 @@ class Binder:
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=within)
 
-    def _start(self, bind: Bind) -> asyncio.Task[Ended | Exception]:
+    def _start(self, bind: PendingBind) -> asyncio.Task[Ended | Exception]:
         task = asyncio.create_task(self._run(bind), name=f"bind {bind.args.namespace}/{bind.args.name}")
         self._tasks[bind] = task
         return task
 
-    async def _run(self, bind: Bind) -> Ended | Exception:
+    async def _run(self, bind: PendingBind) -> Ended | Exception:
         """Sends requests until the bind ends. Logs and returns an unknown error: nobody may await it."""
         try:
             ended: Ended | Exception = await self._perform(bind)
@@ -79,7 +79,7 @@ class Binder:
             self._verified(bind)
         return ended
 
-    async def _perform(self, bind: Bind) -> Ended:
+    async def _perform(self, bind: PendingBind) -> Ended:
         while not isinstance(bind.state, Ended):
             try:
                 answer = await self._send(bind.args, bind.request())
@@ -92,7 +92,7 @@ class Binder:
                 self.binds.answered(bind, answer)
         return bind.state
 
-    def _verified(self, bind: Bind) -> None:
+    def _verified(self, bind: PendingBind) -> None:
         if isinstance(bind.state, Ended) and bind.state.kind:
             args = bind.args
             log.warning("verify %s/%s on %s: %s", args.namespace, args.name, args.node, bind.state.text)

@@ -11,11 +11,11 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import HELD_STEPS, highest, lowest
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
+from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import covers, in_order, total
-from hetserve.scaling.quiet import Quiet
 from hetserve.scaling.scarcity import caps, scarce_types
 from hetserve.scaling.seen import over, rise
 
@@ -24,7 +24,7 @@ MISSED_FOR: Final = Seconds(86_400.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ScalingContext:
     """Facts with what follows from them without a planner.
 
     counts: in force, in the problem's order. recent: the highest rate in the window of scaling up. rise: queries/s that
@@ -63,7 +63,7 @@ class Look:
         """Whether the window of scaling up is covered by samples."""
         return self.measured.lowest is not None
 
-    def with_capacity(self, found: Holds) -> Look:
+    def with_capacity(self, found: Holds) -> ScalingContext:
         return replace(self, measured=replace(self.measured, capacity=found.qps))
 
     def hold(
@@ -91,12 +91,12 @@ class Look:
             measured=self.measured,
         )
 
-    def waits(self, what: str, *, growing: bool = False, quiet: Quiet | None = None) -> Decision:
+    def waits(self, what: str, *, growing: bool = False, dead_band: DeadBand | None = None) -> Decision:
         """Nothing changes until a planner answers. growing: it is asked for more instances; quiet: as of `Decision`."""
         waits = self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
-        return replace(waits, growing=growing, quiet=quiet)
+        return replace(waits, growing=growing, dead_band=dead_band)
 
-    def quiet(self, above: float, most: float) -> Quiet | None:
+    def dead_band(self, above: float, most: float) -> DeadBand | None:
         """Loads above one [queries/s] and up to another, that of the trend too, while the mix stays.
 
         None: the newest rate is more than what is in force holds. The next look is to say when that ends.
@@ -107,11 +107,11 @@ class Look:
             return None
         launch = launch_time(facts, self.counts) if rules.look_ahead else Seconds(0.0)
         share = facts.problem.slo.percentile / 100
-        quiet = Quiet(QPS(above), QPS(most), rules.up.window, rules.down.window, launch, share)
-        return replace(quiet, mix=facts.problem.mix, holds=holds)
+        dead_band = DeadBand(QPS(above), QPS(most), rules.up.window, rules.down.window, launch, share)
+        return replace(dead_band, mix=facts.problem.mix, holds=holds)
 
 
-def look_at(facts: Facts) -> Look:
+def look_at(facts: Facts) -> ScalingContext:
     """A look at a service with a plan in force."""
     assert facts.in_force is not None  # noqa: S101  the caller has checked
     counts = in_order(facts.in_force.counts, facts.problem)
@@ -121,7 +121,7 @@ def look_at(facts: Facts) -> Look:
     more = _rise(facts, counts, low)
     forecast = None if low is None else QPS(low + more)
     scarce = caps(facts, scarce_types(facts.changes, facts.now))
-    return Look(facts, counts, Measured(low, high, forecast), recent, more, scarce)
+    return ScalingContext(facts, counts, Measured(low, high, forecast), recent, more, scarce)
 
 
 def _rise(facts: Facts, counts: Counts, low: QPS | None) -> QPS:
@@ -152,19 +152,19 @@ def calm_from(facts: Facts, counts: Counts) -> float:
     return max(changed, served) + max(up + demand.step, HELD_STEPS * demand.step) + demand.window
 
 
-def standing_load(look: Look) -> QPS | None:
+def standing_load(context: ScalingContext) -> QPS | None:
     """The load that a plan must carry whatever the samples are worth: the largest of what is known [queries/s].
 
     It is not below the load of the plan in force: where metrics are not fresh, nothing shrinks.
     """
-    in_force = look.facts.in_force
+    in_force = context.facts.in_force
     known = [
-        look.measured.highest,
-        look.measured.forecast,
+        context.measured.highest,
+        context.measured.forecast,
         None if in_force is None else in_force.load,
     ]
     loads = [load for load in known if load is not None]
-    return max(loads) if loads else look.facts.expected
+    return max(loads) if loads else context.facts.expected
 
 
 def rate_text(qps: float | None) -> str:

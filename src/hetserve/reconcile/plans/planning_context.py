@@ -50,12 +50,12 @@ def _canonical(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PlanningContext:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
-    stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of World.
-    stays: instances run of which those that book as planned now would find no place. measured_mix: which the plan in
-    force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
+    stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of
+    ServiceSnapshot. stays: instances run of which those that book as planned now would find no place. measured_mix:
+    which the plan in force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
     """
 
     service: InferenceService
@@ -75,7 +75,7 @@ class Case:
         mix = self.declared_mix
         return inputs_digest(self.declared if mix is None else replace(self.declared, mix=mix))
 
-    def under(self, mix: BatchMix | None) -> Case:
+    def under(self, mix: BatchMix | None) -> PlanningContext:
         """The case under a measured mix; None: under that of the spec."""
         if mix is None:
             return self
@@ -84,25 +84,25 @@ class Case:
         return replace(self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=spec)
 
 
-def cost_at(case: Case, counts: Counts) -> MicroDollarsPerHour:
+def cost_at(context: PlanningContext, counts: Counts) -> MicroDollarsPerHour:
     """Micro-dollars/h of counts of the declared types."""
-    prices = {option.name: option.price for option in case.declared.types}
+    prices = {option.name: option.price for option in context.declared.types}
     return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
 
 
-def record_of(case: Case, plan: Plan) -> PlanRecord:
-    return plan_record(plan, case.digest, recorded_gpus(plan.counts, case.offers.usable, case.recorded))
+def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
+    return plan_record(plan, context.digest, recorded_gpus(plan.counts, context.offers.usable, context.recorded))
 
 
-def handmade_of(case: Case, counts: Counts, words: str, plan: Plan | None, qps: float) -> PlanRecord:
+def handmade_of(context: PlanningContext, counts: Counts, words: str, plan: Plan | None, qps: float) -> PlanRecord:
     """The record of counts that no planner proposed as they are. plan: that they are a part of; qps: held at least."""
-    by = case.problem.planned_by if plan is None else plan.planner
-    gpus = recorded_gpus(counts, case.offers.usable, case.recorded)
-    return handmade_record(counts, cost_at(case, counts), case.digest, gpus, qps=qps, planner=by, verdict=words)
+    by = context.problem.planned_by if plan is None else plan.planner
+    gpus = recorded_gpus(counts, context.offers.usable, context.recorded)
+    return handmade_record(counts, cost_at(context, counts), context.digest, gpus, qps=qps, planner=by, verdict=words)
 
 
-def recorded_as(case: Case, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:
-    return planned(case.service, case.offers, record, state_of(record, case.recorded), ideal=ideal)
+def recorded_as(context: PlanningContext, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:
+    return planned(context.service, context.offers, record, state_of(record, context.recorded), ideal=ideal)
 
 
 def state_of(record: PlanRecord, recorded: PlanRecord | None) -> PlanState:
@@ -110,33 +110,33 @@ def state_of(record: PlanRecord, recorded: PlanRecord | None) -> PlanState:
     return PlanState.FOLLOWED if recorded is not None and record.raw == recorded.raw else PlanState.NEW
 
 
-def pending(case: Case, standing: PlanRecord | None) -> PlanDecision:
+def pending(context: PlanningContext, standing: PlanRecord | None) -> PlanDecision:
     """The planner has not answered yet: a recorded plan of the same inputs is followed, and planning is not news."""
     if standing is None:
         awaited = PlanState.AWAITED
-        return PlanDecision(NOT_PLANNED, NOT_PLANNED, NOT_PLANNED, case.recorded, awaited, service=case.service)
-    decision = planned(case.service, case.offers, standing)
-    said, feasible = case.stored[ConditionType.PLANNED], case.stored[ConditionType.FEASIBLE]
+        return PlanDecision(NOT_PLANNED, NOT_PLANNED, NOT_PLANNED, context.recorded, awaited, service=context.service)
+    decision = planned(context.service, context.offers, standing)
+    said, feasible = context.stored[ConditionType.PLANNED], context.stored[ConditionType.FEASIBLE]
     if said is None or feasible is None or said.reason not in _ANSWERED:
         return decision
     return replace(decision, planned=said, feasible=feasible)
 
 
-def unbooked(case: Case, standing: PlanRecord | None) -> PlanDecision:
+def unbooked(context: PlanningContext, standing: PlanRecord | None) -> PlanDecision:
     """The extender books no compute: a recorded plan with bookings is followed, and none is made."""
     if standing is not None:
-        return pending(case, standing)
-    return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, case.recorded, case.service, case.offers)
+        return pending(context, standing)
+    return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, context.recorded, context.service, context.offers)
 
 
-def is_right(record: PlanRecord, case: Case) -> bool:
+def is_right(record: PlanRecord, context: PlanningContext) -> bool:
     """Whether nobody edited a record of the same inputs.
 
     One above the budget is right for a service that follows its load: it stands until the policy has cut it.
     """
-    follows = case.service.spec.scaling is not None
-    declared = replace(case.declared, budget=None) if follows else case.declared
-    return _is_priced_right(record, declared) and is_booked_right(record, case.offers.usable)
+    follows = context.service.spec.scaling is not None
+    declared = replace(context.declared, budget=None) if follows else context.declared
+    return _is_priced_right(record, declared) and is_booked_right(record, context.offers.usable)
 
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:

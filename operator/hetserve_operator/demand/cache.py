@@ -9,8 +9,8 @@ from typing import Final
 
 from hetserve.base.units import Seconds
 from hetserve.demand.observed import Demand, Trouble
+from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.demand.reading import aged, unknown
-from hetserve.demand.wanted import Wanted
 from hetserve.demand.windows import attained_below, highest, is_late, lowest, surely_missed
 from hetserve_operator.workqueue import Key
 
@@ -27,14 +27,14 @@ IsQuiet = Callable[[Key, Demand], bool]
 class _Page:
     """demand: as answered at `at` [s]; failing: why there is no newer answer; shown: as of when it was looked at."""
 
-    wanted: Wanted
+    wanted: MetricsQuerySpec
     demand: Demand
     at: float
     failing: str = ""
     shown: Demand | None = None
 
 
-class DemandBook:
+class DemandCache:
     """Demand of all services. clock: seconds that never go back.
 
     wake: called with a service that should be looked at; is_quiet: keeps it from that where only figures moved. show:
@@ -59,7 +59,7 @@ class DemandBook:
         self._show = show
         self._pages: dict[Key, _Page] = {}
 
-    def follow(self, wanted: Mapping[Key, Wanted]) -> None:
+    def follow(self, wanted: Mapping[Key, MetricsQuerySpec]) -> None:
         """These services are measured from now on, and no others."""
         for key in [key for key in self._pages if key not in wanted]:
             del self._pages[key]
@@ -74,13 +74,13 @@ class DemandBook:
                     page.demand = replace(page.demand, attained=())
                 page.wanted = one
 
-    def to_ask(self, *, own: bool) -> dict[Key, Wanted]:
+    def to_ask(self, *, own: bool) -> dict[Key, MetricsQuerySpec]:
         """Services to ask Prometheus for. own: those with queries of their own, else those of the contract."""
         if not self._configured or (own and not self._allow_queries):
             return {}
         return {key: page.wanted for key, page in self._pages.items() if (page.wanted.own is not None) is own}
 
-    def take(self, key: Key, wanted: Wanted, demand: Demand, at: float) -> None:
+    def take(self, key: Key, wanted: MetricsQuerySpec, demand: Demand, at: float) -> None:
         """An answer to what was asked at `at` [s]; one to another question is dropped."""
         page = self._pages.get(key)
         if page is not None and _same_source(page.wanted, wanted):
@@ -91,7 +91,7 @@ class DemandBook:
         if key in self._pages:
             self._pages[key].failing = words
 
-    def demand(self, key: Key, wanted: Wanted | None) -> Demand | None:
+    def demand(self, key: Key, wanted: MetricsQuerySpec | None) -> Demand | None:
         """What a look sees, for what a service wants; None: nothing is wanted. Later demand is compared to it."""
         if wanted is None:
             return None
@@ -118,7 +118,7 @@ class DemandBook:
         by = Seconds(max(0.0, self._clock() - page.at))
         return aged(page.demand, by, page.wanted.stale_after, page.failing)
 
-    def _unasked(self, wanted: Wanted) -> Demand:
+    def _unasked(self, wanted: MetricsQuerySpec) -> Demand:
         if not self._configured:
             return unknown(Trouble.NOT_CONFIGURED, _NOT_CONFIGURED)
         if wanted.own is not None and not self._allow_queries:
@@ -148,24 +148,24 @@ def moved(before: float | None, after: float | None) -> bool:
     return abs(after - before) > MOVE * max(abs(before), abs(after))
 
 
-def _same_source(one: Wanted, other: Wanted) -> bool:
+def _same_source(one: MetricsQuerySpec, other: MetricsQuerySpec) -> bool:
     """Whether the rates that answer one are those of the other."""
     return (one.window, one.own) == (other.window, other.own)
 
 
-def _state(demand: Demand, wanted: Wanted) -> tuple[object, ...]:
+def _state(demand: Demand, wanted: MetricsQuerySpec) -> tuple[object, ...]:
     """What counts however little figures move: of 99 % in time and 98.6 %, one keeps the SLO and one does not."""
     window = max(wanted.up_window, demand.step)
     late = (judge(demand, wanted.percentile, window) for judge in (attained_below, surely_missed))
     return demand.freshness, demand.trouble, bool(demand.attained), demand.mix is None, *late
 
 
-def _is_late(demand: Demand, wanted: Wanted) -> bool:
+def _is_late(demand: Demand, wanted: MetricsQuerySpec) -> bool:
     """What keeps instances that could go. By itself it wakes nobody who stays quiet: single samples come and go."""
     return is_late(demand, wanted.percentile, max(wanted.up_window, demand.step))
 
 
-def _figures(demand: Demand, wanted: Wanted) -> Iterator[float | None]:
+def _figures(demand: Demand, wanted: MetricsQuerySpec) -> Iterator[float | None]:
     """What decisions read: the newest rate, the extremes of the windows, the newest attainment, the mix."""
     yield demand.latest.qps if demand.latest else None
     for window in (wanted.up_window, wanted.down_window):
