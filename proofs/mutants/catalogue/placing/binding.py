@@ -25,7 +25,7 @@ BINDING: Final = (
     Mutant(
         "a bind begun again is settled as the old one",
         STATES,
-        "Binds",
+        "BindStateMachine",
         never("$ledger.booking(...) is not $booking"),
         FAULT,
         "test_a_bind_lost_again_while_others_are_looked_up_is_not_settled_as_the_old_one",
@@ -33,7 +33,7 @@ BINDING: Final = (
     Mutant(
         "bind ends with its caller",
         BIND,
-        "Binder.bind",
+        "BindSender.bind",
         Replace("asyncio.wait(($task,), timeout=$limit)", "asyncio.wait_for($task, $limit)"),
         VERB,
         "test_a_caller_that_hangs_up_does_not_stop_the_bind",
@@ -41,7 +41,7 @@ BINDING: Final = (
     Mutant(
         "a lost answer frees the GPU",
         STATES,
-        "Binds._sent",
+        "BindStateMachine._sent",
         Replace("Settling(..., lost=True)", "Settling(..., lost=False)"),
         FAULT,
         "test_a_bind_without_an_answer_keeps_its_gpu",
@@ -49,7 +49,7 @@ BINDING: Final = (
     Mutant(
         "a refusal frees what an earlier bind may take",
         STATES,
-        "Binds",
+        "BindStateMachine",
         Replace("$status == 409 or $decided.in_doubt", "$status == 409"),
         FAULT,
         "test_a_refused_bind_frees_nothing_that_an_earlier_one_may_take",
@@ -57,7 +57,7 @@ BINDING: Final = (
     Mutant(
         "a failed bind frees another's",
         STATES,
-        "Binds",
+        "BindStateMachine",
         never("$held.confirmed"),
         "tests/adversarial/test_binds_in_doubt.py",
         "test_a_failed_bind_does_not_free_what_the_watch_showed_bound_meanwhile",

@@ -65,7 +65,7 @@ SHARING: Final = (
         "sharing: a plan with bookings before the extender books",
         "hetserve.reconcile.plans.plan_selection",
         "choose",
-        Replace("not case.books_compute", "False"),
+        Replace("not context.books_compute", "False"),
         SHARES,
         "test_no_plan_with_bookings_is_made_before_the_extender_books_compute",
     ),

@@ -41,13 +41,18 @@ FLOW: Final = (
     Mutant(
         "an untried plan: service times do not vary",
         _WAITING,
-        "_service",
-        Replace(
-            "float((squares * table.shares).sum() / (times * table.shares).sum())",
-            "float((times * table.shares).sum())",
-        ),
+        "_Queues.busy",
+        Replace("y * self.services + y * y / 2 * self.variances", "y + 0 * self.services"),
         _UNTRIED,
         "test_service_times_that_vary_leave_less",
+    ),
+    Mutant(
+        "an untried plan: nobody waits longer than its own service leaves",
+        _WAITING,
+        "_Queues.late",
+        Replace("np.maximum(parts - tails, 0.0)", "0.0"),
+        "tests/unit/planning/test_plans_say_what_is_true.py",
+        "test_a_quick_plan_has_instances_in_hand_where_most_that_may_be_late_are_late_without_a_wait",
     ),
     Mutant(
         "flow leaves a class unserved",

@@ -43,7 +43,7 @@ SERVICE_SPEC: Final = (
     Mutant(
         "the expected load hides the one that is measured",
         INPUTS,
-        "build_problem",
+        "problem_of",
         Replace(
             "load is None and $given is not None and $rate is not None", "$given is not None and $rate is not None"
         ),

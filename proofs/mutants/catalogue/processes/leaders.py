@@ -126,7 +126,7 @@ LEADERS: Final = (
     Mutant(
         "what changed with a pod's revision is not looked at",
         BINDING,
-        "Binds",
+        "BindStateMachine",
         Replace("$placer.changed(...)", '""'),
         FAULT,
         "test_a_pod_that_gets_another_model_on_its_way_shares_with_nobody_of_that_model",

@@ -65,7 +65,7 @@ OPERATORS: Final = (
     Mutant(
         "a list may be older than our own writes",
         "hetserve_operator.revisions",
-        "Seen.wrote",
+        "ListedRevisions.wrote",
         DropStatement("self.note($kind, $revision)"),
         KNOWN,
         "test_what_we_have_written_is_seen_though_the_cache_is_behind",
@@ -73,7 +73,7 @@ OPERATORS: Final = (
     Mutant(
         "a list may be older than the event that woke",
         "hetserve_operator.revisions",
-        "Heard.reach",
+        "WatchedRevisions.reach",
         Replace("max($known, $told)", "0"),
         KNOWN,
         "test_who_is_woken_by_a_watch_sees_why",

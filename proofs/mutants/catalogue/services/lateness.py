@@ -91,7 +91,7 @@ LATENESS: Final = (
     Mutant(
         "lateness: that the newest queries are in time again wakes nobody",
         "hetserve_operator.demand.cache",
-        "DemandBook._concerns",
+        "DemandCache._concerns",
         Replace("_is_late(before, wanted) is not _is_late(after, wanted)", "False"),
         "tests/unit/operator/test_demand_book.py",
         "test_a_newest_sample_that_is_late_no_more_wakes_a_service_that_may_shrink",
@@ -99,7 +99,7 @@ LATENESS: Final = (
     Mutant(
         "lateness: that the minimum limits is quiet though the newest queries are late",
         "hetserve.scaling.dead_band",
-        "Quiet.covers",
+        "DeadBand.covers",
         Replace("self.until < math.inf and surely_missed(demand, self.share, Seconds(0.0))", "False"),
         "tests/properties/test_quiet_load_laws.py",
         "test_who_looks_only_when_a_load_or_the_time_asks_decides_and_says_as_who_always_looks",
@@ -108,7 +108,7 @@ LATENESS: Final = (
         "lateness: what is late is swapped",
         "hetserve.scaling.actions.replacement",
         "replace_where_it_pays",
-        Replace("is_doubtful(look)", "look.has_new_mix"),
+        Replace("is_doubtful(context)", "context.has_new_mix"),
         "tests/unit/scaling/test_mixes_and_swaps.py",
         "test_no_swap_while_queries_are_late_nor_soon_after_they_brought_instances",
     ),
