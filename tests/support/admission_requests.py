@@ -20,7 +20,7 @@ HELD: Final = {GPU: "0", MEMORY: MIB}
 BOUND_FIELD: Final = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{GPU}']"}}}
 LOCKS: Final = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
-EXTENDER: Final = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:hetserve-extender"
+EXTENDER: Final = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:hetserve-scheduler"
 OPERATOR: Final = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:hetserve-operator"
 TENANT: Final = "tenant"
 """Has every right in its namespace."""
