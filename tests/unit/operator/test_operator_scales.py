@@ -65,6 +65,15 @@ async def test_a_service_is_planned_for_what_is_measured(sim: SimulatedOperator)
     )
 
 
+async def test_a_first_plan_without_a_trial_is_not_provisional_since_none_follows_it() -> None:
+    """The policy goes on from what the instances hold, not to a tried plan for the same load."""
+    sim = SimulatedOperator()
+    sim.add(*scene(planner="flow"))
+    sim.demand = steady(30)
+    await sim.converge()
+    assert (status(sim)["plan"]["tried"], status(sim)["plan"].get("provisional")) == (False, None)
+
+
 async def test_more_load_brings_more_instances_and_less_load_fewer(sim: SimulatedOperator) -> None:
     await sim.converge()
     sim.demand = steady(60)

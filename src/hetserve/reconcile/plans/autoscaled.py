@@ -268,7 +268,7 @@ def _record(context: PlanningContext, decided: Decision) -> PlanRecord:
     """Of what is in force from now on: the planner's plan, or as much of it as limits allow."""
     plan, counts = decided.plan, decided.counts or ()
     if plan is not None and {n: c for n, c in plan.counts if c} == {n: c for n, c in counts if c}:
-        return record_of(context, plan)
+        return record_of(context, replace(plan, provisional=False))  # no tried plan for the same load follows
     return handmade_of(context, counts, decided.words, plan, _least_held(decided))
 
 
