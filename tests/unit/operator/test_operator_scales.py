@@ -14,7 +14,7 @@ from hetserve.planning.plan import read_counts
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from measured_demand import Measured, fresh, steady, unknown
-from scaled_scene import scene
+from scaled_scene import PlansLater, scene
 from testing.builders import instance_type, service
 from testing.operator import SimulatedOperator, path_of
 
@@ -67,7 +67,7 @@ async def test_a_service_is_planned_for_what_is_measured(sim: SimulatedOperator)
 
 async def test_a_first_plan_without_a_trial_is_not_provisional_since_none_follows_it() -> None:
     """The policy goes on from what the instances hold, not to a tried plan for the same load."""
-    sim = SimulatedOperator()
+    sim = PlansLater()
     sim.add(*scene(planner="flow"))
     sim.demand = steady(30)
     await sim.converge()
