@@ -28,7 +28,7 @@ from hetserve.placement.placer import Placer
 from hetserve.placement.event_handlers import NodeEventHandler
 from testing.cluster import gpu_node
 from hetserve_extender.verbs.handlers import Verbs
-from hetserve_extender.verbs.bind_sender import Binder
+from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.http.server import HttpServer

@@ -194,9 +194,24 @@ def test_scheduler_and_extender_are_one_pod_and_no_port_of_the_verbs_is_named() 
     (asked,) = yaml.safe_load(config["scheduler.yaml"])["extenders"]
     assert asked["urlPrefix"] == f"http://127.0.0.1:{read.port}"
     assert read.scheduler.health_url == "https://127.0.0.1:10259/livez"
-    assert scheduler["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "extender"}, (
+    assert scheduler["livenessProbe"]["httpGet"] == {"path": "/livez", "port": 8889}, (
         "a scheduler whose extender hangs would keep its Lease"
     )
+
+
+def test_a_probe_names_ports_of_its_own_container_alone() -> None:
+    """The kubelet looks nowhere else for a name, and without its startup probe a container gets no other."""
+    for deployment in (d for d in chart_objects() if d["kind"] == "Deployment"):
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            own = {port["name"] for port in container.get("ports", ())}
+            for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+                port = container.get(kind, {}).get("httpGet", {}).get("port", 0)
+                assert isinstance(port, int) or port in own, (deployment["metadata"]["name"], container["name"], kind)
+
+
+def test_the_ports_of_one_pod_differ() -> None:
+    with pytest.raises(RuntimeError, match="are ports of one pod and must differ, got 8888, 8889, 8889"):
+        render_chart("--set", "scheduler.probePort=8889")
 
 
 def test_without_an_election_there_is_one_operator_and_no_lease() -> None:

@@ -119,7 +119,9 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 {{- $namespace := .Release.Namespace }}
 {{- $installed := (lookup "v1" "ConfigMap" $namespace (printf "%s-extender" (include "hetserve.fullname" .))).data | default dict }}
 {{- $settings := get $installed "settings.yaml" | default "" | fromYaml }}
-{{- if not (dig "scheduler" "leaseName" "as before" $settings) }}
+{{- $new := .Values.scheduler.leaderElection.leaseName }}
+{{- $before := dig "scheduler" "leaseName" $new $settings }}
+{{- if ne $before $new }}
 {{- $deployment := lookup "apps/v1" "Deployment" $namespace (printf "%s-scheduler" (include "hetserve.fullname" .)) }}
 {{- $left := int (dig "spec" "replicas" 0 $deployment) }}
 {{- range (lookup "v1" "Pod" $namespace "").items }}
@@ -130,7 +132,7 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 {{- end }}
 {{- if $left }}
 {{- $at := printf "kubectl --namespace %s" $namespace }}
-{{- fail (printf "scheduler.leaderElection.enabled: the extender that runs takes part in no election and would place beside the new ones; end it first: %s scale deployment %s-scheduler --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=scheduler --field-selector status.phase!=Failed,status.phase!=Succeeded" $at (include "hetserve.fullname" $) $at) }}
+{{- fail (printf "scheduler.leaderElection: the extender that runs takes part in %s and would place beside the new ones; end it first: %s scale deployment %s-scheduler --replicas=0 && %s wait --for=delete pod --selector app.kubernetes.io/component=scheduler --field-selector status.phase!=Failed,status.phase!=Succeeded" (ternary (printf "the election of Lease %s" $before) "no election" (ne $before "")) $at (include "hetserve.fullname" $) $at) }}
 {{- end }}
 {{- end }}
 {{- end }}

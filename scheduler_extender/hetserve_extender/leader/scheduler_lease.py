@@ -6,7 +6,7 @@ after the read before it was sent. Another scheduler takes the Lease only when i
 duration, and no later one. So we lead for `SHARE` of the duration from when that earlier read was sent.
 
 A scheduler that ends in order releases its Lease: another may take it before our term is over by this rule. Our
-scheduler has ended by then, and the fence holds back what it has asked for before.
+scheduler takes no further pod by then, and the fence holds back what it has asked for before.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
@@ -47,9 +48,18 @@ def life_of_both(scheduler_url: str) -> Callable[[], Coroutine[Any, Any, str]]:
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     client = HttpClient(f"{parts.scheme}://{parts.netloc}", trusting, 1)
 
+    asking: asyncio.Task[str] | None = None
+
     async def why_not() -> str:
+        """Whoever asks meanwhile gets the same answer: many who ask must not make the kubelet wait."""
+        nonlocal asking
         if not scheduler_url:
             return ""
+        if asking is None or asking.done():
+            asking = asyncio.create_task(asked())
+        return await asyncio.shield(asking)
+
+    async def asked() -> str:
         try:
             status, _ = await client.request("GET", parts.path, headers={}, timeout=WITHIN)
         except OSError as error:

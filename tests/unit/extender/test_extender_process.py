@@ -139,6 +139,15 @@ async def test_a_pair_lives_while_its_scheduler_does(status: int, words: str) ->
     await scheduler.stop(0.1)
 
 
+async def test_who_asks_for_life_at_once_gets_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "WITHIN", 0.1)
+    with listen("127.0.0.1", 0) as silent:
+        alive = probes.life_of_both("https://{}:{}/livez".format(*silent.getsockname()))
+        said = await asyncio.gather(*(alive() for _ in range(300)))
+    assert "no connection" not in said[-1]
+    assert len(set(said)) == 1, "those who ask wait for one another"
+
+
 async def test_a_scheduler_that_hangs_does_not_keep_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "WITHIN", 0.02)
     with listen("127.0.0.1", 0) as silent:
