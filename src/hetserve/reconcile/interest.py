@@ -33,8 +33,8 @@ def interest_of(decision: PlanDecision, snapshot: ServiceSnapshot) -> Interest:
     held = (
         {pod.instance_type for pod in snapshot.pods} | set(map(type_of, snapshot.deployments)) | decision.counts.keys()
     )
-    quiet = None if following is None else following.dead_band
-    return Interest(room, frozenset(filter(None, held)), quiet, growing)
+    dead_band = None if following is None else following.dead_band
+    return Interest(room, frozenset(filter(None, held)), dead_band, growing)
 
 
 def may_use(service: ServiceOutline, found: InstanceType | Broken, *, profiled: bool) -> bool:

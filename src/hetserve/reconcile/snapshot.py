@@ -257,8 +257,8 @@ Request = Render | Create | Change | WriteFence | WriteStatus | WriteDecisions
 class Interest:
     """What of the cluster may change the next decision about a service, beside its own objects. None: all types.
 
-    room: types whose free room counts. types: types that it reads, beside those that it may use. quiet: measured loads
-    at which its decision stays; None: any may change it. growing: it waits for a plan of more instances.
+    room: types whose free room counts. types: types that it reads, beside those that it may use. dead_band: measured
+    loads at which its decision stays; None: any may change it. growing: it waits for a plan of more instances.
     """
 
     room: frozenset[str] | None = None

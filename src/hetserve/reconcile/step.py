@@ -40,7 +40,7 @@ from hetserve.transition.staging import Counts, Holdings, Limits, costs, exceeds
 
 
 def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
-    """Next request for the service of a world; planner: as in `decide`.
+    """Next request for the service of a snapshot; planner: as in `decide`.
 
     A deleted service gets no writes: the garbage collector removes its Deployments. Nor does one that has no plan to
     follow while the planner works, but for a budget that is exceeded: that is obeyed whatever the planner does.

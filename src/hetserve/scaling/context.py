@@ -92,7 +92,7 @@ class ScalingContext:
         )
 
     def waits(self, what: str, *, growing: bool = False, dead_band: DeadBand | None = None) -> Decision:
-        """Nothing changes until a planner answers. growing: it is asked for more instances; quiet: as of `Decision`."""
+        """Nothing changes until a planner answers. growing: more instances are asked for; dead_band: of `Decision`."""
         waits = self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
         return replace(waits, growing=growing, dead_band=dead_band)
 

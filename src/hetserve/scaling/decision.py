@@ -83,8 +83,8 @@ class Decision:
     words: one line for people, with the numbers. counts: in force from now on; None: there is no plan. load: queries/s
     that they are for. plan: of the planner, if it was asked for this. limits: what limited it, the first the most
     important. held: queries/s that `counts` hold if `load` is beyond reach; else None. scarce: a type that has no
-    place, to be recorded with the change. pending: a question has no answer yet. quiet: the loads at which it stays as
-    it is; None: not known. growing: it waits for a plan of more instances.
+    place, to be recorded with the change. pending: a question has no answer yet. dead_band: the loads at which it stays
+    as it is; None: not known. growing: it waits for a plan of more instances.
     """
 
     action: Action

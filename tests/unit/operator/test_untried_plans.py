@@ -15,7 +15,7 @@ from hetserve.planning.plan import Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve_operator.main import Operator
-from hetserve_operator.plans.queue import MOST_WAIT, SETTLE, PlannerQueue, Ticket
+from hetserve_operator.plans.queue import FAIR, MOST_WAIT, SETTLE, PlannerQueue, Ticket
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.workqueue import Key
 from judged_plans import MEMBER, Script, plan_of, registered
@@ -151,6 +151,20 @@ def test_new_services_hold_no_tried_plan_up_for_ever(bench: Bench) -> None:
     bench.now = MOST_WAIT
     bench.ask(B)
     assert [bench.take().key for _ in range(2)] == [A, B]
+
+
+def test_an_oldest_ticket_that_waits_for_an_equal_problem_does_not_turn_the_order_round(bench: Bench) -> None:
+    bench.ask(A, OTHER, new=False)
+    bench.now += SETTLE
+    assert bench.take().key == A
+    bench.ask(B, OTHER, new=False)
+    for number in range(3):
+        bench.ask(Key("ns", f"check{number}"), replace(OTHER, load=QPS(number + 3.0)), new=False)
+    bench.now += MOST_WAIT + SETTLE
+    for number in range(FAIR + 5):
+        bench.ask(Key("ns", f"s{number}"), replace(DECLARED, load=QPS(number + 1)))
+    taken = [bench.take().key.name for _ in range(FAIR + 4)]
+    assert sum(name.startswith("check") for name in taken) == 1, "one due ticket has its turn, then new services have"
 
 
 def test_services_that_come_for_minutes_leave_processes_time_for_tried_plans(bench: Bench) -> None:

@@ -283,7 +283,7 @@ PROFILE = ("record", "facts", "problem", "types", 0, "profile")
         (("record", "facts", "problem", "budget"), 2.0, "record.facts.problem.budget: 2.0 must be a valid integer"),
         (("record", "facts", "problem", "types"), {}, "record.facts.problem.types: {} must be a valid array"),
         (("record", "facts", "ready"), [], "record.facts.ready: [] must be an object"),
-        (("record", "facts", "later"), 1, "record.facts.later: 1 is not known: is it of a later hetserve?"),
+        (("record", "facts", "later"), 1, "record.facts.later: 1 is not known: is it of another hetserve?"),
         ((*PROFILE, "slope"), "steep", "problem.types[0].profile.LinearProfile.slope: 'steep' must be a valid number"),
         ((*PROFILE, "later"), 1, "problem.types[0].profile.LinearProfile.later: 1 is not known"),
         (("record", "questions"), [{}], "record.questions[0].digest: None is missing"),
@@ -316,7 +316,7 @@ def test_a_profile_that_cannot_be_is_refused() -> None:
         record_in(document)
 
 
-@pytest.mark.parametrize("text", ["", "%%%", "AAAA", "é"], ids=["empty", "no base64", "no zlib", "no ASCII"])
+@pytest.mark.parametrize("text", ["", "%%%", "AAAA", "é"], ids=["empty", "no base64", "no xz", "no ASCII"])
 def test_text_that_is_no_packed_record_is_refused(text: str) -> None:
     with pytest.raises(MalformedError):
         unpacked(text)

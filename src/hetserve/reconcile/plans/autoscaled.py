@@ -1,7 +1,7 @@
 """Decides which plan is in force for a service that follows its measured load: the policy of `hetserve.scaling`.
 
 The recorded plan carries the load that it was made for beside the digest of what is declared, so that no digit of the
-load makes another plan. What the policy reads besides is in the world: samples, pods, and the recorded decisions.
+load makes another plan. What the policy reads besides is in the snapshot: samples, pods, and the recorded decisions.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _ANY_LOAD: Final = QPS(1.0)
 
 
 def decide(snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
-    """Decision for the service in a world; calls the planner only if its answer can matter."""
+    """Decision for the service in a snapshot; calls the planner only if its answer can matter."""
     assert snapshot.service is not None  # noqa: S101  the caller has checked
     recorded = read_record(snapshot.service)
     service = read_service(snapshot.service)
@@ -54,7 +54,7 @@ def _decide(
     offers = resolve_offers(service, snapshot.types, snapshot.profiles, sharing)
     if isinstance(offers, Unplannable):
         return unplannable(offers, recorded, service)
-    context = _case(snapshot, service, recorded, offers, sharing)
+    context = _context(snapshot, service, recorded, offers, sharing)
     if isinstance(context, Unplannable):
         return unplannable(context, recorded, service, offers)
     try:
@@ -76,7 +76,7 @@ def _mix_in_force(service: InferenceService, recorded: PlanRecord | None) -> Bat
     return recorded.mix if follows and measures and recorded is not None else None
 
 
-def _case(
+def _context(
     snapshot: ServiceSnapshot,
     service: InferenceService,
     recorded: PlanRecord | None,

@@ -43,7 +43,7 @@ class Following:
 
     active, limited: the conditions ScalingActive and ScalingLimited; None: as stored. load: queries/s now, None: not
     known or not fresh. holders: the counts that were in force when it was decided. capacity: queries/s that they hold;
-    None: not known yet, or not of what runs. quiet: loads at which the decision stays. stays: it stays for want of
+    None: not known yet, or not of what runs. dead_band: loads at which the decision stays. stays: it stays for want of
     samples, and no room changes that. growing: it waits for a plan of more instances.
     turns_in: seconds until it may be another one though nothing else has changed. known: for status.capacity: what
     planners answered of the counts in force. pending: one has yet to.

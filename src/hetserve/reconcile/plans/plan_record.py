@@ -60,6 +60,11 @@ class PlanRecord:
     mix_since: float | None = None
     provisional: bool = False
 
+    def as_final(self) -> PlanRecord:
+        """The same, no longer provisional: trials have answered, or none will."""
+        raw = {key: value for key, value in self.raw.items() if key != "provisional"}
+        return replace(self, raw=raw, provisional=False)
+
     @property
     def nonzero(self) -> dict[str, int]:
         return {name: n for name, n in self.counts if n > 0}

@@ -112,7 +112,8 @@ def _judged(context: PlanningContext, answer: Plan, force: _InForce, trial: Tria
             return _kept(context, force.followed, trial)
         if context.stays and force.standing is None:
             answer = replace(answer, message=answer.message + _STAYS)
-        return infeasible(context.service, context.offers, answer, force.recorded, follow=force.standing is not None)
+        recorded = force.recorded if trial is None or force.recorded is None else force.recorded.as_final()
+        return infeasible(context.service, context.offers, answer, recorded, follow=force.standing is not None)
     if rival is not None and not is_better(answer, rival, context.problem, trial):
         return _kept(context, rival, trial)
     return recorded_as(context, record_of(context, answer))

@@ -17,8 +17,8 @@ class PlanQuestion:
 
     declared: the same without facts of the cluster. needed: until the answer the service has no plan to follow, or may
     have too few instances; else it checks for a better or a smaller plan. exact: a plan made for other facts of the
-    cluster is no answer. counts: asks what these do. untried: nothing runs yet, so an untried plan is an answer if the
-    tried one takes long. kind: of the work; only a decision may be answered by a plan made for other facts.
+    cluster is no answer. counts: asks what these do. untried: nothing runs yet, so an untried plan is an answer.
+    kind: of the work; only a decision may be answered by a plan made for other facts.
     short: what is measured asks for more than the plan in force holds.
     """
 

@@ -29,7 +29,7 @@ _NOT_BOOKED: Final = (
 _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
@@ -76,7 +76,7 @@ class PlanningContext:
         return inputs_digest(self.declared if mix is None else replace(self.declared, mix=mix))
 
     def under(self, mix: BatchMix | None) -> PlanningContext:
-        """The case under a measured mix; None: under that of the spec."""
+        """The context under a measured mix; None: under that of the spec."""
         if mix is None:
             return self
         problems = replace(self.declared, mix=mix), replace(self.problem, mix=mix)

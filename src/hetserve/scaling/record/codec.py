@@ -65,6 +65,6 @@ def _malformed(error: ValidationError, field: str) -> MalformedError:
         case "missing" | "missing_argument":
             return MalformedError(place, None, "is missing")
         case "unexpected_keyword_argument":
-            return MalformedError(place, first["input"], "is not known: is it of a later hetserve?")
+            return MalformedError(place, first["input"], "is not known: is it of another hetserve?")
     words = first["msg"].replace("Input should be", "must be").replace("Value error,", "cannot be:")
     return MalformedError(place, first["input"], words)
