@@ -202,7 +202,6 @@ class PlannerQueue:
         """By age: what a service waits for may change, its place does not."""
         self._planned: dict[Key, Ticket] = {}
         self._passed = 0
-        self._oldest: Key | None = None
         """Tickets that were taken since the oldest was."""
         self._settles = -inf
         """When SETTLE has passed since the last new service."""
@@ -257,7 +256,7 @@ class PlannerQueue:
         A ticket whose problem was planned or timed out for another service meanwhile is settled instead.
         """
         while (ticket := self._next(processes)) is not None:
-            self._passed = 0 if ticket.key == self._oldest else self._passed + 1
+            self._passed = 0 if ticket is self._oldest() else self._passed + 1
             del self._waiting[ticket.key]
             self._planned[ticket.key] = ticket
             answer = self._answer_alike(ticket.work)
@@ -330,11 +329,15 @@ class PlannerQueue:
     def _next(self, processes: int) -> Ticket | None:
         tried = sum(not ticket.untried for ticket in self._planned.values()) < max(1, processes - 1)
         planned = self._works_planned()
-        may = [ticket for ticket in self._released() if _nameless(ticket.work) not in planned]
-        ready = [ticket for ticket in may if tried or ticket.untried]
+        released = [ticket for ticket in self._released() if tried or ticket.untried]
+        ready = [ticket for ticket in released if _nameless(ticket.work) not in planned]
         is_due = self._passed >= FAIR and ready and ready[0].since + MOST_WAIT <= self._clock()
-        self._oldest = next((one.key for one in self._waiting.values() if _nameless(one.work) not in planned), None)
-        return next(iter(ready if is_due else sorted(ready, key=attrgetter("priority"))), None)
+        return ready[0] if is_due else min(ready, key=attrgetter("priority"), default=None)
+
+    def _oldest(self) -> Ticket | None:
+        """The ticket that waits for longest, but for one whose problem is being planned already."""
+        planned = self._works_planned()
+        return next((one for one in self._waiting.values() if _nameless(one.work) not in planned), None)
 
     def _released(self) -> list[Ticket]:
         """Tickets that are not held, the oldest first."""
