@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from harness import limits
 from harness.cluster import Cluster
@@ -14,6 +15,7 @@ from harness.controlplane import PARTS
 from harness.processes import end
 from harness.sandbox import Sandbox
 from harness.waiting import wait_until
+from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.placement.check import violations
 from test_the_ledger_survives_the_extender import wait_for_equal_accounts
 
@@ -30,6 +32,18 @@ def while_stopped(cluster: Cluster, change: Callable[[Path], object], *, all_par
     end(stopped, grace=0)
     change(cluster.folder.kwok_cluster / "etcd")
     cluster.start_control_plane()
+
+
+def lists_by_the_operator(cluster: Cluster) -> float:
+    """Lists of instance types that the API server has answered; the operator alone asks for them."""
+    families = text_string_to_metric_families(cluster.kube.request("GET", "/metrics").text)
+    return sum(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "apiserver_request_total"
+        and (sample.labels["verb"], sample.labels["resource"]) == ("LIST", INSTANCE_TYPE.plural)
+    )
 
 
 @pytest.mark.timeout(limits.TEST)
@@ -51,6 +65,9 @@ def test_a_ledger_of_the_future_is_left_when_etcd_is_restored(
     for number in range(FUTURE):
         metadata = {"name": f"never-{number}", "namespace": namespace}
         own_cluster.kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    # The operator notices only what it has read: a list of after these writes, and one may be on its way.
+    lists = lists_by_the_operator(own_cluster)
+    wait_until(lambda: lists_by_the_operator(own_cluster) >= lists + 2, limits.ROLLOUT, "the operator to read this")
 
     def restore(data: Path) -> None:
         shutil.rmtree(data)
