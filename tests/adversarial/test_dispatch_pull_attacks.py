@@ -29,7 +29,7 @@ def _delays(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Sizes and latencies [SLOs] of 4,000 queries at a share of the fluid bound; none may be lost."""
     pool = _system(mix.batches)
-    rate = share * fluid_bound(pool.predicted, tuple(POOL.values()), mix).rate
+    rate = share * fluid_bound(pool.predicted, tuple(POOL.values()), mix)
     workload = draw_workload(mix, 4000, seed)
     waited = (run_trace(pool, POOL, policy, workload, rate).outcome.finish - workload.times(rate)) / SLO
     assert np.all(np.isfinite(waited)), "a query was given up: the default policy serves every query"

@@ -18,7 +18,7 @@ FAST = (0.02, 0.06, 0.38, 0.84)
 
 def late_share(system: System, counts: dict[str, int], load: float, policy: str = "hetserve") -> float:
     """load: share of the fluid bound."""
-    rate = load * fluid_bound(system.predicted, [counts[name] for name in system.types], MIX).rate
+    rate = load * fluid_bound(system.predicted, [counts[name] for name in system.types], MIX)
     work = draw_workload(MIX, 12_000, seed=5)
     trace = run_trace(system, counts, make_policy(policy), work, rate)
     return count_violations(system, work, rate, trace, 0) / len(work)
@@ -31,7 +31,7 @@ def test_slow_noisy_instances_take_no_light_load_from_fast_ones(slow: int) -> No
         {"a": table((0.86, 0.9, 2.0, 4.0), SIZES, 0.07), "z": table((0.2, 0.22, 0.4, 0.5), SIZES, 0.07)}, SIZES, 1.0
     )
     assert late_share(system, {"a": 0, "z": 6}, 0.5) <= 0.001
-    shared = fluid_bound(system.predicted, [slow, 6], MIX).rate / fluid_bound(system.predicted, [0, 6], MIX).rate
+    shared = fluid_bound(system.predicted, [slow, 6], MIX) / fluid_bound(system.predicted, [0, 6], MIX)
     assert late_share(system, {"a": slow, "z": 6}, 0.5 / shared) <= 0.001
 
 

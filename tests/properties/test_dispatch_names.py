@@ -61,4 +61,4 @@ def test_permuted_types_have_the_same_bounds_to_the_last_bit(pair: tuple[Pool, P
     """A rate that differs in its last bit may be allowed for one order and not for another."""
     made = [_system(pool, "abcd") for pool in pair]
     assert len({ceiling(system, counts, EVEN_MIX) for system, counts in made}) == 1
-    assert len({fluid_bound(system.predicted, tuple(counts.values()), EVEN_MIX).rate for system, counts in made}) == 1
+    assert len({fluid_bound(system.predicted, tuple(counts.values()), EVEN_MIX) for system, counts in made}) == 1

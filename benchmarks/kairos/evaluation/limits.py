@@ -18,4 +18,4 @@ def oracle(case: Case, counts: Counts, queries: int = 100_000, seed: int = 11) -
 
 def fluid(case: Case, counts: Counts, drop: float = 0.0) -> float:
     """Queries/s of the fluid bound; drop: share of queries."""
-    return fluid_bound(system(case).predicted, [n for _, n in counts], case.mix, drop).rate
+    return fluid_bound(system(case).predicted, [n for _, n in counts], case.mix, drop)

@@ -107,4 +107,4 @@ def ceiling(system: System, counts: Mapping[str, int], mix: BatchMix) -> float:
     mean = served.means * ratios
     slo = 2 * float(mean[np.isfinite(mean)].max())
     model = LatencyModel.of(system.types, served.batches.tolist(), mean, slo)
-    return fluid_bound(model, [counts.get(name, 0) for name in system.types], mix).rate
+    return fluid_bound(model, [counts.get(name, 0) for name in system.types], mix)

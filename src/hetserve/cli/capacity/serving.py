@@ -137,7 +137,7 @@ def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
     from hetserve.dispatch.lp import fluid_bound  # noqa: PLC0415
 
     model = system_of(problem).predicted
-    return fluid_bound(model, [counts.get(name, 0) for name in model.types], problem.mix).rate
+    return fluid_bound(model, [counts.get(name, 0) for name in model.types], problem.mix)
 
 
 def ceiling_rate(problem: Problem, counts: Mapping[str, int]) -> float:
