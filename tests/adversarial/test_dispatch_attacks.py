@@ -15,7 +15,6 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import DispatchSnapshot, Policy, Query, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
-from hetserve.dispatch.interface import DispatchDecision
 from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, WorkerArrays
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation import Arrivals, PolicyContractError, System, draw_workload, record_workload, simulate
@@ -182,12 +181,8 @@ def _patient(
     return 1, 0, math.inf
 
 
-def _nothing(scene: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    return DispatchDecision()
-
-
 def _policy(kernel: Kernel, name: str) -> Policy:
-    return Policy(name, kernel, _nothing)
+    return Policy(name, kernel)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from effort import examples
 from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
-from hetserve.dispatch.kairos import costs
 from testing.dispatching import BATCHES, latency_model, snapshot, snapshots
+from testing.plain_dispatch import costs, plainly
 
 relaxed = settings(deadline=None, max_examples=examples(200))
 
@@ -59,7 +59,7 @@ def test_large_assignments_cost_what_scipys_cost(rows: int, columns: int, seed: 
 @given(snapshots())
 def test_fcfs_decides_as_its_reference(scene: DispatchSnapshot) -> None:
     policy = make_policy("fcfs")
-    assert decide(policy, scene) == policy.reference(scene, policy.parameters)
+    assert decide(policy, scene) == plainly(policy, scene)
 
 
 @relaxed
@@ -71,7 +71,7 @@ def test_what_kairos_sends_belongs_to_a_matching_of_least_cost(scene: DispatchSn
         assert not decision.dispatches
         return
     _assert_least_cost(scene, {d.query: d.worker for d in decision.dispatches}, policy.parameters)
-    plain = policy.reference(scene, policy.parameters)
+    plain = plainly(policy, scene)
     _assert_least_cost(scene, {d.query: d.worker for d in plain.dispatches}, policy.parameters)
 
 

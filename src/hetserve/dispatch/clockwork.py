@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import KernelArguments, QueueArrays, WorkerArrays
 
 
@@ -40,32 +40,11 @@ def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: Ker
     return 1, 0, math.inf
 
 
-def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    if not snapshot.queue:
-        return DispatchDecision()
-    query, weights = snapshot.queue[0], snapshot.model.arrays.coefficients
-    options = []
-    for j, worker in enumerate(snapshot.workers):
-        start = max(worker.free_at, snapshot.now) if worker.busy else snapshot.now
-        end = start + _service(snapshot, worker, query)
-        if math.isfinite(end):
-            options.append((start if parameters[0] > 0 else end, -float(weights[worker.type]), j, end))
-    in_time = [option for option in options if option[3] <= query.deadline]
-    if in_time:
-        return DispatchDecision((Dispatch(query.id, min(in_time)[2]),))
-    soonest = min(options, key=lambda option: (option[3], option[2]), default=None)
-    return DispatchDecision() if soonest is None else DispatchDecision((Dispatch(query.id, soonest[2]),))
-
-
-def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
-    return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
-
-
 def earliest_completion() -> Policy:
     """Of the instances within the SLO, the one that finishes first."""
-    return Policy("clockwork_earliest", decide, reference, (0.0,))
+    return Policy("clockwork_earliest", decide, (0.0,))
 
 
 def least_wait() -> Policy:
     """Of the instances within the SLO, the one with the least wait, the base on ties."""
-    return Policy("clockwork_least_wait", decide, reference, (1.0,))
+    return Policy("clockwork_least_wait", decide, (1.0,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy
+from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import KernelArguments, QueueArrays, WorkerArrays
 
 
@@ -39,18 +39,5 @@ def decide(
     return 1, 0, math.inf
 
 
-def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:  # noqa: ARG001
-    if not snapshot.queue:
-        return DispatchDecision()
-    head, model = snapshot.queue[0], snapshot.model
-    size = model.size_of(head.batch)
-    idle = [
-        (-model.arrays.coefficients[w.type], j)
-        for j, w in enumerate(snapshot.workers)
-        if not w.busy and math.isfinite(model.arrays.mean[w.type, size])
-    ]
-    return DispatchDecision((Dispatch(head.id, min(idle)[1]),)) if idle else DispatchDecision()
-
-
 def policy() -> Policy:
-    return Policy("fcfs", decide, reference)
+    return Policy("fcfs", decide)

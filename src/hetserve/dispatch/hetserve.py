@@ -9,7 +9,7 @@ and Hodgson) or what an ordinary one can risk. Late queries wait for idle moment
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hetserve.compiled import ZERO, njit_inner
 from hetserve.dispatch.hetserve_plan import (
@@ -32,10 +32,15 @@ from hetserve.dispatch.hetserve_plan import (
     read_free_times,
     read_queue,
 )
-from hetserve.dispatch.hetserve_reference import LATE, PATIENCE, RESERVE, SPARE_STRONG, WINDOW, reference
 from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import AnswerArrays, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
+RESERVE: Final = 3
+PATIENCE: Final = 10.0
+WINDOW: Final = 64
+LATE: Final = 30.0
+SPARE_STRONG: Final = 1.3
+"""Weight of a strong instance's time, waiting for it included, so that it stays free for what only it can serve."""
 _MOST_TYPES = 256
 
 
@@ -356,4 +361,4 @@ def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WIN
     def scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
         return board_sizes(workers, max(int(window), 8 * workers), _MOST_TYPES)
 
-    return Policy("hetserve", decide, reference, (float(reserve), float(patience), float(window), float(late)), scratch)
+    return Policy("hetserve", decide, (float(reserve), float(patience), float(window), float(late)), scratch)

@@ -1,6 +1,7 @@
 """Input and output of a dispatch policy, for the simulator and a network router.
 
-A policy is a compiled kernel over arrays (`hetserve.dispatch.kernel`) and a plain reference that tests compare it with.
+A policy is a compiled kernel over arrays (`hetserve.dispatch.kernel`). Tests compare it with a plain reference, in
+`tests/support/testing/plain_dispatch.py`.
 
 It is called after every arrival, completion and wake-up, and again as long as it dispatches or drops something. A
 dispatch to a busy worker queues there.
@@ -63,7 +64,6 @@ class DispatchDecision:
     wake_at: float = math.inf
 
 
-Reference = Callable[[DispatchSnapshot, tuple[float, ...]], DispatchDecision]
 ScratchSizes = Callable[[int, int], tuple[int, int]]
 
 
@@ -75,12 +75,10 @@ def no_scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
 class Policy:
     """One query-distribution policy.
 
-    reference: the kernel in plain Python. parameters: for example xi. scratch: (floats, integers) for so many workers
-    and queries.
+    parameters: for example xi. scratch: (floats, integers) for so many workers and queries.
     """
 
     name: str
     kernel: Kernel
-    reference: Reference
     parameters: tuple[float, ...] = ()
     scratch: ScratchSizes = no_scratch

@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.assignment import assign, carve, work_sizes
-from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import Floats, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
 XI: Final = 0.98
@@ -92,44 +89,6 @@ def _fill_one(
         costs[i] = penalised if late else weight * (left + service)
 
 
-def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  slow to import
-
-    queue = snapshot.queue[: int(parameters[2] * len(snapshot.workers))]
-    if not queue or all(w.busy for w in snapshot.workers):
-        return DispatchDecision()
-    pairs = zip(*linear_sum_assignment(costs(snapshot, queue, parameters)), strict=True)
-    return DispatchDecision(
-        tuple(
-            Dispatch(queue[i].id, int(j))
-            for i, j in sorted(pairs, key=lambda pair: int(pair[1]))
-            if not snapshot.workers[j].busy and math.isfinite(_service(snapshot, queue[i], snapshot.workers[j]))
-        )
-    )
-
-
-def costs(snapshot: DispatchSnapshot, queue: tuple[Query, ...], parameters: tuple[float, ...]) -> NDArray[np.float64]:
-    """Matrix C_j L_ij of Eq. 2 with the penalty of Eq. 8, [query, instance]."""
-    return np.array([[_cost(snapshot, q, w, parameters) for w in snapshot.workers] for q in queue])
-
-
-def _cost(snapshot: DispatchSnapshot, query: Query, worker: Worker, parameters: tuple[float, ...]) -> float:
-    xi, penalty, _ = parameters
-    service = _service(snapshot, query, worker)
-    remaining = max(worker.free_at - snapshot.now, 0.0) if worker.busy else 0.0
-    target, waited = query.deadline - query.arrival, snapshot.now - query.arrival
-    coefficient = float(snapshot.model.arrays.coefficients[worker.type])
-    if math.isinf(service):
-        return UNSERVABLE * penalty * target
-    if remaining + service + waited <= xi * target:
-        return coefficient * (remaining + service)
-    return coefficient * penalty * target
-
-
-def _service(snapshot: DispatchSnapshot, query: Query, worker: Worker) -> float:
-    return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
-
-
 def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> Policy:
     """Kairos's policy.
 
@@ -144,4 +103,4 @@ def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> 
         floats, integers = work_sizes(workers, wide)
         return workers * wide + floats, integers
 
-    return Policy("kairos", decide, reference, (xi, penalty, window), scratch)
+    return Policy("kairos", decide, (xi, penalty, window), scratch)

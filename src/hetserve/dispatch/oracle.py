@@ -6,7 +6,6 @@ auxiliary the smallest that it serves within the SLO.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 
@@ -24,7 +23,7 @@ def oracle_throughput(model: LatencyModel, counts: Sequence[int], sizes: ArrayLi
     counts: by type of the model. sizes: index of each query's batch. Raises ValueError for counts that do not fit, an
     empty sequence, or an index outside the batches.
     """
-    ordered, kinds = _check(model, counts, sizes)
+    ordered, kinds = checked(model, counts, sizes)
     left = np.bincount(ordered, minlength=len(model.batches))
     span = float(makespan(left, kinds, model.arrays.mean, model.arrays.slo))
     return len(ordered) / span
@@ -75,26 +74,10 @@ def _next(left: Integers, mean: Floats, slo: float, largest: bool) -> int:
     return -1
 
 
-def reference(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> float:
-    ordered, kinds = _check(model, counts, sizes)
-    queries, mean, slo = ordered.tolist(), model.arrays.mean, model.arrays.slo
-    every, total, span = sorted(set(queries)), len(queries), 0.0
-    heap = [(0.0, j) for j in range(len(kinds))]
-    while queries:
-        if not heap:
-            return 0.0
-        now, j = heapq.heappop(heap)
-        served = [size for size in queries if mean[kinds[j], size] <= slo]
-        if not served:
-            continue
-        size = max(served) if (mean[kinds[j], every] <= slo).all() else min(served)
-        queries.remove(size)
-        heapq.heappush(heap, (now + float(mean[kinds[j], size]), j))
-        span = max(span, now + float(mean[kinds[j], size]))
-    return total / span
-
-
-def _check(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def checked(
+    model: LatencyModel, counts: Sequence[int], sizes: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The sizes of the queries, sorted, and the type of every instance; raises as above."""
     ordered = np.sort(np.asarray(sizes, dtype=np.int64))
     if len(counts) != len(model.types) or any(count < 0 for count in counts) or sum(counts) == 0:
         raise ValueError(f"counts {list(counts)}: need {len(model.types)} of at least 0, one per type, not all 0")

@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from hetserve.compiled import njit_inner
-from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 
 WITHIN_SLO: Final = -1
@@ -81,49 +81,8 @@ def _is_large(size: int, limit: int, workers: WorkerArrays, model: ModelArrays) 
     return False
 
 
-def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
-    arrays = snapshot.model.arrays
-    base = {j for j, w in enumerate(snapshot.workers) if arrays.coefficients[w.type] >= 1}
-    auxiliary = set(range(len(snapshot.workers))) - base
-    for pool, members in _pools(snapshot, base, auxiliary, int(parameters[0])):
-        if not members:
-            continue
-        head = members[0]
-        idle = [
-            (-float(arrays.coefficients[snapshot.workers[j].type]), j)
-            for j in pool
-            if not snapshot.workers[j].busy and math.isfinite(_service(snapshot, snapshot.workers[j], head))
-        ]
-        if idle:
-            return DispatchDecision((Dispatch(head.id, min(idle)[1]),))
-    return DispatchDecision()
-
-
-def _pools(
-    snapshot: DispatchSnapshot, base: set[int], auxiliary: set[int], limit: int
-) -> list[tuple[set[int], list[Query]]]:
-    """Workers and waiting queries by pool, the oldest query's first; one pool if the other were empty."""
-    if not base or not auxiliary:
-        return [(base | auxiliary, list(snapshot.queue))]
-    mean, slo = snapshot.model.arrays.mean, snapshot.model.arrays.slo
-    kinds = sorted({snapshot.workers[j].type for j in auxiliary})
-
-    def is_large(query: Query) -> bool:
-        size = snapshot.model.size_of(query.batch)
-        return size > limit if limit >= 0 else bool((mean[kinds, size] > slo).any())
-
-    large = [q for q in snapshot.queue if is_large(q)]
-    small = [q for q in snapshot.queue if not is_large(q)]
-    pools = [(base, large), (auxiliary, small)]
-    return pools if large and large[0] == snapshot.queue[0] else pools[::-1]
-
-
-def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
-    return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
-
-
 def policy(size: int = WITHIN_SLO) -> Policy:
     """size: index of the largest batch for auxiliaries; see WITHIN_SLO."""
     if size < WITHIN_SLO:
         raise ValueError(f"size {size}: the index of a batch size, or {WITHIN_SLO} for the largest within the SLO")
-    return Policy("threshold", decide, reference, (float(size),))
+    return Policy("threshold", decide, (float(size),))

@@ -13,6 +13,7 @@ import numpy as np
 
 from hetserve.dispatch import Dispatch, DispatchSnapshot, Query, Worker
 from hetserve.simulation.shared import GpuInstance, SharedService
+from testing.plain_dispatch import plainly
 
 
 @dataclass(slots=True)
@@ -142,7 +143,7 @@ class PlainSharing:
         while tenant.queue and instances:
             workers = tuple(Worker(one.type, one.query is not None, one.free_at) for one in instances)
             snapshot = DispatchSnapshot(self.now, tuple(tenant.queue), workers, tenant.service.predicted)
-            decision = policy.reference(snapshot, policy.parameters)
+            decision = plainly(policy, snapshot)
             if not decision.dispatches and not decision.drops:
                 tenant.wake_at = decision.wake_at if decision.wake_at > self.now else math.inf
                 return

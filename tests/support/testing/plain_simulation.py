@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hetserve.dispatch import Dispatch, DispatchSnapshot, Policy, Query, Worker
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
+from testing.plain_dispatch import plainly
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,8 @@ class _Run:
     def _ask(self, now: float) -> float:
         while self.queue:
             workers = tuple(Worker(i.type, i.serving is not None, i.free_at) for i in self.instances)
-            decision = self.policy.reference(
-                DispatchSnapshot(now, tuple(self.queue), workers, self.system.predicted), self.policy.parameters
-            )
+            snapshot = DispatchSnapshot(now, tuple(self.queue), workers, self.system.predicted)
+            decision = plainly(self.policy, snapshot)
             if not decision.dispatches and not decision.drops:
                 return decision.wake_at if decision.wake_at > now else math.inf
             for dispatch in decision.dispatches:

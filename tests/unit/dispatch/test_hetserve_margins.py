@@ -7,6 +7,7 @@ import numpy as np
 from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from testing.dispatching import latency_model, snapshot
+from testing.plain_dispatch import plainly
 
 GPU, CPU, OLD = 0, 1, 2
 NOW = 100.0
@@ -29,7 +30,7 @@ def dispatches(queue: list[Query], workers: list[Worker]) -> tuple[Dispatch, ...
     policy = make_policy("hetserve")
     snapshot = DispatchSnapshot(NOW, tuple(sorted(queue, key=lambda q: q.arrival)), tuple(workers), MODEL)
     decision = decide(policy, snapshot)
-    assert decision == policy.reference(snapshot, policy.parameters)
+    assert decision == plainly(policy, snapshot)
     return decision.dispatches
 
 

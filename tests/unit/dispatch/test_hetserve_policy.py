@@ -7,6 +7,7 @@ import pytest
 
 from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
+from testing.plain_dispatch import plainly
 
 GPU, CPU = 0, 1
 NOW = 100.0
@@ -31,7 +32,7 @@ def dispatches(queue: list[Query], workers: list[Worker], **settings: float) -> 
     policy = make_policy("hetserve", **settings)
     snapshot = DispatchSnapshot(NOW, tuple(sorted(queue, key=lambda q: q.arrival)), tuple(workers), MODEL)
     decision = decide(policy, snapshot)
-    assert decision == policy.reference(snapshot, policy.parameters)
+    assert decision == plainly(policy, snapshot)
     assert not decision.drops
     return decision.dispatches
 

@@ -9,6 +9,7 @@ import pytest
 from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from testing.dispatching import latency_model, snapshot
+from testing.plain_dispatch import plainly
 
 BASE, AUXILIARY = 0, 1
 IDLE_BASE, IDLE_AUXILIARY = Worker(BASE), Worker(AUXILIARY)
@@ -57,7 +58,7 @@ CASES = {
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 def test_matching(case: Case, compiled: bool) -> None:
     policy = make_policy("kairos")
-    decision = decide(policy, case.scene) if compiled else policy.reference(case.scene, policy.parameters)
+    decision = decide(policy, case.scene) if compiled else plainly(policy, case.scene)
     assert {(d.query, d.worker) for d in decision.dispatches} == case.sent
     assert decision.drops == ()
 

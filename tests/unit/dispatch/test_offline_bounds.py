@@ -11,8 +11,9 @@ import pytest
 from hetserve.demand import BatchMix
 from hetserve.dispatch import LatencyModel
 from hetserve.dispatch.lp import fluid_bound
-from hetserve.dispatch.oracle import oracle_throughput, reference
+from hetserve.dispatch.oracle import oracle_throughput
 from testing.data import reference_data
+from testing.plain_dispatch import oracle as plain_oracle
 
 MODEL = LatencyModel.of(("base", "aux"), (10, 20), np.array([[1.0, 2.0], [2.0, 9.0]]), 5.0)
 EVEN = BatchMix.of([(10, 1.0), (20, 1.0)])
@@ -42,7 +43,7 @@ def test_the_oracle_never_puts_a_query_where_it_would_be_late() -> None:
 
 
 def test_an_oracle_without_a_base_for_the_largest_query_has_no_throughput() -> None:
-    assert oracle_throughput(MODEL, (0, 3), [0, 1]) == 0.0 == reference(MODEL, (0, 3), [0, 1])
+    assert oracle_throughput(MODEL, (0, 3), [0, 1]) == 0.0 == plain_oracle(MODEL, (0, 3), [0, 1])
 
 
 def test_the_oracle_equals_its_reference_on_random_sequences() -> None:
@@ -55,7 +56,7 @@ def test_the_oracle_equals_its_reference_on_random_sequences() -> None:
         counts[0] += 1
         sizes = source.integers(0, batches, int(source.integers(1, 60)))
         assert oracle_throughput(model, counts.tolist(), sizes) == pytest.approx(
-            reference(model, counts.tolist(), sizes), rel=1e-12
+            plain_oracle(model, counts.tolist(), sizes), rel=1e-12
         )
 
 

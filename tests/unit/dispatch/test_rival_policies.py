@@ -8,6 +8,7 @@ import pytest
 from hetserve.dispatch import Dispatch, DispatchDecision, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.hill_climbing import climb
+from testing.plain_dispatch import plainly
 
 BASE, AUX = 0, 1
 NOW = 100.0
@@ -18,7 +19,7 @@ def decision(policy_name: str, queue: list[Query], workers: list[Worker], **sett
     policy = make_policy(policy_name, **settings)
     snapshot = DispatchSnapshot(NOW, tuple(queue), tuple(workers), MODEL)
     made = decide(policy, snapshot)
-    assert made == policy.reference(snapshot, policy.parameters)
+    assert made == plainly(policy, snapshot)
     return made
 
 
@@ -101,5 +102,5 @@ def test_by_default_a_batch_in_a_hump_is_for_the_base_and_larger_ones_are_not() 
     for batch, sent in ((20, ()), (30, (Dispatch(1, 1),))):
         scene = DispatchSnapshot(NOW, (query(1, batch),), (busy(BASE, 1), Worker(AUX)), model)
         made = decide(policy, scene)
-        assert made == policy.reference(scene, policy.parameters)
+        assert made == plainly(policy, scene)
         assert made.dispatches == sent

@@ -8,7 +8,6 @@ from hetserve.base.humps import hump_words, humps
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.dispatch.oracle import oracle_throughput
-from hetserve.dispatch.oracle import reference as oracle_reference
 from hetserve.planning import plan
 from hetserve.planning.check import violations
 from hetserve.planning.rate_estimate import rate_estimate
@@ -20,6 +19,7 @@ from hetserve.registry.planners import made_for
 from hetserve.transition.budget_cut import within_limits
 from hetserve.transition.next_counts import next_counts
 from hetserve.transition.staging import Instances, Limits
+from testing.plain_dispatch import oracle as oracle_reference
 from testing.planning import instance_type, line, model_profile, option, problem, table
 
 MIX = BatchMix.of([(1, 30), (20, 10), (32, 60)])

@@ -5,19 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
+from hetserve.dispatch.hetserve import SPARE_STRONG
 from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Query, Worker
 
-RESERVE: Final = 3
-PATIENCE: Final = 10.0
-WINDOW: Final = 64
-LATE: Final = 30.0
-SPARE_STRONG: Final = 1.3
-"""Weight of a strong instance's time, waiting for it included, so that it stays free for what only it can serve."""
 
-
-def reference(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
+def pull(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:
     """One decision; parameters: reserve, patience, window, late."""
     if not snapshot.queue or all(w.busy for w in snapshot.workers):
         return DispatchDecision()
