@@ -32,57 +32,20 @@ GRID: Final = 0.005
 class Allowable:
     """rate: allowable throughput [queries/s]; 0: none.
 
-    per_seed: of a criterion that judges each seed alone. trials: highest rate first.
+    per_seed: of a criterion that judges each seed alone. criterion: its name. parameters: of the policy. trials: the
+    highest rate first.
     """
 
     rate: float
     per_seed: tuple[float, ...]
     criterion: str
-    percentile: float
-    policy: str
     parameters: tuple[float, ...]
-    counts: Mapping[str, int]
-    slo: float
-    bound: float
-    step: float
-    queries: int
-    warm_up: int
-    seeds: tuple[int, ...]
-    arrivals: str
     trials: tuple[RateTrial, ...]
 
     @property
     def unstable_from(self) -> float | None:
         """Lowest rate above the allowable one that failed only because the backlog grows."""
         return min((t.rate for t in self.trials if t.unstable and t.rate > self.rate), default=None)
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "allowableQPS": self.rate,
-            "perSeedQPS": list(self.per_seed),
-            "criterion": self.criterion,
-            "percentile": self.percentile,
-            "policy": self.policy,
-            "parameters": list(self.parameters),
-            "counts": dict(self.counts),
-            "sloSeconds": self.slo,
-            "boundQPS": self.bound,
-            "step": self.step,
-            "queries": self.queries,
-            "warmUp": self.warm_up,
-            "seeds": list(self.seeds),
-            "arrivals": self.arrivals,
-            "trials": [
-                {
-                    "rate": t.rate,
-                    "violationRatios": list(t.ratios),
-                    "limit": t.limit if math.isfinite(t.limit) else None,
-                    "passed": t.passed,
-                    "unstable": t.unstable,
-                }
-                for t in self.trials
-            ],
-        }
 
 
 Progress = Callable[[RateTrial], None]
@@ -118,88 +81,33 @@ def allowable_throughput(
         raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
     judge = criterion or Confident()
     judge.check(len(seeds))
-    asked = _RateSearch(
-        system, counts, policy, mix, bound, percentile, tuple(seeds), queries, step, judge, arrivals, warm_up, ceiling
-    )
+    judged = Trial(system, counts, policy, percentile, judge, warm_up, ceiling)
+    works = [draw_workload(mix, queries, seed, arrivals) for seed in seeds]
+    alone = isinstance(judge, PerSeed)
+    found: list[float] = []
+    trials: list[RateTrial] = []
     with ThreadPoolExecutor(max(threads, 1)) as pool:
-        return asked.answer(pool, max(threads, 1), progress)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _RateSearch:
-    system: System
-    counts: Mapping[str, int]
-    policy: Policy
-    mix: BatchMix
-    bound: float
-    percentile: float
-    seeds: tuple[int, ...]
-    queries: int
-    step: float
-    criterion: Criterion
-    arrivals: Arrivals | Recording
-    warm_up: int
-    ceiling: float
-
-    def answer(self, pool: Executor, width: int, progress: Progress | None) -> Allowable:
-        """Scans for all seeds together, or for one after the other."""
-        works = [draw_workload(self.mix, self.queries, seed, self.arrivals) for seed in self.seeds]
-        alone = isinstance(self.criterion, PerSeed)
-        found: list[float] = []
-        trials: list[RateTrial] = []
         for group in [[work] for work in works] if alone else [works]:
 
-            def attempts(rates: Iterable[float], group: list[Workload] = group) -> Iterator[RateTrial]:
-                return _in_waves(pool, lambda rate: self.trial.at(rate, group), rates, width)
+            def tried(rates: Iterable[float], group: list[Workload] = group) -> Iterator[RateTrial]:
+                for trial in _in_waves(pool, lambda rate: judged.at(rate, group), rates, max(threads, 1)):
+                    trials.append(trial)
+                    if progress is not None:
+                        progress(trial)
+                    yield trial
 
-            found.append(_scan(attempts, self.bound, self.step, trials, progress))
-        return self._allowable(statistics.fmean(found), tuple(found) if alone else (), tuple(trials))
-
-    def _allowable(self, rate: float, per_seed: tuple[float, ...], trials: tuple[RateTrial, ...]) -> Allowable:
-        recorded = isinstance(self.arrivals, Recording)
-        return Allowable(
-            rate=rate,
-            per_seed=per_seed,
-            criterion=self.criterion.name,
-            percentile=self.percentile,
-            policy=self.policy.name,
-            parameters=self.policy.parameters,
-            counts={name: self.counts.get(name, 0) for name in self.system.types},
-            slo=self.system.slo,
-            bound=self.bound,
-            step=self.step,
-            queries=len(self.arrivals) if recorded else self.queries,
-            warm_up=self.warm_up,
-            seeds=self.seeds,
-            arrivals=Arrivals.RECORDED.value if recorded else str(self.arrivals),
-            trials=trials,
-        )
-
-    @property
-    def trial(self) -> Trial:
-        return Trial(self.system, self.counts, self.policy, self.percentile, self.criterion, self.warm_up, self.ceiling)
+            found.append(_scan(tried, bound, step))
+    return Allowable(
+        statistics.fmean(found), tuple(found) if alone else (), judge.name, policy.parameters, tuple(trials)
+    )
 
 
-def _scan(
-    attempts: Callable[[Iterable[float]], Iterator[RateTrial]],
-    bound: float,
-    step: float,
-    trials: list[RateTrial],
-    progress: Progress | None,
-) -> float:
+def _scan(tried: Callable[[Iterable[float]], Iterator[RateTrial]], bound: float, step: float) -> float:
     """Rate of the first trial that passes from the bound down, or the last from the bound up."""
-
-    def noted(rates: Iterable[float]) -> Iterator[RateTrial]:
-        for trial in attempts(rates):
-            trials.append(trial)
-            if progress is not None:
-                progress(trial)
-            yield trial
-
     downwards = (bound * (1 - step * k) for k in range(math.ceil(1 / step)))
-    best = next((t.rate for t in noted(r for r in downwards if r > 0) if t.passed), 0.0)
+    best = next((t.rate for t in tried(r for r in downwards if r > 0) if t.passed), 0.0)
     if best == bound:
-        for trial in noted(bound * (1 + step * k) for k in range(1, math.ceil(1 / step))):
+        for trial in tried(bound * (1 + step * k) for k in range(1, math.ceil(1 / step))):
             if not trial.passed:
                 break
             best = trial.rate

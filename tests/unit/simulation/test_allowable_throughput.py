@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from typing import Any
@@ -18,6 +17,7 @@ from hetserve.simulation import (
     draw_workload,
     simulate,
 )
+from hetserve.simulation.allowable import DEFAULT_SEEDS
 from hetserve.simulation.criteria import Pooled, student_t95
 from testing.dispatching import EVEN_MIX, system
 
@@ -38,7 +38,7 @@ class TestScan:
 
     def test_the_ratios_are_those_of_single_runs(self) -> None:
         found = _search(6.0)
-        for seed, ratio in zip(found.seeds, found.trials[-1].ratios, strict=True):
+        for seed, ratio in zip(DEFAULT_SEEDS, found.trials[-1].ratios, strict=True):
             report = simulate(system(), TWO, FCFS, draw_workload(EVEN_MIX, 4000, seed), found.rate)
             assert report.violation_ratio == ratio
 
@@ -71,11 +71,6 @@ class TestScan:
 
     def test_a_stricter_percentile_allows_less(self) -> None:
         assert _search(6.0, percentile=99.0).rate < _search(6.0, percentile=90.0).rate
-
-    def test_the_result_is_plain_data_with_its_seeds(self) -> None:
-        told = json.loads(json.dumps(_search(6.0).as_json()))
-        assert told["seeds"] == [11, 12, 13]
-        assert told["trials"][-1]["passed"] is True
 
     @pytest.mark.parametrize(
         "bad", [{"bound": 0.0}, {"bound": math.nan}, {"step": 0.0}, {"step": 0.6}, {"percentile": 100.0}]
