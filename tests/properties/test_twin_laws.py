@@ -12,9 +12,8 @@ from effort import examples
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve_twin.devices import union_by_group
-from hetserve_twin.engine import Load, LoadTwin, Rules
+from hetserve_twin.engine import Load, LoadTwin, Rules, Traffic
 from hetserve_twin.exposition import TwinCollector, metrics_text
-from hetserve_twin.traffic import Traffic
 from twin_scene import facts, pod, trace
 
 NAMES = ("s", "t")
@@ -95,11 +94,11 @@ def test_an_instance_is_busy_for_no_longer_than_it_is_there(
 def test_arrivals_are_in_order_and_within_their_slice(start: float, span: float, rate: float, seed: int) -> None:
     traffic = Traffic.seeded(trace((0, rate)), 1.0, seed, "team/s")
     mix = BatchMix.of([(1, 1.0), (4, 2.0)])
-    drawn = traffic.draw(Seconds(start), Seconds(start + span), mix)
-    assert (np.diff(drawn.times) >= 0).all()
-    assert ((drawn.times >= start) & (drawn.times < start + span)).all()
-    assert set(drawn.places.tolist()) <= {0, 1}
-    assert len(drawn.times) == len(drawn.places) == len(drawn.draws)
+    times, places, draws = traffic.draw(Seconds(start), Seconds(start + span), mix)
+    assert (np.diff(times) >= 0).all()
+    assert ((times >= start) & (times < start + span)).all()
+    assert set(places.tolist()) <= {0, 1}
+    assert len(times) == len(places) == len(draws)
 
 
 intervals = st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 20))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -13,7 +14,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import Millionths, parse_duration
+from hetserve.base.units import MiB, Millionths, parse_duration
 from hetserve.demand import declared_mix
 from hetserve.objects.metadata import RawObject
 from hetserve.planning.offers import namespace_of
@@ -22,7 +23,7 @@ from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, node_
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.store import Store
-from hetserve_twin.devices import Device, Place, with_used
+from hetserve_twin.devices import Device, Place
 from hetserve_twin.engine import ReadyPod
 from hetserve_twin.systems import Key, ServiceFacts
 
@@ -81,19 +82,17 @@ class Cluster:
                     yield ReadyPod(pod.uid, pod.name, key, pod.instance_type, tuple(_places(pod)))
 
     def devices(self) -> list[Device]:
-        """GPUs of all nodes, with the memory that pods have taken."""
-        found = [
-            Device(node.name, gpu.id, index, gpu.product, gpu.memory_mib)
-            for node in sorted(self.nodes, key=lambda node: node.name)
-            for index, gpu in enumerate(node.gpus)
-        ]
-        taken: dict[Place, int] = {}
-        whole: set[Place] = set()
+        """GPUs of all nodes, with the memory that pods have taken: so many MiB, or all of it."""
+        taken: dict[Place, float] = {}
         for pod in self.pods:
             for place in _places(pod):
-                taken[place] = taken.get(place, 0) + pod.gpu_memory
-                whole |= {place} if pod.whole_gpu else set()
-        return with_used(found, taken, whole)
+                taken[place] = taken.get(place, 0) + (math.inf if pod.whole_gpu else pod.gpu_memory)
+        return [
+            Device(node.name, gpu.id, index, gpu.product, gpu.memory_mib, MiB(int(min(used, gpu.memory_mib))))
+            for node in sorted(self.nodes, key=lambda node: node.name)
+            for index, gpu in enumerate(node.gpus)
+            for used in (taken.get((node.name, gpu.id), 0),)
+        ]
 
     def _facts(self, service: InferenceService, types: dict[str, InstanceType]) -> ServiceFacts:
         namespace, spec = namespace_of(service), service.spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -67,19 +67,3 @@ class DeviceUse:
         if span >= WINDOW:
             self.percent = {place: min(100.0 * seconds / span, 100.0) for place, seconds in self._busy.items()}
             self._busy, self._since = {}, now
-
-
-def with_used(devices: Iterable[Device], taken: Mapping[Place, int], whole: Iterable[Place]) -> list[Device]:
-    """Devices with the memory that pods have taken: so many MiB, or all of it."""
-    all_of = set(whole)
-    return [
-        Device(
-            one.node,
-            one.id,
-            one.index,
-            one.product,
-            one.memory,
-            one.memory if one.place in all_of else MiB(min(taken.get(one.place, 0), one.memory)),
-        )
-        for one in devices
-    ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from hetserve.base.units import Seconds
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix, contract
 from hetserve.demand.trace import LoadTrace
 from hetserve.dispatch import Policy, make_policy
@@ -17,10 +18,10 @@ from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.registry.dispatch_policies import default_dispatch_policy
 from hetserve.simulation import System
 from hetserve.simulation.shared import GpuInstance, JointOutcome, JointRun
+from hetserve.simulation.workload import draw_sizes
 from hetserve_twin.devices import DeviceUse, Place, union_by_group
 from hetserve_twin.figures import InstanceFigures, Seat, ServiceFigures
 from hetserve_twin.systems import Key, ServiceFacts, Truth, shared_services, threshold_batches
-from hetserve_twin.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,40 @@ class ReadyPod:
     key: Key
     type: str
     devices: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The load of one service: a trace played at a speed, from the second 0 on.
+
+    speed: seconds of the trace in a second; rates stay as they are.
+    """
+
+    trace: LoadTrace
+    speed: float
+    source: np.random.Generator
+
+    @classmethod
+    def seeded(cls, trace: LoadTrace, speed: float, seed: int, name: str) -> Traffic:
+        """Draws of their own for each seed and name of a service."""
+        return cls(trace, speed, np.random.default_rng([seed, zlib.crc32(name.encode())]))
+
+    def rate_at(self, time: Seconds) -> QPS:
+        """Queries/s at a second of the play. Raises ValueError where the trace has a bad sample."""
+        rate = self.trace.rate_at(Seconds(self.trace.start + time * self.speed))
+        if rate is None or not 0 <= rate < np.inf:
+            raise ValueError(f"rate {rate} of the trace at {time * self.speed:g} s: must be at least 0 queries/s")
+        return rate
+
+    def draw(self, start: Seconds, end: Seconds, mix: BatchMix) -> tuple[Floats, Integers, Floats]:
+        """Queries from `start` to before `end`, at the rate of `start`.
+
+        Times [s] in order of arrival; indices into the mix's batches; uniform draws, of the service time.
+        """
+        number = int(self.source.poisson(self.rate_at(start) * (end - start)))
+        # A sum may be rounded up to the end.
+        times = np.minimum(np.sort(self.source.uniform(start, end, number)), np.nextafter(end, start))
+        return times, draw_sizes(mix, self.source, number), self.source.random(number)
 
 
 @dataclass(slots=True)

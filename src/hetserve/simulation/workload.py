@@ -67,7 +67,7 @@ def draw_workload(
     return _frozen(
         arrivals,
         mix.batches,
-        _draw_sizes(mix, sizes, queries),
+        draw_sizes(mix, sizes, queries),
         gaps.random(queries) if arrivals is Arrivals.INTEGER_POISSON else gaps.standard_exponential(queries),
         services.random(queries),
         seed,
@@ -87,7 +87,7 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
     gaps = np.diff(at, prepend=at[0]) / (at[-1] - at[0]) * (len(at) - 1)
     _, sizes, services = _streams(seed)
     if isinstance(batches, BatchMix):
-        distinct, drawn = batches.batches, _draw_sizes(batches, sizes, len(at))
+        distinct, drawn = batches.batches, draw_sizes(batches, sizes, len(at))
     else:
         if len(batches) != len(at) or min(batches) < 1:
             raise ValueError(f"{len(at)} times need as many batches of at least 1, got {len(batches)}")
@@ -110,7 +110,8 @@ def _streams(seed: int) -> list[np.random.Generator]:
     return [np.random.Generator(np.random.PCG64(s)) for s in np.random.SeedSequence(seed).spawn(3)]
 
 
-def _draw_sizes(mix: BatchMix, source: np.random.Generator, queries: int) -> NDArray[np.int64]:
+def draw_sizes(mix: BatchMix, source: np.random.Generator, queries: int) -> NDArray[np.int64]:
+    """[query] Drawn indices into the batches of a mix."""
     cumulative = np.cumsum(mix.shares)
     found = np.searchsorted(cumulative, source.random(queries) * cumulative[-1], side="right")
     sizes: NDArray[np.int64] = np.minimum(found, len(mix.shares) - 1).astype(np.int64)

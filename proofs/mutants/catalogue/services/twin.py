@@ -29,7 +29,7 @@ TWIN: Final = (
     ),
     Mutant(
         "twin: the speed raises the rates",
-        "hetserve_twin.traffic",
+        ENGINE,
         "Traffic.draw",
         Replace("self.rate_at(start) * (end - start)", "self.rate_at(start) * (end - start) * self.speed"),
         PLAY,
