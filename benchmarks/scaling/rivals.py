@@ -18,8 +18,7 @@ from hetserve.planning.rates import throughput
 from hetserve.planning.work import Work
 from hetserve.scaling import Ask, ScalingRules
 from hetserve.scaling.plans.counts import cost_of
-from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import free_problem
+from hetserve.scaling.plans.problems import free_problem, up_to_grid
 from hetserve.scaling.replay import Fleet
 
 WINDOW: Final = 300.0

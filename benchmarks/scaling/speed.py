@@ -18,8 +18,7 @@ from hetserve.base.units import QPS
 from hetserve.planning import plan
 from hetserve.scaling import InForce, ScalingRules, decide
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import free_problem, growing_problem
+from hetserve.scaling.plans.problems import free_problem, growing_problem, up_to_grid
 from testing.scaling import facts, steady
 
 TITLE: Final = "Speed of a decision"

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.cli.app import app
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.record.document import document_text, packed
-from hetserve.scaling.record.record import decided_on_record
+from hetserve.scaling.record.record import decided_on_record, document_text, packed
 from hetserve.scaling.record.ring import appended, ring_manifest
 from testing.scaling import facts, steady
 

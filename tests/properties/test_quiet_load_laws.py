@@ -16,10 +16,9 @@ from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Change, Decision, Facts, InForce, ScalingReason, ScalingRules, decide
 from hetserve.scaling.dead_band import DeadBand
-from hetserve.scaling.later import turns_in
 from hetserve.scaling.mix import mix_to_follow
-from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.plans.questions import Ask
+from hetserve.scaling.plans.answers import Answers, Ask
+from hetserve.scaling.policy import turns_in
 from testing.scaling import NOW, STEP, at_most, facts, limited, scaled_problem
 
 SMALL = BatchMix.single()

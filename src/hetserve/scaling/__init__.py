@@ -2,7 +2,7 @@
 
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause
-from hetserve.scaling.plans.questions import Answer, Ask, Pending, Unanswered
+from hetserve.scaling.plans.answers import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.policy import decide
 from hetserve.scaling.rules import Direction, ScalingRules, StepLimit, scaling_rules
 

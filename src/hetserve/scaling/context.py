@@ -11,13 +11,12 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import HELD_STEPS, highest, lowest
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
-from hetserve.scaling.dead_band import DeadBand
+from hetserve.scaling.dead_band import DeadBand, over, rise
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import covers, in_order, total
 from hetserve.scaling.scarcity import caps, scarce_types
-from hetserve.scaling.seen import over, rise
 
 MISSED_FOR: Final = Seconds(86_400.0)
 """Time for which counts that missed the SLO are not gone back to."""

@@ -15,11 +15,10 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.plans.capacity import capacity
+from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
+from hetserve.scaling.plans.capacity import capacity, is_servable
 from hetserve.scaling.plans.counts import in_order, is_same
 from hetserve.scaling.plans.found import plan_words
-from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
-from hetserve.scaling.plans.servable import is_servable
 
 BETTER: Final = 0.05
 """Relative gain for which instances are moved."""

@@ -14,8 +14,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.record.document import document_text
-from hetserve.scaling.record.record import DecisionRecord, decided_on_record
+from hetserve.scaling.record.record import DecisionRecord, decided_on_record, document_text
 from hetserve.scaling.record.ring import Ring, appended, ring_manifest
 from testing.scaling import NOW, facts, steady
 

@@ -18,8 +18,18 @@ from hetserve.scaling import Action, Answer, Change, Facts, Pause, Pending, Scal
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import decide
 from hetserve.scaling.record.codec import MalformedError, content_of, text_of, value_of
-from hetserve.scaling.record.document import document_text, packed, parsed, record_in, unpacked
-from hetserve.scaling.record.record import DecisionRecord, Listener, decided_on_record, digest_of, record_of
+from hetserve.scaling.record.record import (
+    DecisionRecord,
+    Listener,
+    decided_on_record,
+    digest_of,
+    document_text,
+    packed,
+    parsed,
+    record_in,
+    record_of,
+    unpacked,
+)
 from hetserve.scaling.record.replay import NotReplayableError, replay
 from hetserve.scaling.record.ring import (
     MOST_BYTES,

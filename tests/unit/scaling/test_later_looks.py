@@ -5,7 +5,7 @@ from __future__ import annotations
 from hetserve.base.units import QPS, Seconds
 from hetserve.scaling import Action, Change, Direction, ScalingReason, ScalingRules, StepLimit
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.later import turns_in
+from hetserve.scaling.policy import turns_in
 from testing.scaling import NOW, facts, steady
 
 STEPS = ScalingRules(up=Direction(Seconds(30.0), (StepLimit("Instances", 1, Seconds(120.0)),)))

@@ -11,8 +11,8 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.plan import Counts
 from hetserve.planning.work import Work
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, ScalingReason, ScalingRules, decide
-from hetserve.scaling.later import turns_in
 from hetserve.scaling.plans.answers import Answers
+from hetserve.scaling.policy import turns_in
 from testing.planning import hetsev_types
 from testing.scaling import NOW, at_most, facts, limited, measured, scaled_problem, steady
 

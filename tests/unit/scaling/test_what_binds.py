@@ -14,7 +14,7 @@ from hetserve.planning.plan import infeasible
 from hetserve.planning.problem import LatencySlo, Pool, Problem, ResourceAmounts
 from hetserve.scaling import Action, Change, Facts, ScalingReason, ScalingRules, decide
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.plans.binding import what_binds
+from hetserve.scaling.plans.found import what_binds
 from testing.planning import hetsev_types
 from testing.scaling import NOW, facts, scaled_problem, steady
 

@@ -10,7 +10,7 @@ from mutants.mutant import Mutant
 APPLY: Final = "hetserve_operator.work.apply"
 CODEC: Final = "hetserve.scaling.record.codec"
 CONTROLLER: Final = "hetserve_operator.work.controller"
-DOCUMENT: Final = "hetserve.scaling.record.document"
+DOCUMENT: Final = "hetserve.scaling.record.record"
 EVENTS: Final = "hetserve.reconcile.events"
 RECORD: Final = "hetserve.scaling.record.record"
 REPLAY: Final = "hetserve.scaling.record.replay"

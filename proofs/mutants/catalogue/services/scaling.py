@@ -107,7 +107,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: a trend counts whatever noise explains",
-        "hetserve.scaling.seen",
+        "hetserve.scaling.dead_band",
         "rise",
         Replace("min(slope * launch, (MOST_GROWTH - 1) * low)", "slope * launch"),
         GROWING,
@@ -299,7 +299,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: full nodes read as an SLO that no type keeps",
-        "hetserve.scaling.plans.binding",
+        "hetserve.scaling.plans.found",
         "what_binds",
         Replace("ScalingReason.BEYOND_ROOM if full else ScalingReason.BEYOND_REACH", "ScalingReason.BEYOND_REACH"),
         "tests/unit/scaling/test_what_binds.py",

@@ -10,8 +10,7 @@ import yaml
 from hetserve.base.files import UnreadableError, read_text, shown_name
 from hetserve.base.yaml_loader import contents
 from hetserve.scaling.record.codec import MalformedError
-from hetserve.scaling.record.document import KIND, MOST_BYTES, parsed, record_in
-from hetserve.scaling.record.record import DecisionRecord
+from hetserve.scaling.record.record import KIND, MOST_BYTES, DecisionRecord, parsed, record_in
 from hetserve.scaling.record.ring import Entry, Ring, record_of_entry, ring_of, told
 
 Json = dict[str, Any]

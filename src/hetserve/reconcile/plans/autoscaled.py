@@ -45,13 +45,13 @@ from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve.scaling import Action, Decision, ScalingReason
 from hetserve.scaling.actions.growth import is_short, late_until, misses_slo
 from hetserve.scaling.actions.shrinking import stays_until
-from hetserve.scaling.later import turns_in
+from hetserve.scaling.dead_band import over
 from hetserve.scaling.mix import mix_to_follow
 from hetserve.scaling.plans.counts import in_order
 from hetserve.scaling.plans.problems import can_wait
+from hetserve.scaling.policy import turns_in
 from hetserve.scaling.record.record import DecisionRecord, decided_on_record
 from hetserve.scaling.scarcity import since_asked
-from hetserve.scaling.seen import over
 
 _NOT_MEASURED: Final = Demand(Freshness.MISSING, "spec.metrics is not set")
 _LIMITS: Final = {

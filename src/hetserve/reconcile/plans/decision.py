@@ -27,7 +27,7 @@ from hetserve.reconcile.plans.planner import Planner
 from hetserve.reconcile.plans.planning_context import PlanningContext, stored_finding, unplannable, unplanned
 from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve.reconcile.validity import stored_problem
-from hetserve.scaling.plans.servable import is_servable
+from hetserve.scaling.plans.capacity import is_servable
 
 _ANY_LOAD: Final = QPS(1.0)
 """Of a service that follows its load: what is planned for is measured, and no part of what is declared."""

@@ -13,16 +13,15 @@ from hetserve.demand.windows import surely_missed
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import summary
 from hetserve.scaling.context import ScalingContext, calm_from, look_at
+from hetserve.scaling.dead_band import MOST_GROWTH
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
+from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.capacity import Holds
 from hetserve.scaling.plans.counts import is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
-from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import growing_problem, narrowed
-from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.plans.problems import growing_problem, narrowed, up_to_grid
 from hetserve.scaling.scarcity import newly_scarce
-from hetserve.scaling.seen import MOST_GROWTH
 from hetserve.scaling.steps import fewer_added, room
 
 

@@ -14,11 +14,10 @@ from hetserve.planning.rates import throughput
 from hetserve.scaling.context import ScalingContext, standing_load
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
+from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.counts import cost_of, covers, is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
-from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import free_problem, growing_problem, narrowed
-from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
+from hetserve.scaling.plans.problems import free_problem, growing_problem, narrowed, up_to_grid
 from hetserve.scaling.scarcity import newly_scarce
 
 _ADDS: Final = (ScalingReason.BELOW_MINIMUM, ScalingReason.TYPE_SCARCE)

@@ -12,11 +12,10 @@ from hetserve.planning.work import Work
 from hetserve.scaling.actions.shrinking import is_doubtful, shrinking_load, was_missed
 from hetserve.scaling.context import ScalingContext
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
+from hetserve.scaling.plans.answers import Ask, Pending
 from hetserve.scaling.plans.counts import cost_of
 from hetserve.scaling.plans.found import plan_words
-from hetserve.scaling.plans.grid import COARSE, up_to_grid
-from hetserve.scaling.plans.problems import free_problem
-from hetserve.scaling.plans.questions import Ask, Pending
+from hetserve.scaling.plans.problems import COARSE, free_problem, up_to_grid
 
 _HOUR = 3600
 

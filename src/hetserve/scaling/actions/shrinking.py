@@ -18,11 +18,10 @@ from hetserve.scaling.context import MISSED_FOR, ScalingContext
 from hetserve.scaling.dead_band import NO_LOAD, DeadBand
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Facts
+from hetserve.scaling.plans.answers import Ask, Pending
 from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import cost_of, covers, in_order, total, without
-from hetserve.scaling.plans.grid import up_to_grid
-from hetserve.scaling.plans.problems import shrinking_problem
-from hetserve.scaling.plans.questions import Ask, Pending
+from hetserve.scaling.plans.problems import shrinking_problem, up_to_grid
 from hetserve.scaling.steps import fewer_removed, room
 
 

@@ -1,15 +1,33 @@
-"""Planners in this process: each question is worked out once."""
+"""What the policy asks of planners, and answers: values, since an answer may come later, from another process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hetserve.planning.work import Done, Work, done
-from hetserve.scaling.plans.questions import Answer, Unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The answer is not there yet; the service gets another look when it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """There will be no answer, and why: the planner failed, or was stopped."""
+
+    why: str
+
+
+Answer = Pending | Done | Unanswered
+"""Pending comes first: a record tells answers apart by their fields, and it has none."""
+Ask = Callable[[Work], Answer]
+"""Equal questions get equal answers, once they have one."""
 
 
 class Answers:
-    """Answers at once, and remembers them. worked_out: called with each question that is new.
+    """Planners in this process: answers at once, and remembers them. worked_out: called with each question that is new.
 
     quick: untried plans will do.
     """

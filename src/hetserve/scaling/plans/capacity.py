@@ -1,4 +1,7 @@
-"""What counts hold: as planner `flow` evaluates them, in simulation; planners that try nothing count rates alone."""
+"""What counts hold: as planner `flow` evaluates them, in simulation; planners that try nothing count rates alone.
+
+And whether types can keep the SLO at all, however many instances there are.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ import math
 from dataclasses import dataclass, replace
 
 from hetserve.base.units import QPS
+from hetserve.demand.mix import BatchMix
 from hetserve.planning import reach
 from hetserve.planning.plan import Counts, Plan
-from hetserve.planning.problem import Problem
+from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import throughput
 from hetserve.planning.reach import for_capacity
 from hetserve.planning.registry import has_judge
-from hetserve.planning.slo import serves_whole_mix
+from hetserve.planning.slo import serves_whole_mix, within
 from hetserve.planning.work import Work
+from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.counts import nonzero, total
-from hetserve.scaling.plans.questions import Ask, Pending, Unanswered
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +62,25 @@ def by_rates(problem: Problem, counts: Counts) -> QPS:
     held = dict(counts)
     usable = [option for option in problem.types if serves_whole_mix(option, problem, problem.slo.percentile)]
     return QPS(math.fsum((throughput(o.profile, problem.mix) or 0.0) * held.get(o.name, 0) for o in usable))
+
+
+def is_servable(problem: Problem, mix: BatchMix) -> bool:
+    """Whether the types can keep the SLO under a mix, however many there are.
+
+    With planners that try plans, a share of queries as large as the percentile must find a type that is quick enough;
+    the others want one type that is so for every size.
+    """
+    under, percentile = replace(problem, mix=mix), problem.slo.percentile
+    if not has_judge(problem):
+        return any(serves_whole_mix(option, under, percentile) for option in problem.types)
+    quick = (
+        share
+        for batch, share in zip(mix.batches, mix.shares, strict=True)
+        if any(serves(option, problem, batch) for option in problem.types)
+    )
+    return math.fsum(quick) >= percentile / 100
+
+
+def serves(option: TypeOption, problem: Problem, batch: int) -> bool:
+    """Whether a type keeps the SLO at a batch size."""
+    return within(option.profile.quantile(batch, problem.slo.percentile), problem.slo.latency)

@@ -6,8 +6,10 @@ part of a pool that is not taken yet is not free.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from hetserve.base.units import QPS, MiB, MilliCPU, Percent
 from hetserve.planning.plan import Counts
@@ -15,6 +17,24 @@ from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption
 from hetserve.planning.work import Work
 from hetserve.scaling.plans.counts import is_same
 from hetserve.scaling.rules import ScalingRules
+
+FINE: Final = 1.02
+"""Ratio of neighbours: small against a tolerance of 10 %."""
+COARSE: Final = 1.1
+LEAST: Final = QPS(1e-3)
+"""Queries/s; less is planned for as this."""
+_ROUNDING: Final = 1e-9
+
+
+def up_to_grid(load: float, ratio: float = FINE) -> QPS:
+    """The least load of the grid that is no less [queries/s]; 0 stays 0.
+
+    A load of the grid stays itself, so that a plan's own load makes no other question.
+    """
+    if load <= 0:
+        return QPS(0.0)
+    step = math.ceil(math.log(max(load, LEAST)) / math.log(ratio) - _ROUNDING)
+    return QPS(float(f"{ratio**step:.9g}"))
 
 
 def free_problem(problem: Problem, rules: ScalingRules, counts: Counts, load: QPS, caps: Mapping[str, int]) -> Problem:

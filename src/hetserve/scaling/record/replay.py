@@ -14,7 +14,7 @@ from hetserve.planning.plan import Plan, summary
 from hetserve.planning.work import Work
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
-from hetserve.scaling.plans.questions import Answer, Ask, Pending, Unanswered
+from hetserve.scaling.plans.answers import Answer, Ask, Pending, Unanswered
 from hetserve.scaling.policy import decide
 from hetserve.scaling.record.codec import content_of
 from hetserve.scaling.record.record import DecisionRecord, Question, digest_of, is_untried

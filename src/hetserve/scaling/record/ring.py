@@ -13,8 +13,7 @@ from typing import Any, Final
 from hetserve.api import names
 from hetserve.planning.plan import summary
 from hetserve.scaling.record.codec import MalformedError
-from hetserve.scaling.record.document import packed, unpacked
-from hetserve.scaling.record.record import MOST_WORDS, DecisionRecord
+from hetserve.scaling.record.record import MOST_WORDS, DecisionRecord, packed, unpacked
 
 Json = dict[str, Any]
 MOST_BYTES: Final = 60 << 10

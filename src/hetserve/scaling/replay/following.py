@@ -13,7 +13,7 @@ from hetserve.planning.problem import Problem
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Change, Facts, InForce, Pause
 from hetserve.scaling.mix import mix_to_follow
-from hetserve.scaling.plans.questions import Ask
+from hetserve.scaling.plans.answers import Ask
 from hetserve.scaling.policy import decide
 from hetserve.scaling.replay.arrivals import Arrived
 from hetserve.scaling.replay.fleet import Fleet
