@@ -21,8 +21,7 @@ from benchmarks.reporting import Json, table
 from hetserve.base.units import Seconds
 from hetserve.demand.contract import POWERS, bound_label
 from hetserve.demand.observed import Freshness
-from hetserve.demand.queries import CLOCK
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import CLOCK, MetricsQuerySpec
 from hetserve.demand.windows import highest
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.contract import MIX_INTERVAL

@@ -18,8 +18,7 @@ from hetserve.placement import Mode
 from hetserve.placement.queues.weights import Weights
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.registry.planners import PLANNERS
-from hetserve.registry.search_methods import SEARCH_METHODS
+from hetserve.registry.planners import PLANNERS, SEARCH_METHODS
 from hetserve_shell.settings import LogLevel
 
 _BLOCK: Final = re.compile(r"(<!-- begin ([a-z-]+):.*-->\n).*?(<!-- end \2 -->\n)", re.DOTALL)

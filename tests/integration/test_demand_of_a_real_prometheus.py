@@ -27,7 +27,7 @@ from hetserve.base.units import Seconds
 from hetserve.demand import contract
 from hetserve.demand.contract import SERVICE_LABELS, Outcome
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
+from hetserve.demand.queries import MetricsQuerySpec, OwnQueries
 from hetserve.demand.windows import attained_below, highest, lowest
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.poller import DemandPoller

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import Seconds
 from hetserve.demand.answers import Points, Series
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.demand.queries import Part, RangeQuery, group_queries, groups
-from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
+from hetserve.demand.queries import MetricsQuerySpec, OwnQueries, Part, RangeQuery, group_queries, groups
 from hetserve.demand.reading import PrometheusSamples, aged, read_demand
 from measured_demand import WANTED
 from scrapes import over, rate, stamp

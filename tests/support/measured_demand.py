@@ -7,7 +7,7 @@ from datetime import datetime
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import MetricsQuerySpec
 from hetserve_operator.workqueue import Key
 
 Measured = Callable[[Key, datetime], Demand]

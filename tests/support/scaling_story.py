@@ -17,7 +17,7 @@ from hetserve.api.names import LABEL_INSTANCE_TYPE, LABEL_SERVICE
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
-from hetserve.demand.query_spec import MetricsQuerySpec, wanted_of
+from hetserve.demand.queries import MetricsQuerySpec, wanted_of
 from hetserve.planning.work import Done, Work
 from hetserve.reconcile import PlannerTimedOut
 from hetserve.reconcile.cluster.observed import read_service

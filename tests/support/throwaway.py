@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, DispatchMember
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, PlacementMember
-from hetserve.registry.planners import PLANNERS, PlannerMember
-from hetserve.registry.search_methods import SEARCH_METHODS, SearchMember
+from hetserve.registry.planners import PLANNERS, SEARCH_METHODS, PlannerMember, SearchMember
 
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy

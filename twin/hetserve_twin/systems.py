@@ -15,7 +15,7 @@ from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_
 from hetserve.profiles.sharing import compute_share
 from hetserve.simulation import System
 from hetserve.simulation.shared import UNMEASURED, ComputeUse, SharedService
-from hetserve.simulation.shared.uses import Neighbour, compute_use
+from hetserve.simulation.shared.services import Neighbour, compute_use
 from hetserve.simulation.system import FEASIBILITY_PERCENTILE
 
 Key = tuple[str, str]

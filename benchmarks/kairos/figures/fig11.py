@@ -16,7 +16,7 @@ from benchmarks.reporting import Json, table, verdict
 
 from hetserve.planning import Counts
 from hetserve.planning.search import search
-from hetserve.registry.search_methods import SEARCH_METHODS
+from hetserve.registry.planners import SEARCH_METHODS
 
 TITLE: Final = "Fig. 11: evaluations until the best is found, by search algorithm (dispatching by Kairos)"
 

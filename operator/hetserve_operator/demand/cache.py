@@ -9,7 +9,7 @@ from typing import Final
 
 from hetserve.base.units import Seconds
 from hetserve.demand.observed import Demand, Trouble
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import MetricsQuerySpec
 from hetserve.demand.reading import aged, unknown
 from hetserve.demand.windows import attained_below, highest, is_late, lowest, surely_missed
 from hetserve_operator.workqueue import Key

@@ -7,8 +7,16 @@ from typing import Final
 
 from hetserve.demand.grouped import Grouped, buckets_by_service, take_apart
 from hetserve.demand.observed import Trouble
-from hetserve.demand.queries import MIX_WINDOW, Part, Place, group_of, group_queries, groups, mix_query
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import (
+    MIX_WINDOW,
+    MetricsQuerySpec,
+    Part,
+    Place,
+    group_of,
+    group_queries,
+    groups,
+    mix_query,
+)
 from hetserve.demand.reading import read_demand, unknown
 from hetserve_operator.demand.asking import CONTRACT, Asking, Complaint, ask_all
 from hetserve_operator.demand.cache import DemandCache

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from hetserve.demand.answers import Series
 from hetserve.demand.grouped import buckets_of
 from hetserve.demand.observed import Trouble
-from hetserve.demand.queries import Part, own_queries
-from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
+from hetserve.demand.queries import MetricsQuerySpec, OwnQueries, Part, own_queries
 from hetserve.demand.reading import PrometheusSamples, read_demand, unknown
 from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Complaint, ask_all
 from hetserve_operator.demand.cache import DemandCache

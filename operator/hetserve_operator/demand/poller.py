@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import MetricsQuerySpec
 from hetserve_operator.demand.asking import CONTRACT, QUERIES, Asking
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.contract import ContractPoll

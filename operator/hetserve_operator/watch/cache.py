@@ -12,7 +12,7 @@ from hetserve.api import names
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import MetricsQuerySpec
 from hetserve.planning.offers import DEFAULT_NAMESPACE, namespace_of
 from hetserve.profiles.sharing import compute_share
 from hetserve.reconcile.cluster.capacity import Capacity, Kind, kind_of

@@ -22,7 +22,7 @@ from hetserve.api import names
 from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, ServiceSnapshot

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from hetserve.demand import contract
 from hetserve.demand.answers import Points, Series
-from hetserve.demand.queries import Part, Place
-from hetserve.demand.query_spec import MetricsQuerySpec
+from hetserve.demand.queries import MetricsQuerySpec, Part, Place
 from hetserve.demand.reading import PrometheusSamples
 
 

@@ -21,8 +21,7 @@ from hetserve.demand.answers import Points, Series
 from hetserve.demand.measured_mix import mix_of_buckets, sizes_counted
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
-from hetserve.demand.queries import Part
-from hetserve.demand.query_spec import LONGEST_STEP, STEPS_IN_WINDOW, MetricsQuerySpec
+from hetserve.demand.queries import LONGEST_STEP, STEPS_IN_WINDOW, MetricsQuerySpec, Part
 
 GAP_STEPS: Final = 2.1
 """Steps without a sample of the source that a window may have: one lost scrape, and jitter."""

@@ -1,4 +1,4 @@
-"""The planners, and the default of each objective."""
+"""The planners with the default of each objective, and the search methods."""
 
 from __future__ import annotations
 
@@ -104,3 +104,38 @@ def compared_for(objective: Objective) -> tuple[str, ...]:
 
 def evaluating() -> tuple[str, ...]:
     return PLANNERS.names_of(lambda member: member.evaluates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchMember(Member):
+    """Its function is a `hetserve.planning.search.Method`.
+
+    needs: module of an optional extra; None: none.
+    """
+
+    needs: str | None = None
+
+
+SEARCH_METHODS: Final = Registry(
+    SearchMember(
+        name="random",
+        where="hetserve.planning.search.random_search:run",
+        about="tries configurations in a random order",
+    ),
+    SearchMember(
+        name="annealing",
+        where="hetserve.planning.search.annealing:run",
+        about="walks to neighbours, at first also to worse ones",
+    ),
+    SearchMember(
+        name="genetic",
+        where="hetserve.planning.search.genetic:run",
+        about="breeds configurations from the best ones",
+    ),
+    SearchMember(
+        name="bayesian",
+        where="hetserve.planning.search.bayesian:run",
+        about="tries where a Gaussian process expects the largest improvement",
+        needs="sklearn",
+    ),
+)

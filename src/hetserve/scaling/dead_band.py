@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.base.units import QPS, Seconds
+from hetserve.demand.measured_mix import moved_mix
 from hetserve.demand.mix import BatchMix
-from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import attained_below, highest, lowest, surely_missed, trend
 

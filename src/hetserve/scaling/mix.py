@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from hetserve.demand.measured_mix import distance, least_move, moved_by, moved_mix
 from hetserve.demand.mix import BatchMix
-from hetserve.demand.moved_mix import distance, least_move, moved_by, moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import Plan, summary

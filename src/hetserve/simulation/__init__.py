@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed, steady_per_seed
-from hetserve.simulation.recording import Recording, read_recording
 from hetserve.simulation.stability import Backlog, fewest_queries, grows
 from hetserve.simulation.system import System
-from hetserve.simulation.workload import Workload, draw_workload, record_workload
+from hetserve.simulation.workload import Recording, Workload, draw_workload, read_recording, record_workload
 
 if TYPE_CHECKING:
     from hetserve.simulation.allowable import Allowable, allowable_throughput

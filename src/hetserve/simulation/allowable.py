@@ -17,10 +17,9 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed
-from hetserve.simulation.recording import Recording
 from hetserve.simulation.system import System
 from hetserve.simulation.trial import RateTrial, Trial
-from hetserve.simulation.workload import Workload, draw_workload
+from hetserve.simulation.workload import Recording, Workload, draw_workload
 
 DEFAULT_SEEDS: Final = (11, 12, 13)
 DEFAULT_QUERIES: Final = 100_000

@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 from hetserve.api.service.load import BatchDistribution
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
-from hetserve.demand.distributions import expanded
+from hetserve.demand.batches import expanded
 from hetserve.planning import LatencySlo, Problem, TypeOption
 from hetserve.planning.rates import throughput
 from hetserve.profiles import LatencyProfile, LinearProfile, Spread, TableProfile

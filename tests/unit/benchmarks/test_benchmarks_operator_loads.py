@@ -19,8 +19,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import parse_duration
 from hetserve.demand import contract
 from hetserve.demand.measured_mix import mix_of_buckets
-from hetserve.demand.queries import groups
-from hetserve.demand.query_spec import wanted_of
+from hetserve.demand.queries import groups, wanted_of
 
 MOMENTS = st.floats(min_value=0, max_value=3 * PERIOD * MINUTE)
 SPREAD = st.floats(min_value=0.1, max_value=100)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.service.load import BatchDistribution
 from hetserve.demand import BatchMix, declared_mix, parse_batches
-from hetserve.demand.distributions import MOST_BATCHES, expanded
+from hetserve.demand.batches import MOST_BATCHES, expanded
 from testing import builders
 
 

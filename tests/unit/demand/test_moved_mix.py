@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from hetserve.demand.measured_mix import mix_of_buckets, sizes_counted
+from hetserve.demand.measured_mix import MOVED, distance, least_move, mix_of_buckets, moved_mix, sizes_counted
 from hetserve.demand.mix import BatchMix
-from hetserve.demand.moved_mix import MOVED, distance, least_move, moved_mix
 from hetserve.demand.observed import Demand, Freshness
 
 SMALL, LARGE = BatchMix.single(1), BatchMix.single(100)

@@ -12,8 +12,16 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.demand.answers import Series
 from hetserve.demand.grouped import buckets_by_service, buckets_of, take_apart
-from hetserve.demand.queries import Part, RangeQuery, group_of, group_queries, groups, mix_query, own_queries
-from hetserve.demand.query_spec import OwnQueries
+from hetserve.demand.queries import (
+    OwnQueries,
+    Part,
+    RangeQuery,
+    group_of,
+    group_queries,
+    groups,
+    mix_query,
+    own_queries,
+)
 from hetserve.reconcile.cluster.observed import service_outline
 from measured_demand import WANTED
 from testing.builders import service as manifest

@@ -12,8 +12,7 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.demand.answers import Points, Series
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.demand.queries import Group, Part, RangeQuery, group_queries, groups
-from hetserve.demand.query_spec import OwnQueries
+from hetserve.demand.queries import Group, OwnQueries, Part, RangeQuery, group_queries, groups
 from hetserve.demand.reading import PrometheusSamples, aged, read_demand, unknown
 from hetserve.demand.windows import highest, lowest
 from measured_demand import WANTED

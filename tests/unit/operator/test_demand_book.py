@@ -9,7 +9,7 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
-from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
+from hetserve.demand.queries import MetricsQuerySpec, OwnQueries
 from hetserve.demand.reading import unknown
 from hetserve_operator.demand.cache import DemandCache, moved
 from hetserve_operator.workqueue import Key

@@ -12,7 +12,7 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
+from hetserve.demand.queries import MetricsQuerySpec, OwnQueries
 from hetserve.demand.windows import attained_below, highest, lowest
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.pauses import LONGEST_PAUSE

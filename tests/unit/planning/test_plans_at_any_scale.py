@@ -9,7 +9,7 @@ import pytest
 from hetserve.api.service.load import BatchDistribution
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
-from hetserve.demand.distributions import expanded
+from hetserve.demand.batches import expanded
 from hetserve.planning import Problem, plan
 from hetserve.planning.check import violations
 from hetserve.planning.flow.frontier import frontier

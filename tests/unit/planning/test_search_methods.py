@@ -6,7 +6,7 @@ import pytest
 from hetserve.planning.plan import Counts
 from hetserve.planning.search import SearchSpace, search, search_space
 from hetserve.planning.search.bayesian import expected_improvement
-from hetserve.registry.search_methods import SEARCH_METHODS
+from hetserve.registry.planners import SEARCH_METHODS
 from testing.planning import kairos_types, problem
 
 

@@ -19,8 +19,7 @@ from hetserve.placement import Ledger, NodeInventory, decide, parse_pod, policy_
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.planning.search import search, search_space
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
-from hetserve.registry.planners import OBJECTIVES, PLANNERS
-from hetserve.registry.search_methods import SEARCH_METHODS
+from hetserve.registry.planners import OBJECTIVES, PLANNERS, SEARCH_METHODS
 from hetserve_extender.settings import Settings
 from hetserve_shell.settings import load_settings
 from testing.cluster import gpu_pod

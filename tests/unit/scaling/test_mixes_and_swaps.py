@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
-from hetserve.demand.moved_mix import distance
+from hetserve.demand.measured_mix import distance
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.scaling import Action, Change, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.actions.replacement import swap

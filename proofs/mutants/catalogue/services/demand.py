@@ -26,7 +26,7 @@ NAMED: Final = "tests/unit/demand/test_batch_distributions.py"
 DEMAND: Final = (
     Mutant(
         "the mean of a log-normal mix is taken for its logarithm's",
-        "hetserve.demand.distributions",
+        "hetserve.demand.batches",
         "expanded",
         Replace("math.log(mean) - variance / 2", "math.log(mean)"),
         NAMED,
@@ -34,7 +34,7 @@ DEMAND: Final = (
     ),
     Mutant(
         "batches that are merged count as the smallest of them",
-        "hetserve.demand.distributions",
+        "hetserve.demand.batches",
         "expanded",
         Replace("(last, last - first + 1.0)", "(first, last - first + 1.0)"),
         NAMED,

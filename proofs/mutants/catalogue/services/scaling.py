@@ -195,7 +195,7 @@ SCALING: Final = (
     ),
     Mutant(
         "mix: one that is stale moves instances",
-        "hetserve.demand.moved_mix",
+        "hetserve.demand.measured_mix",
         "moved_mix",
         Replace("demand.freshness is not Freshness.FRESH or demand.mix is None", "demand.mix is None"),
         SIZES,
@@ -203,7 +203,7 @@ SCALING: Final = (
     ),
     Mutant(
         "mix: few queries count as many",
-        "hetserve.demand.moved_mix",
+        "hetserve.demand.measured_mix",
         "least_move",
         always("queries is None"),
         SIZES,
@@ -211,7 +211,7 @@ SCALING: Final = (
     ),
     Mutant(
         "mix: sizes that nobody asks for any more are not compared",
-        "hetserve.demand.moved_mix",
+        "hetserve.demand.measured_mix",
         "distance",
         Replace("sorted({*planned.batches, *measured.batches})", "measured.batches"),
         SIZES,

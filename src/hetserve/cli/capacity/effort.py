@@ -19,7 +19,7 @@ from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
 
 if TYPE_CHECKING:
     from hetserve.planning import Problem
-    from hetserve.simulation.recording import Recording
+    from hetserve.simulation.workload import Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> Arrivals
         return Arrivals(value)
     from pathlib import Path  # noqa: PLC0415
 
-    from hetserve.simulation.recording import read_recording  # noqa: PLC0415
+    from hetserve.simulation.workload import read_recording  # noqa: PLC0415
 
     path = Path(value)
     if not path.exists() or path.is_dir():

@@ -11,7 +11,7 @@ from hetserve.planning.plan import Evaluator
 from hetserve.planning.search.session import Session
 from hetserve.planning.search.space import SearchSpace, search_space
 from hetserve.planning.search.trace import Evaluation, SearchTrace
-from hetserve.registry.search_methods import SEARCH_METHODS
+from hetserve.registry.planners import SEARCH_METHODS
 
 
 class Method(Protocol):

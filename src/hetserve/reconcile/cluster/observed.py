@@ -16,7 +16,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
 from hetserve.base.nesting import DEEPEST, too_deep
 from hetserve.base.units import MiB, MilliCPU, Percent
-from hetserve.demand.query_spec import MetricsQuerySpec, wanted_of
+from hetserve.demand.queries import MetricsQuerySpec, wanted_of
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint

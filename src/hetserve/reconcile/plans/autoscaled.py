@@ -17,7 +17,7 @@ from hetserve import scaling
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.base.timestamps import timestamp
 from hetserve.base.units import QPS, Seconds
-from hetserve.demand.moved_mix import moved_mix
+from hetserve.demand.measured_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import highest, lowest
 from hetserve.planning.registry import has_judge

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 from hetserve.simulation.shared.services import UNMEASURED, ComputeUse, GpuInstance, SharedService, coefficient
 
 if TYPE_CHECKING:
-    from hetserve.simulation.shared.loads import ServiceLoad, play
-    from hetserve.simulation.shared.report import SharedReport, Stretch, report_of
+    from hetserve.simulation.shared.report import ServiceLoad, SharedReport, Stretch, play, report_of
     from hetserve.simulation.shared.run import JointOutcome, JointRun
 
 _LATE = {
     "JointOutcome": "run",
     "JointRun": "run",
-    "ServiceLoad": "loads",
+    "ServiceLoad": "report",
     "SharedReport": "report",
     "Stretch": "report",
-    "play": "loads",
+    "play": "report",
     "report_of": "report",
 }
 

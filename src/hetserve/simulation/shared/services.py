@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hetserve.dispatch import LatencyModel, Policy
+from hetserve.profiles.sharing import ONE, ComputeShare
 from hetserve.simulation.system import System
 
 MEASURED_AT = 8.0
@@ -25,7 +26,7 @@ class ComputeUse:
     """What a busy instance takes of its GPU, and does to its neighbours.
 
     share: of the GPU's compute, above 0 and at most 1. inflicts: {service: c}, the coefficient by which it slows that
-    service's instances (`hetserve.simulation.shared.stretch`). otherwise: c for services that `inflicts` leaves out.
+    service's instances (`hetserve.simulation.shared.serving`). otherwise: c for services that `inflicts` leaves out.
     """
 
     share: float = 1.0
@@ -112,3 +113,30 @@ def one_kernel(services: Sequence[SharedService]) -> Policy:
                 "services that are simulated together need the same policy; its settings may differ"
             )
     return first
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A service as its neighbours on a GPU see it. largest: batch of its mix [items]."""
+
+    name: str
+    namespace: str
+    model: str
+    largest: int
+
+
+def compute_use(found: ComputeShare, own: Neighbour, neighbours: Iterable[Neighbour]) -> ComputeUse:
+    """Use of an instance of `own`: `spec.computeShare` and `spec.interference` of its profile.
+
+    A factor was measured at the mix's largest batch and the entry's batch of the other. Of several for one model the
+    worst counts; models of other namespaces, and those without an entry, get the greatest, at their largest batch.
+    """
+    greatest = found.greatest_factor / ONE
+
+    def toward(other: Neighbour) -> float:
+        near = other.namespace == own.namespace
+        named = [(e.factor / ONE, e.batch) for e in found.interference if near and e.model == other.model]
+        worst = named or [(greatest, other.largest)]
+        return max(coefficient(factor, own.largest, batch) for factor, batch in worst)
+
+    return ComputeUse(found.share / ONE, {other.name: toward(other) for other in neighbours})

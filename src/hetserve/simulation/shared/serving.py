@@ -1,5 +1,9 @@
 """Processor sharing on GPUs: what is being served goes on at the new speed when a neighbour starts or ends.
 
+stretch = max(1 + sum over busy neighbours j of c_ij x sqrt(b_i b_j) / 8, sum over all busy instances of u), where u is
+the share of the GPU's compute that an instance uses while it serves. The first term is what neighbours do to each other
+even if there is compute for all; the second shares out the compute that there is.
+
 Starts and ends only mark the GPU; `refresh` gives its instances their speeds once, when the instant is over. So the
 order of what happens at one instant, and of the services, makes no difference.
 """
@@ -9,8 +13,8 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
+from hetserve.simulation.shared.services import MEASURED_AT
 from hetserve.simulation.shared.state import ENDED, TOUCHED, JointState
-from hetserve.simulation.shared.stretch import stretch_of
 
 
 @njit_inner
@@ -103,3 +107,20 @@ def _set_speed(now: float, slot: int, stretch: float, world: JointState) -> None
     instances.since[slot] = now
     instances.stretch[slot] = stretch
     instances.done_at[slot] = now + instances.remaining[slot] * stretch
+
+
+@njit_inner
+def stretch_of(slot: int, first: int, last: int, world: JointState) -> float:
+    """Stretch of a busy instance; the GPU's instances are gpus.members[first:last]."""
+    tables, instances, members = world.tables, world.instances, world.gpus.members
+    kind, batch = instances.kind[slot], instances.batch[slot]
+    slowed, used = 1.0, 0.0
+    for k in range(first, last):
+        other = members[k]
+        if not instances.busy[other]:
+            continue
+        used += tables.shares[instances.kind[other]]
+        if other != slot:
+            scale = math.sqrt(batch * instances.batch[other]) / MEASURED_AT
+            slowed += tables.harm[kind, instances.kind[other]] * scale
+    return max(slowed, used)

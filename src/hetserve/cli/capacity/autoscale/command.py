@@ -228,7 +228,7 @@ def _note_idle(factors: Mapping[str, float], problem: Problem) -> None:
 def _as_measured(arrived: Arrived, service: InferenceService, scaling: ScalingSpec) -> Arrived:
     """Arrivals whose rates are taken over the windows of the service, as its operator takes them."""
     from hetserve.api.service.demand_source import MetricsSpec  # noqa: PLC0415
-    from hetserve.demand.query_spec import wanted_by  # noqa: PLC0415
+    from hetserve.demand.queries import wanted_by  # noqa: PLC0415
 
     source = service.spec.metrics or MetricsSpec(source="Hetserve")
     asked = wanted_by(service, service.metadata.namespace or "default", source, scaling)

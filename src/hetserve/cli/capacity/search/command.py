@@ -13,7 +13,7 @@ from hetserve.cli.capacity.inputs import choose, problem_of, read
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
 from hetserve.cli.capacity.simulation_options import manifests_options, names_of, policy_option
 from hetserve.cli.output.plots import draw_or_refuse
-from hetserve.registry.search_methods import SEARCH_METHODS
+from hetserve.registry.planners import SEARCH_METHODS
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService

@@ -26,7 +26,7 @@ from hetserve.simulation.shared import (
     SharedService,
     play,
 )
-from hetserve.simulation.shared.uses import Neighbour, compute_use
+from hetserve.simulation.shared.services import Neighbour, compute_use
 from hetserve.simulation.stability import SLOS
 
 if TYPE_CHECKING:
