@@ -16,9 +16,10 @@ from benchmarks.scaling.rivals import WINDOW, HorizontalPodAutoscaler, targets
 from hetserve.base.units import QPS
 from hetserve.planning import Problem
 from hetserve.planning.slo import serves_whole_mix
-from hetserve.scaling.replay import Fleet, Play
 from hetserve.scaling.replay.arrivals import Arrived
+from hetserve.scaling.replay.fleet import Fleet
 from hetserve.scaling.replay.following import run
+from hetserve.scaling.replay.serving import Play
 
 FIRST: Final = 0.95
 UPWARDS: Final = (1.0, 1.05, 1.1, 1.15, 1.2, 1.25)

@@ -10,7 +10,8 @@ from benchmarks.scaling.worth import service
 
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Playing, Setting, arrivals_of, follow
+from hetserve.scaling.replay.arrivals import arrivals_of
+from hetserve.scaling.replay.following import Playing, Setting, follow
 
 TITLE: Final = "Noise: a day of +-10 %"
 LEVELS: Final = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0, 60.0)

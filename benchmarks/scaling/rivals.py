@@ -19,7 +19,7 @@ from hetserve.planning.work import Work
 from hetserve.scaling import Ask, ScalingRules
 from hetserve.scaling.plans.counts import cost_of
 from hetserve.scaling.plans.problems import free_problem, up_to_grid
-from hetserve.scaling.replay import Fleet
+from hetserve.scaling.replay.fleet import Fleet
 
 WINDOW: Final = 300.0
 """Seconds of `behavior.scaleDown.stabilizationWindowSeconds`, by default."""

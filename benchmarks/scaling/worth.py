@@ -19,7 +19,8 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.planning import Problem, build_problem
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Playing, Setting, arrivals_of, follow
+from hetserve.scaling.replay.arrivals import arrivals_of
+from hetserve.scaling.replay.following import Playing, Setting, follow
 from testing.data import REPOSITORY
 
 TITLE: Final = "Worth: ten days of load"

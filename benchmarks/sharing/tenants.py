@@ -10,16 +10,10 @@ import numpy as np
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
-from hetserve.simulation import System
-from hetserve.simulation.shared import (
-    ComputeUse,
-    GpuInstance,
-    JointRun,
-    ServiceLoad,
-    SharedReport,
-    SharedService,
-    play,
-)
+from hetserve.simulation.shared.report import ServiceLoad, SharedReport, play
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.simulation.system import System
 from testing.dispatching import table
 
 SEED: Final = 15

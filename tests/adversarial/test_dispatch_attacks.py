@@ -16,9 +16,11 @@ from hetserve.dispatch import DispatchSnapshot, Policy, Query, Worker, make_poli
 from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, WorkerArrays
+from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
-from hetserve.simulation import Arrivals, PolicyContractError, System, draw_workload, record_workload, simulate
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.run import PolicyContractError, run_trace, simulate
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
 
 policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)

@@ -7,8 +7,9 @@ import pytest
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound
-from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import draw_workload
 from testing.dispatching import table
 
 SIZES = (1, 10, 85, 189)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.dispatch import make_policy
+from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
-from hetserve.simulation import Arrivals, System, Workload, draw_workload
 from hetserve.simulation.run import RunTrace, arrival_arrays, run_trace
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import Workload, draw_workload
 from testing.dispatching import EVEN_MIX, systems
 from testing.plain_simulation import simulate_plainly
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.planning.plan import Counts
-from hetserve.scaling.replay import Fleet
+from hetserve.scaling.replay.fleet import Fleet
 from testing.scaling import scaled_problem
 
 STEP = 15.0

@@ -19,9 +19,10 @@ from hetserve.planning import Counts, LatencySlo, Plan, Problem, plan
 from hetserve.planning.check import violations
 from hetserve.planning.flow.programs.program import CEILING
 from hetserve.planning.flow.search.judge import REMEMBERED
-from hetserve.simulation import System, draw_workload
 from hetserve.simulation.criteria import Pooled
+from hetserve.simulation.system import System
 from hetserve.simulation.trial import RateTrial, Trial
+from hetserve.simulation.workload import draw_workload
 from testing import flow_brute_force as brute_force
 from testing.flow_pools import flow_pool, for_load
 from testing.planning_strategies import flow_cost_problems, flow_problems

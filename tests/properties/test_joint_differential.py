@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.dispatch import Policy, make_policy
-from hetserve.simulation.shared import GpuInstance, JointRun
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import GpuInstance
 from testing.plain_sharing import PlainSharing
 from testing.sharing import SharingScene, assert_same_fates, sharing_scenes
 

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.dispatch import make_policy
-from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import run_trace
-from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import draw_workload
 from testing.dispatching import BATCHES, EVEN_MIX, systems
 from testing.sharing import Offered, SharingScene, shared_service, sharing_scenes
 

@@ -16,8 +16,9 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.registry.dispatch_policies import default_dispatch_policy
-from hetserve.simulation import System
-from hetserve.simulation.shared import GpuInstance, JointOutcome, JointRun
+from hetserve.simulation.shared.run import JointOutcome, JointRun
+from hetserve.simulation.shared.services import GpuInstance
+from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_sizes
 from hetserve_twin.devices import DeviceUse, Place, union_by_group
 from hetserve_twin.figures import InstanceFigures, Seat, ServiceFigures
@@ -318,7 +319,7 @@ class LoadTwin:
 def compile_loop(policy: str) -> None:
     """Compiles the loop of a policy (seconds, once per machine), so that the first query does not wait for it."""
     from hetserve.profiles import LinearProfile  # noqa: PLC0415
-    from hetserve.simulation.shared import SharedService  # noqa: PLC0415
+    from hetserve.simulation.shared.services import SharedService  # noqa: PLC0415
 
     system = System.of({"a": LinearProfile(Seconds(0.01), Seconds(0.0))}, (1,), 1.0)
     run = JointRun([SharedService("s", system, make_policy(policy))])

@@ -13,10 +13,8 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_spec
 from hetserve.profiles.sharing import compute_share
-from hetserve.simulation import System
-from hetserve.simulation.shared import UNMEASURED, ComputeUse, SharedService
-from hetserve.simulation.shared.services import Neighbour, compute_use
-from hetserve.simulation.system import FEASIBILITY_PERCENTILE
+from hetserve.simulation.shared.services import UNMEASURED, ComputeUse, Neighbour, SharedService, compute_use
+from hetserve.simulation.system import FEASIBILITY_PERCENTILE, System
 
 Key = tuple[str, str]
 """Namespace and name of a service."""

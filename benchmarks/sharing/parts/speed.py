@@ -13,9 +13,11 @@ from benchmarks.sharing.results import goals
 from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy, make_policy
 from hetserve.profiles import TableProfile
-from hetserve.simulation import System, draw_workload
 from hetserve.simulation.run import run_trace
-from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import draw_workload
 from testing.dispatching import table as profile_of
 
 TITLE: Final = "Speed of the joint simulation"

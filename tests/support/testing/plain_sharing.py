@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hetserve.dispatch import Dispatch, DispatchSnapshot, Query, Worker
-from hetserve.simulation.shared import GpuInstance, SharedService
+from hetserve.simulation.shared.services import GpuInstance, SharedService
 from testing.plain_dispatch import plainly
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from hetserve.dispatch import Policy
 from hetserve.dispatch.kernel import Floats
-from hetserve.simulation import Workload, draw_workload
-from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.simulation.workload import Workload, draw_workload
 from testing.dispatching import AUXILIARY, BASE, EVEN_MIX, system
 from testing.plain_sharing import PlainSharing, SharedFate
 

@@ -22,7 +22,10 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.planning import Problem, build_problem
 from hetserve.profiles import LinearProfile, Spread
-from hetserve.simulation import Backlog, System, draw_workload, grows, simulate
+from hetserve.simulation.run import simulate
+from hetserve.simulation.stability import Backlog, grows
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import draw_workload
 from testing.planning import line, option, problem
 
 pytestmark = pytest.mark.deep

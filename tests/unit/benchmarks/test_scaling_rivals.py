@@ -13,7 +13,8 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.trace import LoadTrace
 from hetserve.scaling import ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import Fleet, arrivals_of
+from hetserve.scaling.replay.arrivals import arrivals_of
+from hetserve.scaling.replay.fleet import Fleet
 from testing.scaling import LAUNCH, scaled_problem, steady
 
 pytestmark = pytest.mark.deep

@@ -17,9 +17,10 @@ from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.rates import derive_rates
 from hetserve.profiles import LinearProfile, Spread
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
-from hetserve.simulation import System, draw_workload
 from hetserve.simulation.criteria import Pooled
+from hetserve.simulation.system import System
 from hetserve.simulation.trial import Trial
+from hetserve.simulation.workload import draw_workload
 from testing.flow_pools import flow_pool
 from testing.planning import line, min_cost, option, problem
 

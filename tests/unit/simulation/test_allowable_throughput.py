@@ -8,17 +8,11 @@ import pytest
 from scipy.stats import t as student
 
 from hetserve.dispatch import make_policy
-from hetserve.simulation import (
-    Allowable,
-    Confident,
-    PerSeed,
-    RateTrial,
-    allowable_throughput,
-    draw_workload,
-    simulate,
-)
-from hetserve.simulation.allowable import DEFAULT_SEEDS
-from hetserve.simulation.criteria import Pooled, student_t95
+from hetserve.simulation.allowable import DEFAULT_SEEDS, Allowable, allowable_throughput
+from hetserve.simulation.criteria import Confident, PerSeed, Pooled, student_t95
+from hetserve.simulation.run import simulate
+from hetserve.simulation.trial import RateTrial
+from hetserve.simulation.workload import draw_workload
 from testing.dispatching import EVEN_MIX, system
 
 FCFS = make_policy("fcfs")

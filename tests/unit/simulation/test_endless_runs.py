@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.dispatch import make_policy
-from hetserve.simulation import System
-from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, SharedService
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.simulation.system import System
 from testing.dispatching import BATCHES, table
 from testing.sharing import SharingScene, sharing_scenes
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hetserve.demand import BatchMix
-from hetserve.simulation import Arrivals, Recording, draw_workload, read_recording
+from hetserve.registry.choices import Arrivals
+from hetserve.simulation.workload import Recording, draw_workload, read_recording
 
 MIX = BatchMix.of([(1, 1.0), (8, 1.0)])
 

@@ -9,8 +9,10 @@ import pytest
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
-from hetserve.simulation import System
-from hetserve.simulation.shared import ComputeUse, GpuInstance, JointRun, ServiceLoad, SharedService, play
+from hetserve.simulation.shared.report import ServiceLoad, play
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.simulation.system import System
 from testing.dispatching import BATCHES, table
 from testing.sharing import shared_service
 

@@ -10,8 +10,10 @@ import pytest
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
-from hetserve.simulation import RunReport, System, draw_workload, record_workload, simulate
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.report import RunReport
+from hetserve.simulation.run import run_trace, simulate
+from hetserve.simulation.system import System
+from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, system, table
 
 FCFS = make_policy("fcfs")

@@ -7,19 +7,22 @@ import pytest
 
 from hetserve.demand import kairos_mixture
 from hetserve.dispatch import make_policy
-from hetserve.simulation import (
-    PerSeed,
-    System,
-    allowable_throughput,
-    draw_workload,
+from hetserve.simulation.allowable import allowable_throughput
+from hetserve.simulation.criteria import Confident, Criterion, PerSeed, Pooled
+from hetserve.simulation.run import simulate
+from hetserve.simulation.stability import (
+    PARTS,
+    Backlog,
+    backlog_of,
+    ceiling,
     fewest_queries,
     grows,
-    record_workload,
-    simulate,
+    growth_text,
+    looks_steady,
 )
-from hetserve.simulation.criteria import Confident, Criterion, Pooled
-from hetserve.simulation.stability import PARTS, Backlog, backlog_of, ceiling, growth_text, looks_steady
+from hetserve.simulation.system import System
 from hetserve.simulation.trial import Trial
+from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, system
 from testing.planning import kairos_types
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from hetserve.demand import BatchMix, kairos_mixture, parse_batches
-from hetserve.simulation import Arrivals, draw_workload, record_workload
+from hetserve.registry.choices import Arrivals
+from hetserve.simulation.workload import draw_workload, record_workload
 
 MIX = BatchMix.of([(1, 3.0), (10, 1.0)])
 

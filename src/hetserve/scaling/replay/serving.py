@@ -18,7 +18,8 @@ from hetserve.planning.problem import Problem
 from hetserve.profiles.latency_factors import factor_of
 from hetserve.scaling.replay.arrivals import SLACK, Arrived, Floats
 from hetserve.scaling.replay.fleet import Span
-from hetserve.simulation.shared import GpuInstance, JointRun, SharedService
+from hetserve.simulation.shared.run import JointRun
+from hetserve.simulation.shared.services import GpuInstance, SharedService
 from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload
 

@@ -17,19 +17,11 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.planning import Problem
 from hetserve.scaling import Action, Pause, ScalingReason, ScalingRules
 from hetserve.scaling.plans.answers import Answers
-from hetserve.scaling.replay import (
-    Arrived,
-    Fleet,
-    Play,
-    Playing,
-    Replay,
-    Setting,
-    Span,
-    arrivals_of,
-    drawn_sizes,
-    follow,
-    following,
-)
+from hetserve.scaling.replay import following
+from hetserve.scaling.replay.arrivals import Arrived, arrivals_of, drawn_sizes
+from hetserve.scaling.replay.fleet import Fleet, Span
+from hetserve.scaling.replay.following import Playing, Replay, Setting, follow
+from hetserve.scaling.replay.serving import Play
 from testing.planning import hetsev_types, line, option
 from testing.scaling import LAUNCH, scaled_problem
 

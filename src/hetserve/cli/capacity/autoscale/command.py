@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hetserve.demand import BatchMix
     from hetserve.demand.trace import LoadTrace
     from hetserve.planning.problem import Problem
-    from hetserve.scaling.replay import Arrived
+    from hetserve.scaling.replay.arrivals import Arrived
 
 Changes = tuple[tuple[float, "BatchMix"], ...]
 _ANY_LOAD = QPS(1.0)
@@ -176,7 +176,8 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.scaling.facts import Pause  # noqa: PLC0415
     from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
-    from hetserve.scaling.replay import Playing, Setting, arrivals_of, drawn_sizes, follow  # noqa: PLC0415
+    from hetserve.scaling.replay.arrivals import arrivals_of, drawn_sizes  # noqa: PLC0415
+    from hetserve.scaling.replay.following import Playing, Setting, follow  # noqa: PLC0415
     from hetserve.scaling.rules import scaling_rules  # noqa: PLC0415
 
     spec = service.spec

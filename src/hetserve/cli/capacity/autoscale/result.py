@@ -16,7 +16,8 @@ from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.planning.offers import namespace_of
 from hetserve.scaling.decision import Action
 from hetserve.scaling.plans.counts import cost_of, in_order
-from hetserve.scaling.replay import DecidedAt, Replay, Served, Setting
+from hetserve.scaling.replay.following import DecidedAt, Replay, Setting
+from hetserve.scaling.replay.serving import Served
 
 _HOUR = 3600
 

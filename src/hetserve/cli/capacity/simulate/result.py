@@ -17,8 +17,8 @@ from hetserve.cli.output.terminal import Block, text_of
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
-from hetserve.simulation import Backlog, RunReport, grows
-from hetserve.simulation.stability import growth_text
+from hetserve.simulation.report import RunReport
+from hetserve.simulation.stability import Backlog, grows, growth_text
 
 
 @dataclass(frozen=True, slots=True)

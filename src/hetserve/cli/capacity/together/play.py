@@ -17,16 +17,15 @@ from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
-from hetserve.simulation.shared import (
+from hetserve.simulation.shared.report import ServiceLoad, SharedReport, play
+from hetserve.simulation.shared.services import (
     UNMEASURED,
     ComputeUse,
     GpuInstance,
-    ServiceLoad,
-    SharedReport,
+    Neighbour,
     SharedService,
-    play,
+    compute_use,
 )
-from hetserve.simulation.shared.services import Neighbour, compute_use
 from hetserve.simulation.stability import SLOS
 
 if TYPE_CHECKING:
