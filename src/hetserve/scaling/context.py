@@ -9,7 +9,6 @@ from typing import Final
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.windows import HELD_STEPS, highest, lowest
-from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Counts, Plan
 from hetserve.scaling.dead_band import DeadBand, over, rise
 from hetserve.scaling.decision import Action, Decision, Limit, Measured, ScalingReason
@@ -57,43 +56,35 @@ class ScalingContext:
         """By which mix the capacity is meant, in words; empty: the declared one."""
         return "" if self.facts.mix_settles is None else " under the mix of batch sizes as measured"
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the window of scaling up is covered by samples."""
-        return self.measured.lowest is not None
-
     def with_capacity(self, found: Holds) -> ScalingContext:
         return replace(self, measured=replace(self.measured, capacity=found.qps))
 
-    def hold(
-        self,
-        reason: ScalingReason,
-        words: str,
-        *limits: Limit,
-        held: QPS | None = None,
-        pending: bool = False,
-        plan: Plan | None = None,
-    ) -> Decision:
+    def hold(self, reason: ScalingReason, words: str, *limits: Limit, held: QPS | None = None) -> Decision:
         """Nothing changes, and why. Arguments as of `Decision`."""
         in_force = self.facts.in_force
         load = None if in_force is None else in_force.load
-        return Decision(
-            Action.HOLD,
-            reason,
-            words,
-            self.counts,
-            load,
-            plan,
-            limits,
-            held,
-            pending=pending,
-            measured=self.measured,
-        )
+        return Decision(Action.HOLD, reason, words, self.counts, load, limits=limits, held=held, measured=self.measured)
+
+    def change(
+        self,
+        action: Action,
+        reason: ScalingReason,
+        words: str,
+        counts: Counts,
+        *limits: Limit,
+        load: QPS,
+        plan: Plan | None = None,
+        held: QPS | None = None,
+        scarce: str | None = None,
+    ) -> Decision:
+        """Other counts from now on, why, and what limits them. Arguments as of `Decision`."""
+        said = "; ".join((words, *(limit.words for limit in limits)))
+        return Decision(action, reason, said, counts, load, plan, limits, held, scarce, measured=self.measured)
 
     def waits(self, what: str, *, growing: bool = False, dead_band: DeadBand | None = None) -> Decision:
         """Nothing changes until a planner answers. growing: more instances are asked for; dead_band: of `Decision`."""
-        waits = self.hold(ScalingReason.PLANNING, f"{what} is being worked out", pending=True)
-        return replace(waits, growing=growing, dead_band=dead_band)
+        waits = self.hold(ScalingReason.PLANNING, f"{what} is being worked out")
+        return replace(waits, pending=True, growing=growing, dead_band=dead_band)
 
     def dead_band(self, above: float, most: float) -> DeadBand | None:
         """Loads above one [queries/s] and up to another, that of the trend too, while the mix stays.
@@ -164,7 +155,3 @@ def standing_load(context: ScalingContext) -> QPS | None:
     ]
     loads = [load for load in known if load is not None]
     return max(loads) if loads else context.facts.expected
-
-
-def rate_text(qps: float | None) -> str:
-    return "an unknown rate" if qps is None else qps_text(qps)

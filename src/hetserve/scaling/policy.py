@@ -21,13 +21,13 @@ from hetserve.scaling.actions.growth import scale_up
 from hetserve.scaling.actions.limits import enforce_limits
 from hetserve.scaling.actions.replacement import replace_where_it_pays
 from hetserve.scaling.actions.shrinking import at_minimum, quiet_loads, scale_down
-from hetserve.scaling.context import MISSED_FOR, ScalingContext, calm_from, look_at, rate_text
+from hetserve.scaling.context import MISSED_FOR, ScalingContext, calm_from, look_at
 from hetserve.scaling.dead_band import NO_LOAD
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
 from hetserve.scaling.facts import Change, Facts, Pause
 from hetserve.scaling.mix import follow_mix
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
-from hetserve.scaling.plans.capacity import capacity
+from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import is_same
 from hetserve.scaling.plans.found import NothingFits, plan_or_reach, plan_words
 from hetserve.scaling.plans.problems import free_problem, narrowed, up_to_grid
@@ -77,10 +77,10 @@ def _followed(context: ScalingContext, ask: Ask) -> Decision:
         return context.hold(
             ScalingReason.PLANNER_FAILED, f"what {summary(context.counts)} hold is not known: {holds.why}"
         )
-    return _follow(context.with_capacity(holds), holds.how, ask)
+    return _follow(context.with_capacity(holds), holds, ask)
 
 
-def _follow(context: ScalingContext, how: str, ask: Ask) -> Decision:
+def _follow(context: ScalingContext, holds: Holds, ask: Ask) -> Decision:
     """The first step that is due; none: the load is carried, or its windows are not known."""
     for step in (scale_up, scale_down, replace_where_it_pays):
         decision = step(context, ask)
@@ -93,7 +93,7 @@ def _follow(context: ScalingContext, how: str, ask: Ask) -> Decision:
         return context.hold(ScalingReason.WINDOW_NOT_COVERED, words)
     words = (
         f"{qps_text(seen.lowest)} to {qps_text(seen.highest)}, and {summary(context.counts)} hold "
-        f"{rate_text(seen.capacity)} {how}{context.by_mix}, of which {share_text(rules.saturation)} are used"
+        f"{qps_text(holds.qps)} {holds.how}{context.by_mix}, of which {share_text(rules.saturation)} are used"
     )
     kept = at_minimum(context, ask)
     if isinstance(kept, Pending):

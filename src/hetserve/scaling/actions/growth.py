@@ -185,15 +185,7 @@ def _step(context: ScalingContext, found: FoundPlan, cause: Shortage) -> Decisio
         after = fewer_added(context.counts, after, most, facts.problem)
     if most == 0:
         return context.hold(cause.reason, f"{cause.words}; {limits[0].words}", *limits)
-    said = f"{cause.words}; planned for {qps_text(cause.load)}: {plan_words(found.plan)}"
-    return Decision(
-        Action.SCALE_UP,
-        cause.reason,
-        "; ".join((said, *(limit.words for limit in limits))),
-        after,
-        cause.load,
-        found.plan,
-        limits,
-        found.held,
-        measured=context.measured,
+    words = f"{cause.words}; planned for {qps_text(cause.load)}: {plan_words(found.plan)}"
+    return context.change(
+        Action.SCALE_UP, cause.reason, words, after, *limits, load=cause.load, plan=found.plan, held=found.held
     )

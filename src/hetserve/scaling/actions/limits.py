@@ -143,10 +143,8 @@ def _within_budget(context: ScalingContext, broken: BrokenLimit, found: FoundPla
     assert facts.problem.budget is not None  # noqa: S101  it is too low
     after = affordable(context.counts, facts.problem, facts.problem.budget)
     limit = Limit(ScalingReason.BUDGET_CUT, f"no plan: {found.why}")
-    words = f"{broken.words}; {summary(after)} from now on; {limit.words}"
-    return Decision(
-        Action.SHRINK, broken.reason, words, after, load, None, (limit,), QPS(0.0), measured=context.measured
-    )
+    words = f"{broken.words}; {summary(after)} from now on"
+    return context.change(Action.SHRINK, broken.reason, words, after, limit, load=load, held=QPS(0.0))
 
 
 def affordable(counts: Counts, problem: Problem, budget: MicroDollarsPerHour) -> Counts:
@@ -166,23 +164,15 @@ def _changed(
 ) -> Decision:
     assert context.facts.in_force is not None  # noqa: S101  a limit of it is broken
     before, after, limits = context.facts.in_force.counts, found.counts, found.limits
-    said = f"{broken.words}; planned for {qps_text(load)}: {plan_words(found.plan)}"
     if is_same(after, before) and broken.scarce is None:
         return context.hold(broken.reason, f"{broken.words}; no other counts keep the limits", *limits, held=found.held)
     if broken.scarce is not None and not _is_worth(context, found):
         words = f"{broken.words}; nothing else carries more: {limits[0].words}"
         return context.hold(broken.reason, words, *limits, held=found.held)
-    return Decision(
-        action or _action(before, after),
-        broken.reason,
-        "; ".join((said, *(limit.words for limit in limits))),
-        after,
-        load,
-        found.plan,
-        limits,
-        found.held,
-        broken.scarce,
-        measured=context.measured,
+    words = f"{broken.words}; planned for {qps_text(load)}: {plan_words(found.plan)}"
+    made = action or _action(before, after)
+    return context.change(
+        made, broken.reason, words, after, *limits, load=load, plan=found.plan, held=found.held, scarce=broken.scarce
     )
 
 

@@ -74,15 +74,8 @@ def replace_where_it_pays(context: ScalingContext, ask: Ask) -> Decision | None:
     if not (facts.pause.adds and facts.pause.removes):
         limit = Limit(ScalingReason.PAUSED, f"spec.pause is {facts.pause}: another mix of types would be cheaper")
         return context.hold(ScalingReason.CHEAPER_MIX, f"{words}; {limit.words}", limit)
-    return Decision(
-        Action.REPLACE,
-        ScalingReason.CHEAPER_MIX,
-        f"{words}; {plan_words(answer)}",
-        answer.counts,
-        load,
-        answer,
-        measured=context.measured,
-    )
+    words = f"{words}; {plan_words(answer)}"
+    return context.change(Action.REPLACE, ScalingReason.CHEAPER_MIX, words, answer.counts, load=load, plan=answer)
 
 
 def _cheaper(context: ScalingContext, load: QPS, ask: Ask) -> Plan | Pending | None:

@@ -281,15 +281,6 @@ def _step(context: ScalingContext, fewer: Fewer, load: QPS, most: int, words: st
         limits = (Limit(ScalingReason.STEP_POLICY, f"scaleDown.policies allow {most} of {removed} fewer now"),)
         after = fewer_removed(context.counts, after, most, facts.problem)
     saved = cost_of(context.counts, facts.problem) - cost_of(after, facts.problem)
-    said = f"{words}; {summary(after)} from now on, {money_text(saved)} less"
+    words = f"{words}; {summary(after)} from now on, {money_text(saved)} less"
     reason = ScalingReason.LOAD_FITS_ON_LESS if load > 0 else ScalingReason.NO_LOAD
-    return Decision(
-        Action.SCALE_DOWN,
-        reason,
-        "; ".join((said, *(limit.words for limit in limits))),
-        after,
-        load,
-        fewer.plan,
-        limits,
-        measured=context.measured,
-    )
+    return context.change(Action.SCALE_DOWN, reason, words, after, *limits, load=load, plan=fewer.plan)
