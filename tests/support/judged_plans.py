@@ -12,6 +12,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.registry.planners import PLANNERS, PlannerMember
+from testing.registered import extended
 from testing.scenes import CPU_TYPE, GPU_TYPE
 
 MEMBER: Final = PlannerMember(
@@ -24,7 +25,7 @@ Mix = tuple[int, int]
 
 @contextmanager
 def registered() -> Iterator[None]:
-    with PLANNERS.extended(MEMBER):
+    with extended(PLANNERS, MEMBER):
         yield
 
 

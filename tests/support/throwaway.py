@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, DispatchMember
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, PlacementMember
 from hetserve.registry.planners import PLANNERS, SEARCH_METHODS, PlannerMember, SearchMember
+from testing.registered import extended
 
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy
@@ -60,10 +61,10 @@ def try_one(session: Session, _seed: int) -> None:
 def registered() -> Iterator[None]:
     """All of them, inside the `with` block."""
     with (
-        PLANNERS.extended(PLANNER),
-        DISPATCH_POLICIES.extended(DISPATCH),
-        PLACEMENT_POLICIES.extended(PLACEMENT),
-        SEARCH_METHODS.extended(SEARCH),
+        extended(PLANNERS, PLANNER),
+        extended(DISPATCH_POLICIES, DISPATCH),
+        extended(PLACEMENT_POLICIES, PLACEMENT),
+        extended(SEARCH_METHODS, SEARCH),
     ):
         yield
 

@@ -228,7 +228,7 @@ def _climbed(case: Case, counts: Counts, start: Policy, scale: Scale) -> Policy:
         return allowable(case, counts, policy, bound_of(case, counts), scale.searching).mean
 
     sizes = len(system(case).predicted.batches)
-    return make_policy("threshold", size=climb(measure, sizes, int(start.parameters[0]), max(sizes // 25, 1)).size)
+    return make_policy("threshold", size=climb(measure, sizes, int(start.parameters[0]), max(sizes // 25, 1)))
 
 
 def own_best(case: Case, scheme: str, scale: Scale) -> BestConfiguration:

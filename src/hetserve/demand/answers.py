@@ -55,11 +55,6 @@ def each_series(answer: object) -> Iterator[Series]:
             raise AnswerError(f"{_NO_FORMAT}: {type(error).__name__} {error}") from None
 
 
-def read_series(answer: object) -> list[Series]:
-    """All of `each_series`. Raises as it does."""
-    return list(each_series(answer))
-
-
 def read_scalar(answer: object) -> float:
     """The value of an instant query that is a scalar. Raises AnswerError."""
     kind, result = _result(answer)

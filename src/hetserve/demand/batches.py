@@ -134,7 +134,7 @@ def _read(path: Path) -> Iterator[tuple[int, float]]:
             where = f"{path}, line {rows.line_num}"
             share = 1.0 if weight is None else _number(where, weight, row[weight])
             if share != 0:
-                yield _whole(where, batch, row[batch]), share
+                yield whole_number(where, batch, row[batch]), share
 
 
 def _number(where: str, column: str, text: str | None) -> float:
@@ -147,8 +147,12 @@ def _number(where: str, column: str, text: str | None) -> float:
     return value
 
 
-def _whole(where: str, column: str, text: str | None) -> int:
-    value = _number(where, column, text)
-    if value < 1 or value != int(value):
+def whole_number(where: str, column: str, text: str | None) -> int:
+    """A whole number of at least 1. Raises ValueError, naming the place and the value."""
+    try:
+        value = parse_number(text or "")
+    except ValueError:
+        value = 0.0
+    if not (1 <= value < math.inf and value == int(value)):
         raise ValueError(f"{where}, column {column}: {text!r} is not a whole number of at least 1")
     return int(value)

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Climb:
-    """size: best threshold (index of a batch size). rate: its throughput [queries/s]. trials: (size, rate)."""
+def climb(measure: Callable[[int], float], sizes: int, start: int, step: int | None = None) -> int:
+    """The best threshold (index of a batch size) within 0..sizes-1; step: the first (default: a quarter of them).
 
-    size: int
-    rate: float
-    trials: tuple[tuple[int, float], ...]
-
-
-def climb(measure: Callable[[int], float], sizes: int, start: int, step: int | None = None) -> Climb:
-    """Climbs within sizes 0..sizes-1; step: the first (default: a quarter of them).
-
-    measure: throughput at a threshold; called once each. Raises ValueError for a start outside or a step below one.
+    measure: throughput at a threshold [queries/s]; called once each. Raises ValueError for a start outside or a step
+    below one.
     """
     step = max(1, sizes // 4) if step is None else step
     if not 0 <= start < sizes or step < 1:
@@ -34,4 +25,4 @@ def climb(measure: Callable[[int], float], sizes: int, start: int, step: int | N
             step //= 2
         else:
             best = better
-    return Climb(best, tried[best], tuple(tried.items()))
+    return best

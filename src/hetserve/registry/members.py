@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
@@ -61,15 +60,3 @@ class Registry(Generic[M]):
     def __getitem__(self, name: str) -> M:
         """Raises KeyError."""
         return self._members[name]
-
-    @contextmanager
-    def extended(self, member: M) -> Iterator[None]:
-        """One more member inside the `with` block. Raises ValueError for a taken name."""
-        if member.name in self:
-            raise ValueError(f"{member.name} is registered already")
-        before = self._members
-        self._members = {**before, member.name: member}
-        try:
-            yield
-        finally:
-            self._members = before

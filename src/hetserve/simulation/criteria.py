@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 FEWEST_SEEDS: Final = 3
 
@@ -18,34 +18,33 @@ _T95: Final = (
 )
 
 
-class Criterion(Protocol):
-    @property
-    def name(self) -> str: ...
+class Criterion:
+    """name: for people. steady: whether a rate with a growing backlog fails."""
 
-    @property
-    def steady(self) -> bool:
-        """Whether a rate with a growing backlog fails."""
-        ...
+    __slots__ = ()
+    name: str
+    steady: bool
 
     def check(self, seeds: int) -> None:
         """Raises ValueError for too few seeds."""
-        ...
+        if seeds < 1:
+            raise ValueError("no seed given: at least one is needed")
 
     def limit(self, ratios: Sequence[float]) -> float:
         """Figure that must be at most 1 - percentile."""
-        ...
+        raise NotImplementedError
 
-    def hopeless_above(self, allowed: float, seeds: int, before: Sequence[float] = ()) -> float:
+    def hopeless_above(self, allowed: float, seeds: int, before: Sequence[float] = ()) -> float:  # noqa: ARG002
         """Ratio of the next seed above which the rate fails whatever the rest; before: the ratios so far."""
-        ...
+        return allowed
 
-    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:
+    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:  # noqa: ARG002
         """Whether the rate passes by these ratios, whatever the rest."""
-        ...
+        return False
 
 
 @dataclass(frozen=True, slots=True)
-class Confident:
+class Confident(Criterion):
     """Upper 95 % confidence limit of the mean ratio over at least three seeds."""
 
     name: str = "confident"
@@ -66,38 +65,20 @@ class Confident:
         alone = allowed * max(1.0, seeds / (1 + student_t95(seeds - 1)))
         return min(alone, allowed * seeds - sum(before))
 
-    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:  # noqa: ARG002  proves
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class PerSeed:
+class PerSeed(Criterion):
     """Each seed's own ratio; the rate is the mean over seeds. Kairos's criterion, without a steady backlog."""
 
     name: str = "faithful"
     steady: bool = False
 
-    def check(self, seeds: int) -> None:
-        if seeds < 1:
-            raise ValueError("no seed given: at least one is needed")
-
     def limit(self, ratios: Sequence[float]) -> float:
         return max(ratios)
 
-    def hopeless_above(
-        self,
-        allowed: float,
-        seeds: int,  # noqa: ARG002  one seed at a time
-        before: Sequence[float] = (),  # noqa: ARG002
-    ) -> float:
-        return allowed
-
-    def enough(self, allowed: float, ratios: Sequence[float]) -> bool:  # noqa: ARG002  one seed at a time
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(Criterion):
     """The mean ratio over the seeds, raised by a reserve: for choosing, where a confident trial follows.
 
     reserve: share of the allowed ratio that is kept for the noise that a confident limit adds. One seed with half as
@@ -108,10 +89,6 @@ class Pooled:
     reserve: float = 0.0
     name: str = "pooled"
     steady: bool = True
-
-    def check(self, seeds: int) -> None:
-        if seeds < 1:
-            raise ValueError("no seed given: at least one is needed")
 
     def limit(self, ratios: Sequence[float]) -> float:
         return statistics.fmean(ratios) / (1 - self.reserve)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hetserve.simulation.state import QueryOutcomes
 
 _DROPPED = -2
-_PERCENTILES = (50.0, 90.0, 95.0, 99.0)
+PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,6 @@ class Decile:
     def ratio(self) -> float:
         return self.violations / self.queries
 
-    def as_json(self) -> dict[str, float]:
-        return {
-            "smallestBatch": self.smallest,
-            "largestBatch": self.largest,
-            "queries": self.queries,
-            "violationRatio": self.ratio,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class TypeUse:
@@ -53,14 +45,6 @@ class TypeUse:
     instances: int
     queries: int
     utilisation: float
-
-    def as_json(self) -> dict[str, str | float]:
-        return {
-            "type": self.name,
-            "instances": self.instances,
-            "queries": self.queries,
-            "utilisation": self.utilisation,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +96,23 @@ class RunReport:
             "violationRatio": self.violation_ratio,
             "dropped": self.dropped,
             "unfinished": self.unfinished,
-            "meanLatencySeconds": _or_null(self.mean_latency),
-            "latencySeconds": {f"p{p:g}": _or_null(v) for p, v in self.latencies.items()},
-            "worstDelaySeconds": _or_null(self.worst_delay),
+            "meanLatencySeconds": or_null(self.mean_latency),
+            "latencySeconds": {f"p{p:g}": or_null(v) for p, v in self.latencies.items()},
+            "worstDelaySeconds": or_null(self.worst_delay),
             "backlog": None if self.backlog is None else self.backlog.as_json(),
-            "deciles": [decile.as_json() for decile in self.deciles],
-            "types": [use.as_json() for use in self.types],
+            "deciles": [
+                {
+                    "smallestBatch": one.smallest,
+                    "largestBatch": one.largest,
+                    "queries": one.queries,
+                    "violationRatio": one.ratio,
+                }
+                for one in self.deciles
+            ],
+            "types": [
+                {"type": use.name, **{key: getattr(use, key) for key in ("instances", "queries", "utilisation")}}
+                for use in self.types
+            ],
             "durationSeconds": self.duration,
             "stoppedEarly": self.stopped_early,
         }
@@ -150,9 +145,7 @@ def make_report(
         dropped=int(counted.given_up.sum()),
         unfinished=int(counted.unfinished.sum()),
         mean_latency=float(counted.delays.mean()) if len(counted.delays) else math.nan,
-        latencies={
-            p: float(np.percentile(counted.delays, p)) if len(counted.delays) else math.nan for p in _PERCENTILES
-        },
+        latencies={p: percentile_of(counted.delays, p) for p in PERCENTILES},
         worst_delay=float(counted.delays.max()) if len(counted.delays) else math.nan,
         backlog=None
         if stopped_early or workload.arrivals is Arrivals.RECORDED
@@ -210,5 +203,11 @@ def _uses(system: System, counts: Mapping[str, int], outcome: QueryOutcomes, dur
     return tuple(uses)
 
 
-def _or_null(value: float) -> float | None:
+def percentile_of(values: NDArray[np.float64], percentile: float) -> float:
+    """nan without values."""
+    return float(np.percentile(values, percentile)) if len(values) else math.nan
+
+
+def or_null(value: float) -> float | None:
+    """The value; None in place of nan."""
     return value if math.isfinite(value) else None

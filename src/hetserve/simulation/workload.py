@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hetserve.base.files import read_lines
 from hetserve.demand import BatchMix
+from hetserve.demand.batches import whole_number
 from hetserve.registry.choices import Arrivals
 
 MOST_BYTES: Final = 128 << 20
@@ -76,7 +77,7 @@ def _read(path: Path) -> tuple[list[float], list[int] | None]:
             where = f"{path}, line {rows.line_num}"
             times.append(_time(where, time, row[time], times[-1] if times else -math.inf))
             if batch is not None:
-                batches.append(_items(where, batch, row[batch]))
+                batches.append(whole_number(where, batch, row[batch]))
     return times, batches if batch is not None else None
 
 
@@ -89,16 +90,6 @@ def _time(where: str, column: str, text: str | None, before: float) -> float:
         raise ValueError(f"{where}, column {column}: {text!r} is not a number of seconds")
     if value < before:
         raise ValueError(f"{where}, column {column}: {text} comes before the time of the line above, {before:g}")
-    return value
-
-
-def _items(where: str, column: str, text: str | None) -> int:
-    try:
-        value = int(text or "")
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise ValueError(f"{where}, column {column}: {text!r} is not a whole number of at least 1")
     return value
 
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from hetserve.demand.answers import AnswerError, read_scalar, read_series
+from hetserve.demand.answers import AnswerError, each_series, read_scalar
 
 MATRIX = """{"status":"success","data":{"resultType":"matrix","result":[
   {"metric":{"namespace":"shop","service":"ads"},"values":[[1763899200,"0"],[1763899215.5,"12.5"],[1763899230,"NaN"]]},
@@ -20,7 +20,7 @@ PARSE_ERROR = """{"status":"error","errorType":"bad_data",
 
 
 def test_the_series_of_a_range_query() -> None:
-    one, other = read_series(json.loads(MATRIX))
+    one, other = each_series(json.loads(MATRIX))
 
     assert (one.labels["service"], one.points[:2]) == ("ads", [(1763899200, 0.0), (1763899215.5, 12.5)])
     assert math.isnan(one.points[2][1])
@@ -29,7 +29,7 @@ def test_the_series_of_a_range_query() -> None:
 
 
 def test_the_series_of_an_instant_query_have_a_point_each_and_infos_are_no_trouble() -> None:
-    (one,) = read_series(json.loads(VECTOR))
+    (one,) = each_series(json.loads(VECTOR))
 
     assert one.points == [(1763899230.123, -math.inf)]
 
@@ -67,7 +67,7 @@ UNREADABLE: dict[str, tuple[object, str]] = {
 @pytest.mark.parametrize(("content", "words"), UNREADABLE.values(), ids=list(UNREADABLE))
 def test_what_is_no_whole_answer_says_so(content: object, words: str) -> None:
     with pytest.raises(AnswerError) as error:
-        read_series(content)
+        list(each_series(content))
     assert words in str(error.value)
     assert not error.value.refused
 
@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[object, str]] = {
 @pytest.mark.parametrize(("content", "words"), REFUSED.values(), ids=list(REFUSED))
 def test_a_query_that_is_to_blame_is_refused(content: object, words: str) -> None:
     with pytest.raises(AnswerError) as error:
-        read_series(content)
+        list(each_series(content))
     assert words in str(error.value)
     assert error.value.refused
 

@@ -23,6 +23,7 @@ from testing.builders import service
 from testing.data import REPOSITORY
 from testing.kit.apiserver import FakeApiServer
 from testing.operator import path_of
+from testing.registered import extended
 
 
 class ZoneSpec(ApiModel):
@@ -52,7 +53,7 @@ RAW = {
 
 @pytest.fixture
 def zone() -> Iterator[None]:
-    with KINDS.extended(ZONE):
+    with extended(KINDS, ZONE):
         yield
 
 

@@ -25,6 +25,7 @@ from hetserve_shell.settings import load_settings
 from testing.cluster import gpu_pod
 from testing.data import REPOSITORY
 from testing.planning import kairos_types, problem
+from testing.registered import extended
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
 FAST = ("--queries", "300", "--seeds", "1", "--jobs", "1")
@@ -109,14 +110,9 @@ def test_a_policy_that_is_not_registered_is_refused_by_name() -> None:
 
 def test_a_member_is_there_only_inside_the_block() -> None:
     before = PLANNERS.names
-    with PLANNERS.extended(throwaway.PLANNER):
+    with extended(PLANNERS, throwaway.PLANNER):
         assert PLANNERS.names == (*before, "one-type")
     assert PLANNERS.names == before
-
-
-def test_a_name_is_registered_once() -> None:
-    with pytest.raises(ValueError, match="kairos is registered already"), PLANNERS.extended(PLANNERS["kairos"]):
-        pass
 
 
 def test_every_planner_has_the_one_signature() -> None:

@@ -121,7 +121,7 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
         return _allowable(problem, counts, policy, fluid, effort, step=0.02).rate
 
     sizes = len(problem.mix.batches)
-    return make_policy(name, **{setting: climb(measure, sizes, sizes // 2).size})
+    return make_policy(name, **{setting: climb(measure, sizes, sizes // 2)})
 
 
 def most_trials(effort: Effort) -> int:

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
 from hetserve.registry.choices import Arrivals
+from hetserve.simulation.report import PERCENTILES, or_null, percentile_of
 from hetserve.simulation.shared.run import JointOutcome, JointRun
 from hetserve.simulation.shared.services import GpuInstance, SharedService
 from hetserve.simulation.stability import Backlog, backlog_of, grows
 from hetserve.simulation.state import DROPPED
 from hetserve.simulation.workload import draw_workload
-
-PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Stretch:
     most: float
 
     def as_json(self) -> dict[str, float | None]:
-        return {"mean": _or_null(self.mean), "p99": _or_null(self.p99), "most": _or_null(self.most)}
+        return {"mean": or_null(self.mean), "p99": or_null(self.p99), "most": or_null(self.most)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class SharedReport:
             "violationRatio": self.violation_ratio,
             "unserved": self.unserved,
             "backlogGrows": self.unstable,
-            "latencySeconds": {f"p{p:g}": _or_null(v) for p, v in self.latencies.items()},
+            "latencySeconds": {f"p{p:g}": or_null(v) for p, v in self.latencies.items()},
             "stretch": self.stretch.as_json(),
         }
 
@@ -115,15 +114,6 @@ def _stretch(counted: JointOutcome, served: NDArray[np.bool_]) -> Stretch:
     if not len(each):
         return Stretch(math.nan, math.nan, math.nan)
     return Stretch(float(each.mean()), percentile_of(each, 99.0), float(counted.peak[served].max()))
-
-
-def percentile_of(values: NDArray[np.float64], percentile: float) -> float:
-    """nan without values."""
-    return float(np.percentile(values, percentile)) if len(values) else math.nan
-
-
-def _or_null(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)
