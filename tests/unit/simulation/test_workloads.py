@@ -119,7 +119,7 @@ class TestBatches:
         [
             ("items\n3\n", "no column `batch`; columns are: items"),
             ("", "no column `batch`; columns are: none"),
-            ("batch\n10\nten\n", "line 3, column batch: 'ten' is not a number"),
+            ("batch\n10\nten\n", "line 3, column batch: 'ten' is not a whole number"),
             ("batch\n0\n", "line 2, column batch: '0' is not a whole number of at least 1"),
             ("batch\n2.5\n", "'2.5' is not a whole number"),
             ("batch,weight\n10,nan\n", "line 2, column weight: 'nan' is not a number of at least 0"),
