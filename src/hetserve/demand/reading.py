@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median_low
-from typing import Final, TypedDict
+from typing import Final
 
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import contract
 from hetserve.demand.answers import Points, Series
 from hetserve.demand.measured_mix import mix_of_buckets, sizes_counted
-from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.demand.queries import LONGEST_STEP, STEPS_IN_WINDOW, MetricsQuerySpec, Part
 
@@ -73,11 +72,7 @@ def read_demand(wanted: MetricsQuerySpec, answered: PrometheusSamples, now: floa
     samples = tuple(RateSample(times[at], QPS(q)) for at, q in points if at in times and _is_rate(q))
     if not samples:
         return replace(blank, freshness=Freshness.MISSING, why=_missing(wanted, answered, points))
-    attained, mix, notes = _beside(wanted, answered, times)
-    return judged(
-        replace(blank, samples=samples, attained=attained, notes=(*answered.notes, *notes), **mix),
-        wanted.stale_after,
-    )
+    return judged(_with_the_rest(replace(blank, samples=samples), wanted, answered, times), wanted.stale_after)
 
 
 def judged(demand: Demand, stale_after: Seconds) -> Demand:
@@ -169,37 +164,22 @@ def _too_far_apart(wanted: MetricsQuerySpec, distance: Seconds) -> str:
     )
 
 
-def _beside(
-    wanted: MetricsQuerySpec, answered: PrometheusSamples, times: Mapping[float, float]
-) -> tuple[tuple[ShareSample, ...], _Mixed, list[str]]:
-    """Attainment and mix, and why they are not known."""
-    notes: list[str] = []
-    attained: tuple[ShareSample, ...] = ()
-    mix: _Mixed = {}
+def _with_the_rest(
+    demand: Demand, wanted: MetricsQuerySpec, answered: PrometheusSamples, times: Mapping[float, float]
+) -> Demand:
+    """The demand with attainment and mix, and why they are not known."""
+    notes, buckets = list(answered.notes), answered.buckets
     try:
-        attained = _attained(wanted, answered, times)
+        demand = replace(demand, attained=_attained(wanted, answered, times))
     except ValueError as error:
         notes.append(f"attainment is not known: {error}")
-    if answered.buckets is not None:
-        try:
-            mix = _mixed(answered.buckets)
-        except ValueError as error:
-            notes.append(f"the mix of batch sizes is not known: {error}")
-    return attained, mix, notes
-
-
-class _Mixed(TypedDict, total=False):
-    """What `Demand` has of a mix that is known."""
-
-    mix: BatchMix
-    mix_queries: float
-    mix_bounds: tuple[int, ...]
-
-
-def _mixed(buckets: Mapping[float, float]) -> _Mixed:
-    """Raises ValueError, in words, where the counts tell no mix."""
-    mix = mix_of_buckets(buckets)
-    return {"mix": mix, "mix_queries": buckets[math.inf], "mix_bounds": sizes_counted(buckets)}
+    try:
+        if buckets is not None:
+            mix, bounds = mix_of_buckets(buckets), sizes_counted(buckets)
+            demand = replace(demand, mix=mix, mix_queries=buckets[math.inf], mix_bounds=bounds)
+    except ValueError as error:
+        notes.append(f"the mix of batch sizes is not known: {error}")
+    return replace(demand, notes=tuple(notes))
 
 
 def _attained(

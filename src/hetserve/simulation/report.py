@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +129,12 @@ def make_report(
     *,
     stopped_early: bool,
 ) -> RunReport:
-    counted = _counted_queries(system, workload, rate, warm_up, outcome, stopped_early=stopped_early)
+    times = workload.times(rate)
+    delays, given_up = outcome.finish - times, outcome.worker == _DROPPED
+    began = np.isfinite(delays)
+    unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
+    violates = (late_queries(outcome, times, system.slo) | unfinished)[warm_up:]
+    served = delays[warm_up:][began[warm_up:]]
     duration = float(np.nanmax(outcome.finish)) if np.isfinite(outcome.finish).any() else 0.0
     return RunReport(
         policy=policy.name,
@@ -139,43 +144,22 @@ def make_report(
         rate=float(rate),
         arrivals=workload.arrivals.value,
         seed=workload.seed,
-        queries=len(counted.violates),
+        queries=len(violates),
         warm_up=warm_up,
-        violations=int(counted.violates.sum()),
-        dropped=int(counted.given_up.sum()),
-        unfinished=int(counted.unfinished.sum()),
-        mean_latency=float(counted.delays.mean()) if len(counted.delays) else math.nan,
-        latencies={p: percentile_of(counted.delays, p) for p in PERCENTILES},
-        worst_delay=float(counted.delays.max()) if len(counted.delays) else math.nan,
+        violations=int(violates.sum()),
+        dropped=int(given_up[warm_up:].sum()),
+        unfinished=int(unfinished[warm_up:].sum()),
+        mean_latency=float(served.mean()) if len(served) else math.nan,
+        latencies={p: percentile_of(served, p) for p in PERCENTILES},
+        worst_delay=float(served.max()) if len(served) else math.nan,
         backlog=None
         if stopped_early or workload.arrivals is Arrivals.RECORDED
-        else backlog_of(workload.times(rate), outcome.finish, outcome.worker == _DROPPED),
-        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], counted.violates),
+        else backlog_of(times, outcome.finish, given_up),
+        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], violates),
         types=_uses(system, counts, outcome, duration),
         duration=duration,
         stopped_early=stopped_early,
     )
-
-
-class _CountedQueries(NamedTuple):
-    """Flags by query; delays [s] of served ones only."""
-
-    violates: NDArray[np.bool_]
-    given_up: NDArray[np.bool_]
-    unfinished: NDArray[np.bool_]
-    delays: NDArray[np.float64]
-
-
-def _counted_queries(
-    system: System, workload: Workload, rate: float, warm_up: int, outcome: QueryOutcomes, *, stopped_early: bool
-) -> _CountedQueries:
-    times = workload.times(rate)
-    delays = outcome.finish - times
-    began, given_up = np.isfinite(delays), outcome.worker == _DROPPED
-    unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
-    violates = late_queries(outcome, times, system.slo) | unfinished
-    counted = slice(warm_up, None)
-    return _CountedQueries(violates[counted], given_up[counted], unfinished[counted], delays[counted][began[counted]])
 
 
 def late_queries(outcome: QueryOutcomes, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from hetserve.dispatch import Dispatch, DispatchDecision, DispatchSnapshot, LatencyModel, Policy, Query, Worker
 from hetserve.dispatch.kairos import UNSERVABLE
-from hetserve.dispatch.oracle import checked
+from hetserve.dispatch.latency import fastest_first
 from testing.plain_pull import pull
 
 Reference = Callable[[DispatchSnapshot, tuple[float, ...]], DispatchDecision]
@@ -127,9 +127,10 @@ def _service(snapshot: DispatchSnapshot, worker: Worker, query: Query) -> float:
     return float(snapshot.model.arrays.mean[worker.type, snapshot.model.size_of(query.batch)])
 
 
-def oracle(model: LatencyModel, counts: Sequence[int], sizes: ArrayLike) -> float:
-    ordered, kinds = checked(model, counts, sizes)
-    queries, mean, slo = ordered.tolist(), model.arrays.mean, model.arrays.slo
+def oracle(model: LatencyModel, counts: Sequence[int], sizes: Sequence[int]) -> float:
+    """Queries/s of Kairos's oracle, query by query."""
+    kinds = [kind for kind in fastest_first(model.arrays.mean).tolist() for _ in range(counts[kind])]
+    queries, mean, slo = sorted(sizes), model.arrays.mean, model.arrays.slo
     every, total, span = sorted(set(queries)), len(queries), 0.0
     heap = [(0.0, j) for j in range(len(kinds))]
     while queries:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.kairos.evaluation.limits import oracle_throughput
 
 from hetserve.base.humps import hump_words, humps
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
-from hetserve.dispatch.oracle import oracle_throughput
 from hetserve.planning import plan
 from hetserve.planning.check import violations
 from hetserve.planning.rate_estimate import rate_estimate

@@ -33,14 +33,6 @@ class Spare:
     qps: QPS
 
 
-@dataclass(frozen=True, slots=True)
-class Fewer:
-    """Counts to shrink to, and the plan that says so; None: it is N-1 that was tried."""
-
-    counts: Counts
-    plan: Plan | None = None
-
-
 def scale_down(context: ScalingContext, ask: Ask) -> Decision | None:
     """The decision to remove instances, or why they stay although fewer would do; None: fewer would not do."""
     facts, rules = context.facts, context.facts.rules
@@ -253,28 +245,26 @@ def _holds_no_more(context: ScalingContext, counts: Counts, missed: Counts, ask:
     return isinstance(one, Holds) and isinstance(other, Holds) and one.qps <= other.qps
 
 
-def _fewer(context: ScalingContext, load: QPS, spare: Spare, ask: Ask) -> Fewer | Pending:
-    """The cheapest counts within those in force that carry the load; N-1 if the planner finds none."""
+def _fewer(context: ScalingContext, load: QPS, spare: Spare, ask: Ask) -> tuple[Counts, Plan | None] | Pending:
+    """The cheapest counts within those in force that carry the load, and their plan; N-1 if the planner finds none."""
     facts = context.facts
     needed = up_to_grid(load / facts.rules.saturation)
     answer = ask(Work(shrinking_problem(facts.problem, facts.rules, context.counts, needed)))
     if isinstance(answer, Pending):
         return answer
     if not isinstance(answer, Plan) or not answer.feasible:
-        return Fewer(spare.counts)
+        return spare.counts, None
     missed = was_missed(context, answer.counts, load, ask)
     if isinstance(missed, Pending):
         return missed
-    if missed:
-        return Fewer(spare.counts)
-    if cost_of(answer.counts, facts.problem) >= cost_of(spare.counts, facts.problem):
-        return Fewer(spare.counts)  # what the planner tried cost more, by luck of the draws or by the grid
-    return Fewer(answer.counts, answer)
+    if missed or cost_of(answer.counts, facts.problem) >= cost_of(spare.counts, facts.problem):
+        return spare.counts, None  # what the planner tried cost more, by luck of the draws or by the grid
+    return answer.counts, answer
 
 
-def _step(context: ScalingContext, fewer: Fewer, load: QPS, most: int, words: str) -> Decision:
+def _step(context: ScalingContext, fewer: tuple[Counts, Plan | None], load: QPS, most: int, words: str) -> Decision:
     """The change as far as step policies allow it: what is between carries the load too."""
-    facts, after = context.facts, fewer.counts
+    facts, (after, plan) = context.facts, fewer
     removed = context.instances - total(after)
     limits: tuple[Limit, ...] = ()
     if removed > most:
@@ -283,4 +273,4 @@ def _step(context: ScalingContext, fewer: Fewer, load: QPS, most: int, words: st
     saved = cost_of(context.counts, facts.problem) - cost_of(after, facts.problem)
     words = f"{words}; {summary(after)} from now on, {money_text(saved)} less"
     reason = ScalingReason.LOAD_FITS_ON_LESS if load > 0 else ScalingReason.NO_LOAD
-    return context.change(Action.SCALE_DOWN, reason, words, after, *limits, load=load, plan=fewer.plan)
+    return context.change(Action.SCALE_DOWN, reason, words, after, *limits, load=load, plan=plan)
