@@ -140,5 +140,5 @@ def test_draining_an_instance_again_or_after_it_left_does_nothing(again: int) ->
         run.drain(numbers[0])
     run.until()
     run.drain(numbers[0])
-    assert run.present() == (numbers[1],)
+    assert run.standing().id.tolist() == [numbers[1]]
     assert np.isfinite(run.outcome().finish).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from dataclasses import replace
 
@@ -109,7 +110,7 @@ def test_a_run_in_pieces_is_the_run_in_one_piece(scene: SharingScene, times: lis
     whole, pieces = scene.run(), scene.run()
     ended = whole.until()
     order = [pieces.until(time) for time in sorted(times)]
-    forgotten = pieces.copy()
+    forgotten = copy.deepcopy(pieces)
     forgotten.until()
     while len(order) < 1000 and len(last := pieces.until(most_ended=most)):
         assert len(last) <= most + 1

@@ -14,7 +14,7 @@ from hetserve.simulation import loop
 from hetserve.simulation.report import RunReport, late_queries, make_report
 from hetserve.simulation.state import WAITING, ArrivalArrays, QueryOutcomes, ServiceTimeArrays, new_state
 from hetserve.simulation.system import System
-from hetserve.simulation.workload import Workload
+from hetserve.simulation.workload import Workload, on_knots
 
 _FAULTS = {
     loop.REPEATED_QUERY: "answered twice for one query",
@@ -106,7 +106,7 @@ def arrival_arrays(system: System, workload: Workload, rate: float) -> ArrivalAr
     if tuple(system.predicted.batches.tolist()) != workload.batches:
         raise ValueError("the system and the workload must be made for the same batch sizes")
     times = workload.times(rate)
-    knots, weights = workload.on_knots(system.served.probabilities)
+    knots, weights = on_knots(workload.service_draws, system.served.probabilities)
     return ArrivalArrays(times, workload.sizes, times + system.slo, knots, weights)
 
 

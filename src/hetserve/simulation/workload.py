@@ -111,10 +111,6 @@ class Workload:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def on_knots(self, probabilities: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Service draws [query] as `on_knots`."""
-        return on_knots(self.service_draws, probabilities)
-
     def times(self, rate: float) -> NDArray[np.float64]:
         """Arrival times [query] in seconds at a mean rate [queries/s]."""
         if not (math.isfinite(rate) and rate > 0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -58,7 +57,7 @@ class Standing(NamedTuple):
 
 
 class JointRun:
-    """Services on shared GPUs. A copy goes its own way; all that it depends on is in it."""
+    """Services on shared GPUs; all that it depends on is in it."""
 
     def __init__(self, services: Sequence[SharedService]) -> None:
         """Services without instances or queries, at time 0. Raises ValueError (`one_kernel`)."""
@@ -68,8 +67,7 @@ class JointRun:
         self._ranks = np.concatenate([np.argsort(service.system.order) for service in services])
         self._kernel = policy.name, policy.kernel
         self._gpus: dict[str, int] = {}
-        self._instances: list[GpuInstance] = []
-        self._queries = 0
+        self._joined = self._queries = 0
         self._is_arranged = False
         n, integers = len(services), np.zeros(0, np.int64)
         slots = np.zeros(n + 1, np.int64)
@@ -90,28 +88,18 @@ class JointRun:
         """Seconds."""
         return float(self._world.course.clock[0])
 
-    def copy(self) -> JointRun:
-        twin = copy.copy(self)
-        twin._gpus, twin._instances = dict(self._gpus), list(self._instances)
-        twin._world = copy.deepcopy(self._world)
-        return twin
-
-    def instance(self, number: int) -> GpuInstance:
-        """The instance with this id, as it joined."""
-        return self._instances[number]
-
     def join(self, instance: GpuInstance) -> int:
         """Adds an instance, from now on; returns its id. Raises ValueError for an unknown service or type."""
         service = self._service(instance.service)
         types = self.services[service].system.types
         if instance.type not in types:
             raise ValueError(f"{instance.service}: no instance type {instance.type}; there are: {', '.join(types)}")
-        number, kind = len(self._instances), types.index(instance.type)
+        number, kind = self._joined, types.index(instance.type)
         new = blank_instances(1)
         new.id[0], new.service[0], new.type[0] = number, service, kind
         new.kind[0] = self._world.tables.kinds[service] + kind
         new.gpu[0] = self._gpus.setdefault(instance.gpu, len(self._gpus))
-        self._instances.append(instance)
+        self._joined += 1
         waiting = self._world.waiting
         if waiting.ends[service, 1] > waiting.ends[service, 0]:
             waiting.wake_at[service] = self.now
@@ -121,15 +109,10 @@ class JointRun:
 
     def drain(self, number: int) -> None:
         """The instance takes no more queries; it serves what it has, and leaves. Again, or when gone: nothing."""
-        if not 0 <= number < len(self._instances):
-            raise ValueError(f"instance {number}: there are {len(self._instances)}, from 0 on")
+        if not 0 <= number < self._joined:
+            raise ValueError(f"instance {number}: there are {self._joined}, from 0 on")
         self._world.instances.leaving[self._world.instances.id == number] = True
         self._is_arranged = False
-
-    def present(self) -> tuple[int, ...]:
-        """Ids of the instances that have joined and not left, in order."""
-        rows = self._world.instances
-        return tuple(sorted(rows.id[~rows.leaving | rows.busy].tolist()))
 
     def arrive(
         self, service: str, times: NDArray[np.float64], sizes: NDArray[np.int64], draws: NDArray[np.float64]
