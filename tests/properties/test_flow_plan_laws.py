@@ -21,7 +21,7 @@ from hetserve.planning.flow.programs.program import CEILING
 from hetserve.planning.flow.search.judge import REMEMBERED
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.system import System
-from hetserve.simulation.trial import RateTrial, Trial
+from hetserve.simulation.trial import RateTrial, TrialSetup
 from hetserve.simulation.workload import draw_workload
 from testing import flow_brute_force as brute_force
 from testing.flow_pools import flow_pool, for_load
@@ -205,7 +205,7 @@ def elsewhere(seed: int, *, cost: bool) -> RateTrial:
     problem, made = both(seed)[cost]
     system = System.of({option.name: option.profile for option in problem.types}, problem.mix.batches, slo_of(problem))
     works = [draw_workload(problem.mix, 30_000, other) for other in OTHER_SEEDS]
-    trial = Trial(system, dict(made.counts), make_policy(problem.policy), problem.slo.percentile, Pooled())
+    trial = TrialSetup(system, dict(made.counts), make_policy(problem.policy), problem.slo.percentile, Pooled())
     return trial.at(problem.load if cost and problem.load else made.held_qps or QPS(0.0), works)
 
 

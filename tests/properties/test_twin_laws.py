@@ -12,7 +12,7 @@ from effort import examples
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve_twin.devices import union_by_group
-from hetserve_twin.engine import Load, LoadTwin, Rules, Traffic
+from hetserve_twin.engine import LoadTwin, Rules, TracedLoad, Traffic
 from hetserve_twin.exposition import TwinCollector, metrics_text
 from twin_scene import facts, pod, trace
 
@@ -43,7 +43,7 @@ def declared(names: set[str], batch: int, slo: float) -> list[object]:
 def test_every_query_that_arrived_is_served_dropped_or_under_way(
     course: list[tuple[float, set[int], set[str], int, float]], rate: float, timeout: float, seed: int
 ) -> None:
-    loads = {("team", name): Load(trace((0, rate), (3, rate / 2))) for name in NAMES}
+    loads = {("team", name): TracedLoad(trace((0, rate), (3, rate / 2))) for name in NAMES}
     twin = LoadTwin(loads, Rules(seed=seed, timeout=Seconds(timeout)))
     before: dict[tuple[str, ...], float] = {}
     for span, ready, there, batch, slo in course:
@@ -78,7 +78,7 @@ def exported(twin: LoadTwin) -> dict[tuple[str, ...], float]:
 def test_an_instance_is_busy_for_no_longer_than_it_is_there(
     course: list[tuple[float, set[int], set[str], int, float]], rate: float
 ) -> None:
-    twin = LoadTwin({("team", name): Load(trace((0, rate))) for name in NAMES})
+    twin = LoadTwin({("team", name): TracedLoad(trace((0, rate))) for name in NAMES})
     for span, ready, _, batch, slo in course:
         twin.declare(declared(set(NAMES), batch, slo))  # type: ignore[arg-type]
         twin.stand([PODS[k] for k in ready])

@@ -8,7 +8,7 @@ from typing import Any
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.trace import LoadTrace
-from hetserve_twin.engine import Load, LoadTwin, ReadyPod, Rules
+from hetserve_twin.engine import LoadTwin, ReadyPod, Rules, TracedLoad
 from hetserve_twin.systems import ServiceFacts
 from testing import planning
 
@@ -38,14 +38,14 @@ def pod(name: str, service: str = "s", kind: str = "fast", *gpus: str) -> ReadyP
     return ReadyPod(f"uid-{name}", name, ("team", service), kind, tuple(("n0", gpu) for gpu in gpus))
 
 
-def twin_of(loads: Mapping[str, Load], **rules: Any) -> LoadTwin:
+def twin_of(loads: Mapping[str, TracedLoad], **rules: Any) -> LoadTwin:
     """A twin of these services of the namespace team. Policy `fcfs`: the quickest to compile."""
     return LoadTwin({("team", name): load for name, load in loads.items()}, Rules(**{"policy": "fcfs", **rules}))
 
 
-def playing(rate: float, pods: Iterable[ReadyPod] = (), *, load: Load | None = None, **rules: Any) -> LoadTwin:
+def playing(rate: float, pods: Iterable[ReadyPod] = (), *, load: TracedLoad | None = None, **rules: Any) -> LoadTwin:
     """A twin of the service s with these pods, at second 0."""
-    twin = twin_of({"s": load or Load(trace((0, rate)))}, **rules)
+    twin = twin_of({"s": load or TracedLoad(trace((0, rate)))}, **rules)
     twin.declare([facts()])
     twin.stand(pods)
     return twin

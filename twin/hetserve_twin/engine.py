@@ -33,7 +33,7 @@ STAYS: Final = Seconds(60.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class TracedLoad:
     """What is played against a service: its trace, and its mix; None: the one that the service declares.
 
     factors: hidden ones on service times, by type; default_factor: for the other types.
@@ -102,7 +102,7 @@ class Traffic:
 
 
 @dataclass(slots=True)
-class _Played:
+class _PlayedService:
     """A service that is there: what it is declared as, what is true of it, and its load."""
 
     facts: ServiceFacts
@@ -116,7 +116,7 @@ class _Played:
 class LoadTwin:
     """Plays loads by seconds that the caller names; reads no clock."""
 
-    def __init__(self, loads: Mapping[Key, Load], rules: Rules | None = None) -> None:
+    def __init__(self, loads: Mapping[Key, TracedLoad], rules: Rules | None = None) -> None:
         """Raises ValueError for an unknown policy."""
         self.rules = rules or Rules()
         self.services: dict[Key, ServiceFigures] = {}
@@ -125,7 +125,7 @@ class LoadTwin:
         self.now = Seconds(0.0)
         self._loads = dict(loads)
         self._policy: Policy = make_policy(self.rules.policy)
-        self._played: dict[Key, _Played] = {}
+        self._played: dict[Key, _PlayedService] = {}
         self._run: JointRun | None = None
         self._began = Seconds(0.0)
         self._rows: dict[tuple[Key, str, str], int] = {}
@@ -172,14 +172,14 @@ class LoadTwin:
     def _facts(self, key: Key) -> ServiceFacts | None:
         return self._played[key].facts if key in self._played else None
 
-    def _learned(self, facts: ServiceFacts) -> _Played:
+    def _learned(self, facts: ServiceFacts) -> _PlayedService:
         load, before = self._loads[facts.key], self._played.get(facts.key)
         truth = before.truth if before else Truth(load.factors, load.default_factor)
         truth.learn(facts)
         rules = self.rules
         traffic = before.traffic if before else Traffic.seeded(load.trace, rules.speed, rules.seed, facts.title)
         system = truth.system(facts.slo)
-        return _Played(facts, truth, traffic, system, np.searchsorted(system.served.batches, facts.mix.batches))
+        return _PlayedService(facts, truth, traffic, system, np.searchsorted(system.served.batches, facts.mix.batches))
 
     def _count(self, facts: ServiceFacts) -> None:
         figures = self.services.get(facts.key)

@@ -19,7 +19,7 @@ from hetserve_shell.kube.client import KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection
 from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
 from hetserve_shell.tasks import garbage
-from hetserve_twin.engine import Load
+from hetserve_twin.engine import TracedLoad
 from hetserve_twin.settings import LoadSettings, TwinSettings
 from hetserve_twin.systems import Key
 from hetserve_twin.twin import Twin
@@ -55,7 +55,7 @@ def main(config_path: Path | None, kubeconfig: Path | None, **flags: Any) -> Non
     process.run_or_exit(asyncio.run, serve(settings, loads, kubeconfig))
 
 
-def read_loads(settings: TwinSettings) -> dict[Key, Load]:
+def read_loads(settings: TwinSettings) -> dict[Key, TracedLoad]:
     """Loads with their traces, by service. Raises BadInputError for a trace or a mix that cannot be read."""
     try:
         return {(one.namespace, one.service): _load(one, settings.latency_factor) for one in settings.loads}
@@ -63,16 +63,16 @@ def read_loads(settings: TwinSettings) -> dict[Key, Load]:
         raise BadInputError(str(error)) from None
 
 
-def _load(one: LoadSettings, general: Mapping[str, float]) -> Load:
+def _load(one: LoadSettings, general: Mapping[str, float]) -> TracedLoad:
     own = one.latency_factor
     default = general.get(EVERY_TYPE, 1.0) * own.get(EVERY_TYPE, 1.0)
     kinds = (general.keys() | own.keys()) - {EVERY_TYPE}
     factors = {kind: factor_of(general, kind) * factor_of(own, kind) for kind in kinds}
     mix = parse_batches(one.batches) if one.batches else None
-    return Load(read_trace(one.trace, bad_samples="refused"), factors, default, mix)
+    return TracedLoad(read_trace(one.trace, bad_samples="refused"), factors, default, mix)
 
 
-async def serve(settings: TwinSettings, loads: Mapping[Key, Load], kubeconfig: Path | None) -> None:
+async def serve(settings: TwinSettings, loads: Mapping[Key, TracedLoad], kubeconfig: Path | None) -> None:
     """Runs until SIGTERM or SIGINT. Raises the error that ends any part."""
     garbage.relax()
     stop = asyncio.Event()

@@ -17,7 +17,7 @@ from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.reviews import check_of
 from hetserve_twin.cluster import Cluster
-from hetserve_twin.engine import Load, LoadTwin, Rules, compile_loop
+from hetserve_twin.engine import LoadTwin, Rules, TracedLoad, compile_loop
 from hetserve_twin.exposition import TwinCollector, metrics_text
 from hetserve_twin.settings import TwinSettings
 from hetserve_twin.systems import Key
@@ -40,7 +40,7 @@ class Twin:
     def __init__(
         self,
         settings: TwinSettings,
-        loads: Mapping[Key, Load],
+        loads: Mapping[Key, TracedLoad],
         api: ApiServer,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,

@@ -18,7 +18,7 @@ from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed
 from hetserve.simulation.system import System
-from hetserve.simulation.trial import RateTrial, Trial
+from hetserve.simulation.trial import RateTrial, TrialSetup
 from hetserve.simulation.workload import Recording, Workload, draw_workload
 
 DEFAULT_SEEDS: Final = (11, 12, 13)
@@ -80,7 +80,7 @@ def allowable_throughput(
         raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
     judge = criterion or Confident()
     judge.check(len(seeds))
-    judged = Trial(system, counts, policy, percentile, judge, warm_up, ceiling)
+    judged = TrialSetup(system, counts, policy, percentile, judge, warm_up, ceiling)
     works = [draw_workload(mix, queries, seed, arrivals) for seed in seeds]
     alone = isinstance(judge, PerSeed)
     found: list[float] = []

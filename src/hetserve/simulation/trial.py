@@ -35,7 +35,7 @@ class RateTrial:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
+class TrialSetup:
     """A configuration under a policy, and how its runs are judged.
 
     ceiling: rate from which a criterion with a steady backlog fails without a run.

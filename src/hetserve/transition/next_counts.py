@@ -46,7 +46,7 @@ def next_counts(
     see `rate_estimate`. Equal types of another name get the same step, but for ties.
     """
     held = {name: holdings.get(name, Instances()) for name in sorted({*plan, *holdings})}
-    move = _Move({name: n for name, n in plan.items() if n > 0}, held, limits, rate, in_the_way or {})
+    move = _Transition({name: n for name, n in plan.items() if n > 0}, held, limits, rate, in_the_way or {})
     now = {name: one.replicas for name, one in held.items()}
     kept = within_limits(move.plan, held, limits, rate)
     cut = dict(kept)
@@ -59,7 +59,7 @@ def next_counts(
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
+class _Transition:
     plan: Counts
     held: Holdings
     limits: Limits

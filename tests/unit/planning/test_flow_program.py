@@ -19,7 +19,7 @@ from hetserve.profiles import LinearProfile, Spread
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.system import System
-from hetserve.simulation.trial import Trial
+from hetserve.simulation.trial import TrialSetup
 from hetserve.simulation.workload import draw_workload
 from testing.flow_pools import flow_pool
 from testing.planning import line, min_cost, option, problem
@@ -147,7 +147,7 @@ def test_above_the_ceiling_no_policy_keeps_the_slo(policy: str, seed: int) -> No
     top = of_counts(given, CEILING, **counts).rate
     system = System.of({one.name: one.profile for one in given.types}, given.mix.batches, given.slo.latency)
     works = [draw_workload(given.mix, 6000, seed) for seed in (880_001, 880_002, 880_003)]
-    trial = Trial(system, counts, make_policy(policy), given.slo.percentile, Pooled())
+    trial = TrialSetup(system, counts, make_policy(policy), given.slo.percentile, Pooled())
     assert not trial.at(1.02 * top, works).passed
     assert not trial.at(1.2 * top, works).passed
 
@@ -158,4 +158,4 @@ def test_the_trial_above_the_ceiling_would_see_what_holds() -> None:
     top = of_counts(given, CEILING, **counts).rate
     system = System.of({one.name: one.profile for one in given.types}, given.mix.batches, given.slo.latency)
     works = [draw_workload(given.mix, 6000, seed) for seed in (880_001, 880_002, 880_003)]
-    assert Trial(system, counts, make_policy("hetserve"), 99.0, Pooled()).at(0.5 * top, works).passed
+    assert TrialSetup(system, counts, make_policy("hetserve"), 99.0, Pooled()).at(0.5 * top, works).passed

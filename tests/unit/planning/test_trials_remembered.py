@@ -20,7 +20,7 @@ from hetserve.planning.flow.search.judge import Effort, Judge, Remembered, choos
 from hetserve.planning.problem import LatencySlo
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.system import System
-from hetserve.simulation.trial import RateTrial, Trial
+from hetserve.simulation.trial import RateTrial, TrialSetup
 from testing.planning import kairos_types, line, problem
 
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 500, 50))
@@ -78,7 +78,7 @@ def test_a_problem_that_asks_the_same_trials_makes_none(monkeypatch: pytest.Monk
     def never(*_: Any) -> RateTrial:
         raise AssertionError("a trial was made again")
 
-    monkeypatch.setattr(Trial, "at", never)
+    monkeypatch.setattr(TrialSetup, "at", never)
     again = plan(replace(ASKED, service="other"))
     assert first.feasible
     assert (again.counts, again.held_qps) == (first.counts, first.held_qps)
@@ -111,7 +111,7 @@ def test_other_draws_counts_or_rates_are_another_trial(
 def test_service_times_that_policies_do_not_know_of_make_another_trial() -> None:
     profiles = {one.name: one.profile for one in ASKED.types}
     system = System.of(profiles, MIX.batches, ASKED.slo.latency)
-    known = Trial(system, {"t3.xlarge": 1}, make_policy("hetserve"), 99.0, Pooled())
+    known = TrialSetup(system, {"t3.xlarge": 1}, make_policy("hetserve"), 99.0, Pooled())
     assert replace(known, system=system).fingerprint == known.fingerprint
     assert replace(known, system=system.slowed(np.full(len(profiles), 1.1))).fingerprint != known.fingerprint
 

@@ -21,7 +21,7 @@ from hetserve.simulation.stability import (
     looks_steady,
 )
 from hetserve.simulation.system import System
-from hetserve.simulation.trial import Trial
+from hetserve.simulation.trial import TrialSetup
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, system
 from testing.planning import kairos_types
@@ -151,7 +151,7 @@ def test_a_trial_ends_with_the_runs_that_show_a_growing_backlog(judge: Criterion
     """However few queries are late: those that starve are few."""
     works = [draw_workload(MIX, 20_000, seed) for seed in (5, 6, 7)]
     above = 1.1 * ceiling(RM2, STARVED, MIX)
-    tried = Trial(RM2, STARVED, make_policy("hetserve"), 50.0, judge).at(above, works)
+    tried = TrialSetup(RM2, STARVED, make_policy("hetserve"), 50.0, judge).at(above, works)
     assert tried.ratios[0] < 0.25 * 0.5, "the case proves nothing where many are late"
     assert not tried.passed
     assert tried.unstable
@@ -162,7 +162,8 @@ def test_a_trial_that_chooses_ends_with_the_first_run_that_is_hardly_late_and_st
     works = [draw_workload(MIX, 20_000, seed) for seed in (5, 6, 7)]
     half = 0.5 * ceiling(RM2, STARVED, MIX)
     chosen, proved = (
-        Trial(RM2, STARVED, make_policy("hetserve"), 50.0, judge).at(half, works) for judge in (Pooled(), Confident())
+        TrialSetup(RM2, STARVED, make_policy("hetserve"), 50.0, judge).at(half, works)
+        for judge in (Pooled(), Confident())
     )
     assert chosen.passed
     assert proved.passed

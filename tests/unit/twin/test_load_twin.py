@@ -9,7 +9,7 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
-from hetserve_twin.engine import STAYS, Load, LoadTwin
+from hetserve_twin.engine import STAYS, LoadTwin, TracedLoad
 from hetserve_twin.systems import Truth
 from twin_scene import facts, playing, pod, trace, twin_of
 
@@ -29,7 +29,7 @@ def in_time(twin: LoadTwin) -> float:
 
 
 def test_arrivals_follow_the_trace() -> None:
-    twin = playing(0, [pod("a")], load=Load(trace((0, 10), (100, 40), (200, 0))))
+    twin = playing(0, [pod("a")], load=TracedLoad(trace((0, 10), (100, 40), (200, 0))))
     counts = []
     for second in (100, 200, 300):
         twin.advance(Seconds(second))
@@ -39,7 +39,7 @@ def test_arrivals_follow_the_trace() -> None:
 
 
 def test_speed_shrinks_the_times_of_a_trace_and_not_its_rates() -> None:
-    twin = playing(0, load=Load(trace((3600, 10), (3600 + 43200, 30))), speed=288)
+    twin = playing(0, load=TracedLoad(trace((3600, 10), (3600 + 43200, 30))), speed=288)
     twin.advance(Seconds(149.9))
     assert twin.services[S].rate == 10
     twin.advance(Seconds(151))
@@ -49,7 +49,7 @@ def test_speed_shrinks_the_times_of_a_trace_and_not_its_rates() -> None:
 
 def test_one_seed_gives_one_play_and_each_service_draws_of_its_own() -> None:
     def counts(seed: int) -> list[int]:
-        twin = twin_of({name: Load(trace((0, 50))) for name in ("s", "t")}, seed=seed)
+        twin = twin_of({name: TracedLoad(trace((0, 50))) for name in ("s", "t")}, seed=seed)
         twin.declare([facts("s"), facts("t")])
         twin.stand([pod("a"), pod("b", "t")])
         twin.advance(Seconds(20))
@@ -134,7 +134,7 @@ def test_what_is_gone_for_long_is_forgotten() -> None:
 
 def test_a_neighbour_on_the_same_gpu_slows_and_one_on_another_does_not() -> None:
     def busy(gpu: str) -> float:
-        twin = twin_of({name: Load(trace((0, 60))) for name in ("s", "t")})
+        twin = twin_of({name: TracedLoad(trace((0, 60))) for name in ("s", "t")})
         twin.declare([facts("s"), facts("t")])
         twin.stand([pod("a", "s", "fast", "0"), pod("b", "t", "fast", gpu)])
         twin.advance(Seconds(60))
@@ -145,7 +145,7 @@ def test_a_neighbour_on_the_same_gpu_slows_and_one_on_another_does_not() -> None
 
 
 def test_a_hidden_factor_is_real_and_the_dispatch_does_not_know_it() -> None:
-    twin = playing(20, [pod("a"), pod("b", "s", "slow")], load=Load(trace((0, 20)), {"slow": 3.0}, 2.0))
+    twin = playing(20, [pod("a"), pod("b", "s", "slow")], load=TracedLoad(trace((0, 20)), {"slow": 3.0}, 2.0))
     twin.advance(Seconds(60))
     each = twin.instances.busy[:2] / twin.instances.served[:2]
     assert each.tolist() == pytest.approx([0.020, 0.060], rel=0.01)
@@ -182,7 +182,7 @@ def test_a_service_that_comes_back_with_another_model_takes_as_long_as_that_one(
 
 
 def test_a_service_that_appears_later_is_played_from_then_on() -> None:
-    twin = twin_of({name: Load(trace((0, 50))) for name in ("s", "t")})
+    twin = twin_of({name: TracedLoad(trace((0, 50))) for name in ("s", "t")})
     twin.declare([])
     twin.stand([pod("a")])
     twin.advance(Seconds(5))
@@ -208,7 +208,7 @@ def test_a_service_that_is_deleted_gets_no_more_queries() -> None:
 
 
 def test_services_without_a_trace_or_a_profile_are_not_played() -> None:
-    twin = twin_of({"s": Load(trace((0, 50)))})
+    twin = twin_of({"s": TracedLoad(trace((0, 50)))})
     twin.declare([facts("other"), facts(times={})])
     twin.stand([pod("a", "other"), pod("b")])
     twin.advance(Seconds(1))
@@ -228,7 +228,7 @@ def test_a_pod_on_a_type_without_a_profile_takes_no_queries_and_is_named_once(
 def test_the_mix_is_the_declared_one_or_the_loads_own() -> None:
     declared = BatchMix.of([(1, 3.0), (7, 1.0)])
     for own, largest in ((None, 7), (BatchMix.single(9), 9)):
-        twin = twin_of({"s": Load(trace((0, 200)), mix=own)})
+        twin = twin_of({"s": TracedLoad(trace((0, 200)), mix=own)})
         twin.declare([facts(mix=declared, profile={"latency": {"linear": {"intercept": "1ms", "slope": "1ms"}}})])
         twin.advance(Seconds(10))
         figures = twin.services[S]
@@ -240,7 +240,7 @@ def test_the_mix_is_the_declared_one_or_the_loads_own() -> None:
 
 def test_another_mix_while_queries_wait_adds_bounds_and_keeps_the_counts() -> None:
     profile = {"latency": {"linear": {"intercept": "1ms", "slope": "1ms"}}}
-    twin = twin_of({"s": Load(trace((0, 100)))})
+    twin = twin_of({"s": TracedLoad(trace((0, 100)))})
     twin.declare([facts(mix=BatchMix.single(5), profile=profile)])
     twin.advance(Seconds(2))
     before = twin.services[S].received
@@ -264,7 +264,7 @@ def test_another_slo_counts_durations_anew() -> None:
 
 
 def test_gpus_are_as_busy_as_their_instances_together() -> None:
-    twin = twin_of({name: Load(trace((0, 40))) for name in ("s", "t")})
+    twin = twin_of({name: TracedLoad(trace((0, 40))) for name in ("s", "t")})
     twin.declare([facts("s"), facts("t")])
     twin.stand([pod("a", "s", "fast", "0", "1"), pod("b", "t", "fast", "1")])
     percents = []

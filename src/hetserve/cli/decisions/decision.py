@@ -12,7 +12,7 @@ from hetserve.cli.output.messages import refuse
 
 if TYPE_CHECKING:
     from hetserve.scaling.record.record import DecisionRecord
-    from hetserve.scaling.record.replay import Replayed
+    from hetserve.scaling.record.replay import ReplayedDecision
 
 EXIT_DIFFERS: Final = 1
 
@@ -66,7 +66,7 @@ def replay(file: str, index: int | None, *, as_recorded: bool, output: str) -> N
     sys.exit(0 if found.identical else EXIT_DIFFERS)
 
 
-def _replayed(record: DecisionRecord, *, as_recorded: bool) -> Replayed:
+def _replayed(record: DecisionRecord, *, as_recorded: bool) -> ReplayedDecision:
     from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
     from hetserve.scaling.record.replay import replay as again  # noqa: PLC0415

@@ -10,7 +10,7 @@ from hetserve.cli.decisions.explain_text import second_text
 from hetserve.cli.output.terminal import Block
 from hetserve.planning.plan import summary
 from hetserve.scaling.record.record import DecisionRecord
-from hetserve.scaling.record.replay import Replayed
+from hetserve.scaling.record.replay import ReplayedDecision
 from hetserve.scaling.record.ring import time_text
 
 Json = dict[str, Any]
@@ -18,7 +18,7 @@ MOST: Final = 40
 """Differences that are shown to people; others are counted."""
 
 
-def document(record: DecisionRecord, found: Replayed) -> Json:
+def document(record: DecisionRecord, found: ReplayedDecision) -> Json:
     """Keys as of the command's help."""
     made = record.decision
     return {

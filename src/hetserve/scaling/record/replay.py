@@ -28,7 +28,7 @@ class NotReplayableError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """A field of the decision or of an answer that is not as recorded. recorded, now: as JSON, or `ABSENT`."""
 
     field: str
@@ -53,19 +53,19 @@ class ReplayedQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayedDecision:
     """What came out. differences: empty: the decision and every answer are identical."""
 
     decision: Decision
     asked: tuple[ReplayedQuestion, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
 
     @property
     def identical(self) -> bool:
         return not self.differences
 
 
-def replay(record: DecisionRecord, planner: Ask, quick: Ask, *, as_recorded: bool = False) -> Replayed:
+def replay(record: DecisionRecord, planner: Ask, quick: Ask, *, as_recorded: bool = False) -> ReplayedDecision:
     """The decision, made again from the facts of its record.
 
     planner, quick: answer questions, the second with untried plans, where such are recorded. as_recorded: the recorded
@@ -81,7 +81,7 @@ def replay(record: DecisionRecord, planner: Ask, quick: Ask, *, as_recorded: boo
         *differing("decision", content_of(record.decision, Decision), content_of(decision, Decision)),
         *_differing_answers(record.questions, ask.asked),
     )
-    return Replayed(decision, ask.asked, differences)
+    return ReplayedDecision(decision, ask.asked, differences)
 
 
 def _decided(facts: Facts, ask: Ask) -> Decision:
@@ -141,21 +141,23 @@ def _why_recorded(known: Question, *, as_recorded: bool) -> str:
     return "as asked for" if as_recorded else ""
 
 
-def _differing_answers(recorded: tuple[Question, ...], asked: tuple[ReplayedQuestion, ...]) -> Iterator[Difference]:
+def _differing_answers(
+    recorded: tuple[Question, ...], asked: tuple[ReplayedQuestion, ...]
+) -> Iterator[FieldDifference]:
     now = {id(one.known): one for one in asked if one.known is not None}
     for i, question in enumerate(recorded):
         field = f"questions[{i}].answer"
         again = now.get(id(question))
         if again is None:
-            yield Difference(field, _words(question.kind, question.load, question.counts), "not asked")
+            yield FieldDifference(field, _words(question.kind, question.load, question.counts), "not asked")
         elif again.source == "Planner":
             yield from differing(field, content_of(question.answer, Answer), content_of(again.answer, Answer))
     for one in asked:
         if one.known is None:
-            yield Difference("questions", "not asked", one.words)
+            yield FieldDifference("questions", "not asked", one.words)
 
 
-def differing(field: str, recorded: Any, now: Any) -> Iterator[Difference]:
+def differing(field: str, recorded: Any, now: Any) -> Iterator[FieldDifference]:
     """Where two values of JSON differ, field by field; numbers differ by their digits."""
     if isinstance(recorded, dict) and isinstance(now, dict):
         for key in dict.fromkeys((*recorded, *now)):
@@ -164,7 +166,7 @@ def differing(field: str, recorded: Any, now: Any) -> Iterator[Difference]:
         for i, (old, new) in enumerate(zip(recorded, now, strict=True)):
             yield from differing(f"{field}[{i}]", old, new)
     elif repr(recorded) != repr(now):
-        yield Difference(field, recorded, now)
+        yield FieldDifference(field, recorded, now)
 
 
 def _words(kind: str, load: float | None, counts: Any) -> str:

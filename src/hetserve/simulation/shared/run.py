@@ -43,7 +43,7 @@ class JointOutcome(NamedTuple):
     peak: Floats
 
 
-class Standing(NamedTuple):
+class StandingInstances(NamedTuple):
     """Instances that have joined and not left. id: as `join` returned it; service: index; serving: query id, -1: none.
 
     in_line: queries that wait in its line. since: start of what it serves [s], nan: it is idle.
@@ -172,12 +172,14 @@ class JointRun:
         ends = self._world.waiting.ends
         return ends[:, 1] - ends[:, 0]
 
-    def standing(self) -> Standing:
+    def standing(self) -> StandingInstances:
         """What each present instance does now, by slot."""
         rows = self._world.instances
         rows = taken(rows, np.flatnonzero(~rows.leaving | rows.busy))
         since = np.append(self._world.queries.start, math.nan)[rows.query]  # the last for -1: it serves nothing
-        return Standing(rows.id, rows.service, rows.query, layout.line_lengths(rows, self._world.queries), since)
+        return StandingInstances(
+            rows.id, rows.service, rows.query, layout.line_lengths(rows, self._world.queries), since
+        )
 
     def forget(self) -> Integers:
         """Forgets the queries that have ended, so that a run can go on for ever. The rest are numbered anew from 0 on,

@@ -21,7 +21,7 @@ from hetserve.simulation.stability import SLOS, fewest_queries
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy
     from hetserve.simulation.system import System
-    from hetserve.simulation.trial import RateTrial, Trial
+    from hetserve.simulation.trial import RateTrial, TrialSetup
     from hetserve.simulation.workload import Workload
 
 SEED: Final = 20_261
@@ -212,13 +212,13 @@ class Judge:
         asked = (trial.fingerprint, self._mix, queries, self.effort.seeds, rate)
         return REMEMBERED.answer(asked, lambda: trial.at(rate, self._works(queries)))
 
-    def _trial(self, values: Values) -> Trial:
+    def _trial(self, values: Values) -> TrialSetup:
         from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late
-        from hetserve.simulation.trial import Trial  # noqa: PLC0415
+        from hetserve.simulation.trial import TrialSetup  # noqa: PLC0415
 
         system, policy = self._served
         counts, percentile = dict(self.table.counts(values)), self.table.problem.slo.percentile
-        return Trial(
+        return TrialSetup(
             system,
             counts,
             policy,
