@@ -153,9 +153,10 @@ class LoadTwin:
 
         A service that is gone stays, without arrivals, until its queries have ended.
         """
-        mine = (facts for facts in services if facts.key in self._loads and facts.profiles)
-        found = {facts.key: self._as_played(facts) for facts in mine}
-        changed = {key: facts for key, facts in found.items() if self._facts(key) != facts}
+        mine = [facts for facts in services if facts.key in self._loads and facts.profiles]
+        found = {facts.key: replace(facts, mix=self._loads[facts.key].mix or facts.mix) for facts in mine}
+        known = {key: played.facts for key, played in self._played.items()}
+        changed = {key: facts for key, facts in found.items() if known.get(key) != facts}
         for key, facts in changed.items():
             self._played[key] = self._learned(facts)
             self._count(facts)
@@ -164,13 +165,6 @@ class LoadTwin:
         self._there = frozenset(found)
         if changed:
             self._revise()
-
-    def _as_played(self, facts: ServiceFacts) -> ServiceFacts:
-        mix = self._loads[facts.key].mix
-        return facts if mix is None else replace(facts, mix=mix)
-
-    def _facts(self, key: Key) -> ServiceFacts | None:
-        return self._played[key].facts if key in self._played else None
 
     def _learned(self, facts: ServiceFacts) -> _PlayedService:
         load, before = self._loads[facts.key], self._played.get(facts.key)

@@ -86,7 +86,10 @@ def shared_services(
     known: Mapping[Key, tuple[ServiceFacts, System, Truth]], policy: Policy, slowdown: float
 ) -> list[SharedService]:
     """The services of a joint run, in this order. slowdown: expected of instances that share GPUs."""
-    neighbours = {key: _neighbour(facts) for key, (facts, _, _) in known.items()}
+    neighbours = {
+        key: Neighbour(facts.title, facts.namespace, facts.model, facts.mix.largest)
+        for key, (facts, _, _) in known.items()
+    }
     return [
         SharedService(
             facts.title,
@@ -97,10 +100,6 @@ def shared_services(
         )
         for key, (facts, system, truth) in known.items()
     ]
-
-
-def _neighbour(facts: ServiceFacts) -> Neighbour:
-    return Neighbour(facts.title, facts.namespace, facts.model, facts.mix.largest)
 
 
 def _use(profile: ModelProfile, own: Neighbour, neighbours: Iterable[Neighbour]) -> ComputeUse:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from hetserve.demand import contract
 from hetserve.demand.answers import Points, Series
@@ -14,65 +14,52 @@ from hetserve.demand.reading import PrometheusSamples
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Answers to the queries of one group at `now` [Unix seconds]. nameless: number of series that name no service."""
+    """Answers to the queries of one group at `now` [Unix seconds]: series by service; None: they name no service."""
 
     now: float
-    rate: Mapping[Place, list[Series]] = field(default_factory=dict)
-    sampled_at: Mapping[Place, Points] = field(default_factory=dict)
-    ended: Mapping[Place, Points] = field(default_factory=dict)
-    in_time: Mapping[Place, Mapping[float, Points]] = field(default_factory=dict)
-    nameless: int = 0
+    series: Mapping[Part, Mapping[Place | None, list[Series]]]
 
     def answered(
         self, wanted: MetricsQuerySpec, buckets: Mapping[float, float] | None, notes: tuple[str, ...] = ()
     ) -> PrometheusSamples:
         """What was answered about one service. buckets: of its batch sizes; None: not asked for, or none there."""
-        place = (wanted.namespace, wanted.name)
+        rate, sampled_at, ended, in_time = (
+            self.series[part].get((wanted.namespace, wanted.name), [])
+            for part in (Part.RATE, Part.SAMPLED_AT, Part.ENDED, Part.IN_TIME)
+        )
         return PrometheusSamples(
             last=self.now,
-            rate=self.rate.get(place, ()),
-            sampled_at=self.sampled_at.get(place, []),
-            ended=self.ended.get(place, []),
-            in_time=self.in_time.get(place, {}),
+            rate=rate,
+            sampled_at=sampled_at[-1].points if sampled_at else [],
+            ended=ended[-1].points if ended else [],
+            in_time=_by_bound(in_time),
             buckets=buckets,
             hint=self._hint(),
             notes=notes,
         )
 
     def _hint(self) -> str:
-        if not self.nameless:
+        nameless = len(self.series[Part.RATE].get(None, ()))
+        if not nameless:
             return ""
         return (
-            f"{self.nameless} series of {contract.REQUESTS} lack the label {contract.NAMESPACE} or {contract.SERVICE}: "
+            f"{nameless} series of {contract.REQUESTS} lack the label {contract.NAMESPACE} or {contract.SERVICE}: "
             "the exporter's labels must survive the scrape (honorLabels: true)"
         )
 
 
 def take_apart(answers: Mapping[Part, Iterable[Series]], now: float) -> Grouped:
     """Answers to `group_queries`, by service."""
-    rate: dict[Place, list[Series]] = {}
-    nameless = 0
-    for series in answers[Part.RATE]:
-        place = _place(series)
-        if place is None:
-            nameless += 1
-        else:
-            rate.setdefault(place, []).append(series)
-    return Grouped(
-        now,
-        rate,
-        dict(_by_service(answers[Part.SAMPLED_AT])),
-        dict(_by_service(answers[Part.ENDED])),
-        _by_bound(answers[Part.IN_TIME]),
-        nameless,
-    )
+    return Grouped(now, {part: _by_service(found) for part, found in answers.items()})
 
 
 def buckets_by_service(found: Iterable[Series]) -> dict[Place, dict[float, float]]:
     """Cumulative queries by batch bound, by service, of an answer to `mix_query`."""
+    told = {place: _by_bound(series) for place, series in _by_service(found).items() if place is not None}
     return {
         place: {bound: points[-1][1] for bound, points in bounds.items() if points}
-        for place, bounds in _by_bound(found).items()
+        for place, bounds in told.items()
+        if bounds
     }
 
 
@@ -89,23 +76,22 @@ def buckets_of(found: Iterable[Series]) -> dict[float, float]:
     return buckets
 
 
-def _by_service(found: Iterable[Series]) -> Iterator[tuple[Place, Points]]:
+def _by_service(found: Iterable[Series]) -> dict[Place | None, list[Series]]:
+    by_service: dict[Place | None, list[Series]] = {}
     for series in found:
-        place = _place(series)
-        if place is not None:
-            yield place, series.points
-
-
-def _by_bound(found: Iterable[Series]) -> dict[Place, dict[float, Points]]:
-    """Points by bound, by service; of a bound that exporters write in two ways, the sum."""
-    by_service: dict[Place, dict[float, Points]] = {}
-    for series in found:
-        place, bound = _place(series), _bound(series)
-        if place is None or bound is None:
-            continue
-        bounds = by_service.setdefault(place, {})
-        bounds[bound] = _sum(bounds[bound], series.points) if bound in bounds else series.points
+        namespace, name = series.labels.get(contract.NAMESPACE), series.labels.get(contract.SERVICE)
+        by_service.setdefault((namespace, name) if namespace and name else None, []).append(series)
     return by_service
+
+
+def _by_bound(found: Iterable[Series]) -> dict[float, Points]:
+    """Points by bound; of a bound that exporters write in two ways, the sum."""
+    bounds: dict[float, Points] = {}
+    for series in found:
+        bound = _bound(series)
+        if bound is not None:
+            bounds[bound] = _sum(bounds[bound], series.points) if bound in bounds else series.points
+    return bounds
 
 
 def _sum(one: Points, other: Points) -> Points:
@@ -113,11 +99,6 @@ def _sum(one: Points, other: Points) -> Points:
     for at, value in other:
         total[at] = total.get(at, 0.0) + value
     return sorted(total.items())
-
-
-def _place(series: Series) -> Place | None:
-    namespace, name = series.labels.get(contract.NAMESPACE), series.labels.get(contract.SERVICE)
-    return (namespace, name) if namespace and name else None
 
 
 def _bound(series: Series) -> float | None:

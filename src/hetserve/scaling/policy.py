@@ -48,19 +48,14 @@ def decide(facts: Facts, ask: Ask) -> Decision:
         return follow_mix(facts, ask)
     context = look_at(facts)
     mended = enforce_limits(context, ask)
-    if mended is not None and (mended.changes or mended.pending or _has_unknown_types(context)):
+    # What all of a plan holds is not known where some of its instances can no longer be used.
+    if mended is not None and (mended.changes or mended.pending or not is_same(facts.in_force.counts, context.counts)):
         return mended
     followed = _followed(context, ask)
     if mended is None or followed.changes or followed.pending:
         return followed
     # What the instances hold is of the second look: the first ends before that is asked.
     return replace(mended, measured=followed.measured)
-
-
-def _has_unknown_types(context: ScalingContext) -> bool:
-    """Whether instances of the plan can no longer be used: what all of it holds is not known."""
-    in_force = context.facts.in_force
-    return in_force is not None and not is_same(in_force.counts, context.counts)
 
 
 def _followed(context: ScalingContext, ask: Ask) -> Decision:

@@ -175,7 +175,7 @@ def test_series_without_a_service_concern_nobody_and_are_counted() -> None:
     assert ads.rate == found[:1]
     assert ads.sampled_at == POINTS
     mail = grouped.answered(replace(ADS, name="mail"), None)
-    assert mail.rate == ()
+    assert not mail.rate
     assert mail.hint == (
         "3 series of hetserve_requests_total lack the label namespace or service: the exporter's labels must survive "
         "the scrape (honorLabels: true)"

@@ -13,7 +13,6 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.rates import throughput
 from hetserve.scaling.context import ScalingContext, standing_load
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
-from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.counts import cost_of, covers, is_same, total
 from hetserve.scaling.plans.found import FoundPlan, NothingFits, plan_or_reach, plan_words
@@ -44,8 +43,10 @@ def enforce_limits(context: ScalingContext, ask: Ask) -> Decision | None:
     if broken is None:
         return None
     load = standing_load(context)
-    if not _may(context.facts, broken):
-        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {context.facts.pause}: {_WITHHELD[broken.reason]}")
+    pause = context.facts.pause
+    may = broken.reason is ScalingReason.BUDGET_CUT or (pause.adds if broken.reason in _ADDS else pause.removes)
+    if not may:
+        limit = Limit(ScalingReason.PAUSED, f"spec.pause is {pause}: {_WITHHELD[broken.reason]}")
         return context.hold(broken.reason, f"{broken.words}; {limit.words}", limit)
     if load is None:
         return context.hold(ScalingReason.LOAD_UNKNOWN, f"{broken.words}; no load is known to plan for")
@@ -97,12 +98,6 @@ def _broken(context: ScalingContext) -> Iterator[BrokenLimit]:
     if scarce is not None:
         words = f"no room for an instance of {scarce} for {facts.waiting[scarce]:.0f} s, longer than it takes to launch"
         yield BrokenLimit(ScalingReason.TYPE_SCARCE, words, scarce)
-
-
-def _may(facts: Facts, broken: BrokenLimit) -> bool:
-    if broken.reason is ScalingReason.BUDGET_CUT:
-        return True
-    return facts.pause.adds if broken.reason in _ADDS else facts.pause.removes
 
 
 def _problem(context: ScalingContext, broken: BrokenLimit, load: QPS) -> Problem:

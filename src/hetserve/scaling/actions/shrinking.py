@@ -146,13 +146,9 @@ def quiet_loads(context: ScalingContext, ask: Ask) -> DeadBand | None:
         above = fewer
     if context.instances > rules.least or load > above:
         return context.dead_band(above, most)
-    return _kept_by_the_minimum(context, above, most)
-
-
-def _kept_by_the_minimum(context: ScalingContext, until: QPS, most: float) -> DeadBand | None:
-    """Loads at which the minimum keeps what is in force. None also while in doubt: then that is not said yet."""
+    # The minimum keeps what is in force; while in doubt that is not said yet.
     dead_band = None if is_doubtful(context) else context.dead_band(NO_LOAD, most)
-    return None if dead_band is None else replace(dead_band, until=until)
+    return None if dead_band is None else replace(dead_band, until=above)
 
 
 def _usable(context: ScalingContext, holds: QPS) -> QPS:
