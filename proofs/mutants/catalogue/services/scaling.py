@@ -100,7 +100,7 @@ SCALING: Final = (
     Mutant(
         "scaling: a pause keeps a budget from being obeyed",
         "hetserve.scaling.actions.limits",
-        "_may",
+        "enforce_limits",
         never("broken.reason is ScalingReason.BUDGET_CUT"),
         LIMITS,
         "test_a_budget_cut_ignores_pauses_and_missing_metrics",
