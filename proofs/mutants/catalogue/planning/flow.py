@@ -244,7 +244,7 @@ FLOW: Final = (
     Mutant(
         "a trial of flow passes on one run though its backlog rises",
         "hetserve.simulation.trial",
-        "Trial.at",
+        "TrialSetup.at",
         always("looks_steady(backlogs)"),
         "tests/unit/simulation/test_stability.py",
         "test_a_trial_ends_with_the_runs_that_show_a_growing_backlog",
@@ -252,7 +252,7 @@ FLOW: Final = (
     Mutant(
         "a trial of flow goes on where its backlog grows for sure",
         "hetserve.simulation.trial",
-        "Trial.at",
+        "TrialSetup.at",
         never("grows(backlogs, len(works))"),
         "tests/unit/simulation/test_stability.py",
         "test_a_trial_ends_with_the_runs_that_show_a_growing_backlog",

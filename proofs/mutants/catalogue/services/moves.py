@@ -14,7 +14,7 @@ MOVES: Final = (
     Mutant(
         "a change of plan: the old go before the new are ready",
         TRANSITION,
-        "_Move.is_enough",
+        "_Transition.is_enough",
         Replace("ready_of(counts, self.held)", "counts"),
         OPERATOR,
         "test_a_change_of_type_keeps_the_old_until_the_new_serve",
@@ -30,7 +30,7 @@ MOVES: Final = (
     Mutant(
         "a change of plan: more goes first while successors are on their way",
         TRANSITION,
-        "_Move._launching",
+        "_Transition._launching",
         Replace("held.ready < $most", "False"),
         OPERATOR,
         "test_a_budget_without_room_costs_no_more_capacity_than_it_must",
