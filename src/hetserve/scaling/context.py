@@ -108,17 +108,12 @@ def look_at(facts: Facts) -> ScalingContext:
     rules, demand = facts.rules, facts.demand
     low, recent = over(lowest, demand, rules.up.window), over(highest, demand, rules.up.window)
     high = over(highest, demand, rules.down.window)
-    more = _rise(facts, counts, low)
+    more = QPS(0.0)
+    if rules.look_ahead and low is not None:
+        more = rise(demand, rules.up.window, launch_time(facts, counts), low)
     forecast = None if low is None else QPS(low + more)
     scarce = caps(facts, scarce_types(facts.changes, facts.now))
     return ScalingContext(facts, counts, Measured(low, high, forecast), recent, more, scarce)
-
-
-def _rise(facts: Facts, counts: Counts, low: QPS | None) -> QPS:
-    """Queries/s that the trend adds while an instance launches."""
-    if not facts.rules.look_ahead or low is None:
-        return QPS(0.0)
-    return rise(facts.demand, facts.rules.up.window, launch_time(facts, counts), low)
 
 
 def launch_time(facts: Facts, counts: Counts) -> Seconds:

@@ -108,6 +108,10 @@ class Workload:
     service_draws: NDArray[np.float64]
     seed: int
 
+    def __post_init__(self) -> None:
+        for array in (self.sizes, self.gaps, self.service_draws):
+            array.flags.writeable = False
+
     def __len__(self) -> int:
         return len(self.sizes)
 
@@ -136,7 +140,7 @@ def draw_workload(
     if arrivals is Arrivals.RECORDED:
         raise ValueError("recorded arrivals are not drawn; give the recording")
     gaps, sizes, services = _streams(seed)
-    return _frozen(
+    return Workload(
         arrivals,
         mix.batches,
         draw_sizes(mix, sizes, queries),
@@ -165,7 +169,7 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
             raise ValueError(f"{len(at)} times need as many batches of at least 1, got {len(batches)}")
         known, drawn = np.unique(np.asarray(batches, dtype=np.int64), return_inverse=True)
         distinct = tuple(known.tolist())
-    return _frozen(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, services.random(len(at)), seed)
+    return Workload(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, services.random(len(at)), seed)
 
 
 def on_knots(
@@ -188,19 +192,6 @@ def draw_sizes(mix: BatchMix, source: np.random.Generator, queries: int) -> NDAr
     found = np.searchsorted(cumulative, source.random(queries) * cumulative[-1], side="right")
     sizes: NDArray[np.int64] = np.minimum(found, len(mix.shares) - 1).astype(np.int64)
     return sizes
-
-
-def _frozen(
-    arrivals: Arrivals,
-    batches: tuple[int, ...],
-    sizes: NDArray[np.int64],
-    gaps: NDArray[np.float64],
-    service_draws: NDArray[np.float64],
-    seed: int,
-) -> Workload:
-    for array in (sizes, gaps, service_draws):
-        array.flags.writeable = False
-    return Workload(arrivals, batches, sizes, gaps, service_draws, seed)
 
 
 def _poisson_quantiles(uniform: NDArray[np.float64], mean: float) -> NDArray[np.int64]:
