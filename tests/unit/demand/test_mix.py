@@ -71,7 +71,7 @@ def test_a_mix_that_pandas_wrote_is_read_and_slips_are_not(tmp_path: Path) -> No
     assert parse_batches(str(mix)) == BatchMix.of([(8, 1.0), (16, 3.0)])
     for text in ("batch\n1_6\n", "batch\n\u0661\n"):
         mix.write_text(text)
-        with pytest.raises(ValueError, match=r"column batch: .* is not a number"):
+        with pytest.raises(ValueError, match=r"column batch: .* is not a whole number"):
             parse_batches(str(mix))
     with pytest.raises(ValueError, match="need two numbers"):
         parse_batches("normal:1_65,16")

@@ -33,6 +33,10 @@ def test_a_head_as_other_programs_write_it_is_read(tmp_path: Path, head: str) ->
     assert found == Recording((0.5, 1.5), (8, 1))
 
 
+def test_batches_that_pandas_wrote_are_read(tmp_path: Path) -> None:
+    assert read_recording(written(tmp_path, "time,batch\n0.5,8.0\n1.5,1.0\n")) == Recording((0.5, 1.5), (8, 1))
+
+
 def test_at_its_own_rate_a_recording_is_replayed_gap_by_gap() -> None:
     recording = Recording((10.0, 10.25, 11.0, 14.0), (1, 8, 8, 1))
     workload = draw_workload(MIX, 99, 3, recording)
@@ -62,6 +66,7 @@ def test_batches_that_were_not_recorded_are_drawn_from_the_mix() -> None:
         ("time\n1\n0.5\n", "line 3, column time: 0.5 comes before the time of the line above, 1"),
         ("time,batch\n1,4\n2,0\n", "line 3, column batch: '0' is not a whole number of at least 1"),
         ("time,batch\n1,4\n2,1.5\n", "line 3, column batch: '1.5' is not a whole number of at least 1"),
+        ("time,batch\n1,4\n2,1_6\n", "line 3, column batch: '1_6' is not a whole number of at least 1"),
         ("time\n1\n", "1 lines; at least two queries at different times"),
         ("time\n1\n1\n", "2 lines; at least two queries at different times"),
         ("time\n-1.7e308\n1.7e308\n", "is no span of time that can be replayed"),
