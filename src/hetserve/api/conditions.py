@@ -1,8 +1,7 @@
-"""Conditions and their reasons; `hetserve.api.docs.reasons` documents each."""
+"""Conditions and their reasons; docs/conditions.md says of each what it means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -99,12 +98,3 @@ class Reason(StrEnum):
     STEP_POLICY_LIMITS = "StepPolicyLimits"
     TYPE_SCARCE = "TypeScarce"
     LOAD_BEYOND_REACH = "LoadBeyondReach"
-
-
-@dataclass(frozen=True, slots=True)
-class ReasonDoc:
-    condition: ConditionType
-    status: str
-    reason: Reason
-    meaning: str
-    next_step: str
