@@ -21,22 +21,19 @@ from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
-from hetserve_operator.leader.leadership import OperatorLeadership
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.pool import Planning, PlanningPool
 from hetserve_operator.plans.process import PlanningProcess
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
-from hetserve_operator.watch.extender_lease import ExtenderLease
-from hetserve_operator.watch.handlers import EventHandlers
-from hetserve_operator.watch.observe import Observer, RestoredError
-from hetserve_operator.watch.watches import watches
+from hetserve_operator.watch.handlers import EventHandlers, watches
+from hetserve_operator.watch.observe import ExtenderLease, Observer, RestoredError
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
-from hetserve_operator.work.controller import Controller
+from hetserve_operator.work.controller import Controller, Workers
 from hetserve_operator.work.input_statuses import InputStatuses
-from hetserve_operator.work.workers import Workers
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted

@@ -10,9 +10,8 @@ from hetserve.demand.observed import Trouble
 from hetserve.demand.queries import MIX_WINDOW, Part, Place, group_of, group_queries, groups, mix_query
 from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.demand.reading import read_demand, unknown
-from hetserve_operator.demand.asking import CONTRACT, Asking, Complaint, ask_all
+from hetserve_operator.demand.asking import CONTRACT, Asking, Complaint, Pauses, ask_all
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.pauses import Pauses
 from hetserve_operator.demand.prometheus import PrometheusError
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key

@@ -11,9 +11,8 @@ from hetserve.demand.observed import Trouble
 from hetserve.demand.queries import Part, own_queries
 from hetserve.demand.query_spec import MetricsQuerySpec, OwnQueries
 from hetserve.demand.reading import PrometheusSamples, read_demand, unknown
-from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Complaint, ask_all
+from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Complaint, Pauses, ask_all
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.pauses import Pauses
 from hetserve_operator.demand.prometheus import CONNECTIONS, PrometheusError
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key

@@ -5,26 +5,34 @@ A change that a list shows wakes the same services as an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INSTANCE_TYPE, KINDS, MODEL_PROFILE, CustomResource
 from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.cluster.capacity import takes_instances
 from hetserve.reconcile.cluster.neighbours import disturbed_by
-from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, ServiceOutline, SliceFact
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.cluster.observed import (
+    Broken,
+    NodeFact,
+    PodFact,
+    ScalerFact,
+    ServiceOutline,
+    SliceFact,
+    place_of,
+)
 from hetserve.reconcile.deployments.build import may_be_of
-from hetserve.reconcile.interest import may_use
 from hetserve_operator.revisions import DEPLOYMENTS, PODS
-from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache, place_of
+from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.informer import Reflector
 from hetserve_shell.kube.store import Store
 
 DEPLOYMENTS_PATH: Final = "/apis/apps/v1/deployments"
@@ -99,22 +107,21 @@ class EventHandlers:
     def _input_changed(self, kind: CustomResource, before: Any, after: Any) -> None:
         """An object that may concern any service of its namespace, or of all."""
         found = after if before is None else before
-        namespace = found.namespace if isinstance(found, Broken) else found.metadata.namespace
         services = self._cache.services
-        for service in services.by(BY_NAMESPACE, namespace) if kind.namespaced else services:
+        for service in services.by(BY_NAMESPACE, found.metadata.namespace) if kind.namespaced else services:
             self._add_later(Key(service.namespace, service.name))
 
-    def _type_changed(self, before: InstanceType | Broken | None, after: InstanceType | Broken | None) -> None:
-        forms = [form for form in (before, after) if form is not None]
-        name = forms[0].name if isinstance(forms[0], Broken) else forms[0].metadata.name
+    def _type_changed(self, before: Any, after: Any) -> None:
+        forms = [form.metadata for form in (before, after) if form is not None]
+        name = forms[0].name
         concerned, profiled = self._interests.in_type(name), self._cache.profiled(name)
         for service in self._cache.services:
             key, has_profile = Key(service.namespace, service.name), (service.namespace, service.model) in profiled
-            if key in concerned or any(may_use(service, form, profiled=has_profile) for form in forms):
+            if key in concerned or any(service.may_use(form, profiled=has_profile) for form in forms):
                 self._add_later(key)
 
-    def _profile_changed(self, before: ModelProfile | Broken | None, after: ModelProfile | Broken | None) -> None:
-        for place in {place_of(profile) for profile in (before, after) if profile is not None}:
+    def _profile_changed(self, *profiles: ModelProfile | Broken | None) -> None:
+        for place in {place_of(one) for one in profiles if one is not None}:
             for service in self._cache.services.by(BY_MODEL, place):
                 self._add_later(Key(service.namespace, service.name))
 
@@ -201,3 +208,42 @@ def watched(feed: EventHandlers, *, without: Collection[str] = ()) -> tuple[Watc
         Watched(names.RESOURCE_SLICES, feed.resource_slice),
     )
     return tuple(one for one in (*ours, *others) if one.path not in without)
+
+
+log = logging.getLogger(__name__)
+
+
+def watches(api: ApiServer, cache: Cache, feed: EventHandlers, without: Collection[str]) -> tuple[Reflector, ...]:
+    """A watch of every collection. without: paths of those that cannot be read."""
+    stores = dict(cache.listed())
+    found = [(one, _Told(one.take, stores.get(one.path))) for one in watched(feed, without=without)]
+    return tuple(Reflector(api, one.path, told, reduce=told.listed, labels=one.labels) for one, told in found)
+
+
+class _Told:
+    """Hands objects over one by one, those of a list page by page: all pods of a cluster take gigabytes.
+
+    store: what `take` fills; what a list lacks is removed from it.
+    """
+
+    def __init__(self, take: Callable[..., None], store: Store[Any] | None) -> None:
+        self._take = take
+        self._store = store
+
+    def listed(self, raw: RawObject) -> RawObject:
+        """Takes an object of a list; returns what tells that it was there."""
+        self._hand_over(raw, deleted=False)
+        return {"metadata": {"uid": raw["metadata"]["uid"]}}
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        if self._store is not None:
+            self._store.keep({str(raw["metadata"]["uid"]) for raw in objects})
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        self._hand_over(raw, deleted=event == "DELETED")
+
+    def _hand_over(self, raw: RawObject, *, deleted: bool) -> None:
+        try:
+            self._take(raw, deleted=deleted)
+        except Exception:  # one object must not hide the others
+            log.exception("%s cannot be taken", raw["metadata"].get("name"))

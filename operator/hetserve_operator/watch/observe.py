@@ -26,8 +26,7 @@ from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile import Interest, ServiceSnapshot
-from hetserve.reconcile.cluster.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact, ServiceOutline, pod_fact, service_outline
 from hetserve.reconcile.deployments.ownership import (
     belongs,
     controller,
@@ -37,15 +36,16 @@ from hetserve.reconcile.deployments.ownership import (
     type_of,
 )
 from hetserve_operator.memory import Memory
-from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
+from hetserve_operator.paths import deployments_path, lease_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
-from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.kube.store import Store
+from hetserve_shell.leader.lease import signed
 
 log = logging.getLogger(__name__)
 
@@ -326,3 +326,43 @@ def _some_are_to_end(deployments: list[RawObject], pods: _Pods) -> bool:
 
 def _name(raw: Mapping[str, Any]) -> str:
     return str(raw["metadata"]["name"])
+
+
+ASK_AGAIN: Final = 2.0
+"""Seconds between two looks until the extender says it."""
+
+
+class ExtenderLease:
+    """The Lease of the extender. name: empty: it is not read. changed: called when the answer has changed."""
+
+    def __init__(self, api: ApiServer, namespace: str, name: str, changed: Callable[[], None]) -> None:
+        self._api = api
+        self._path = lease_path(namespace, name) if name else None
+        self._changed = changed
+        self._complaint = ""
+        self.books_compute = not name
+
+    async def look(self) -> None:
+        """Reads the Lease; without an answer, or a holder, what was known stays. Raises nothing of the API."""
+        if self._path is None:
+            return
+        try:
+            found = signed((await self._api.request("GET", self._path)).content(), names.ANNOTATION_BOOKS_COMPUTE)
+        except (ApiStatusError, ApiUnreachableError, ValueError) as error:
+            self._complain(str(error))
+            return
+        self._complaint = ""
+        if found is not None and found != self.books_compute:
+            self.books_compute = found
+            log.info("the extender that leads %s compute", "books" if found else "does not say that it books")
+            self._changed()
+
+    def pause(self, usual: float) -> float:
+        """Seconds until the next look; usual: once the extender says that it books compute."""
+        return usual if self.books_compute else min(ASK_AGAIN, usual)
+
+    def _complain(self, words: str) -> None:
+        """Logs once until it works again or the words change."""
+        if words != self._complaint:
+            log.warning("%s cannot be read: %s", self._path, words)
+        self._complaint = words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -29,14 +30,14 @@ from hetserve.reconcile import (
 )
 from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.deployments.build import manifest_digest
-from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership, Permit
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.revisions import DEPLOYMENTS
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import NameTakenError, Writer, unused_name
-from hetserve_operator.workqueue import Key
+from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 
@@ -317,3 +318,45 @@ def _same(request: Request, done: Request | None) -> bool:
 def _timeless(status: dict[str, Any]) -> dict[str, Any]:
     conditions = [{k: v for k, v in c.items() if k != "lastTransitionTime"} for c in status["conditions"]]
     return {**status, "conditions": conditions}
+
+
+class Workers:
+    """What all workers share."""
+
+    def __init__(
+        self, queue: WorkQueue, controller: Controller, leadership: OperatorLeadership, metrics: OperatorMetrics
+    ) -> None:
+        self._queue = queue
+        self._controller = controller
+        self._leadership = leadership
+        self._metrics = metrics
+
+    async def work(self) -> None:
+        """One worker. Never returns."""
+        while True:
+            await self._leadership.won()
+            key = await self._queue.get()
+            self._metrics.waiting.set(len(self._queue))
+            await self._work_on(key)
+
+    async def _work_on(self, key: Key) -> None:
+        """Reconciles one service; an error affects only it and is retried later."""
+        try:
+            with self._metrics.seconds.time():
+                wake_after = await self._controller.reconcile(key)
+        except asyncio.CancelledError:
+            raise
+        except NotLeadingError as error:
+            log.info("%s: %s", key, error)
+            self._queue.done(key)
+            self._queue.add(key, urgent=True)  # it had its turn
+            return
+        except Exception as error:
+            self._metrics.errors.labels(type(error).__name__).inc()
+            delay = self._queue.failed(key)
+            expected = isinstance(error, ApiStatusError | ApiUnreachableError | StuckError)
+            log.warning("%s: %s; again in %.1f s", key, error, delay, exc_info=not expected)
+            return
+        self._queue.done(key)
+        if wake_after is not None:
+            self._queue.add(key, wake_after)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from hetserve.api.instance_type import InstanceType
-from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
 from hetserve.reconcile.deployments.ownership import type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.snapshot import Interest, ServiceSnapshot
@@ -37,23 +35,6 @@ def interest_of(decision: PlanDecision, snapshot: ServiceSnapshot) -> Interest:
     return Interest(room, frozenset(filter(None, held)), dead_band, growing)
 
 
-def may_use(service: ServiceOutline, found: InstanceType | Broken, *, profiled: bool) -> bool:
-    """Whether a service may use a type, so that a change of the type concerns it.
-
-    profiled: whether a profile of the service's model on this type is in its namespace.
-    """
-    name, labels = (found.name, found.labels) if isinstance(found, Broken) else _name_and_labels(found)
-    if service.type_names is not None:
-        return name in service.type_names
-    if service.type_labels is not None:
-        return all(labels.get(key) == value for key, value in service.type_labels.items())
-    return profiled
-
-
 def _all_bound(decision: PlanDecision, snapshot: ServiceSnapshot) -> bool:
     bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     return all(bound[name] >= count for name, count in decision.counts.items())
-
-
-def _name_and_labels(found: InstanceType) -> tuple[str, dict[str, str]]:
-    return found.metadata.name, found.metadata.labels

@@ -17,8 +17,7 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve.reconcile.cluster.capacity import Capacity, Kind
-from hetserve.reconcile.cluster.observed import Broken, PodFact
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact
 from hetserve.reconcile.events import Announcement
 from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.record.record import DecisionRecord
@@ -27,6 +26,7 @@ from hetserve.transition.staging import Costs
 
 Json = dict[str, Any]
 RawObject = Mapping[str, Any]
+Types = tuple[InstanceType, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ServiceSnapshot:
 
     service: RawObject | None
     now: datetime
-    types: tuple[InstanceType, ...] = ()
+    types: Types = ()
     profiles: tuple[ModelProfile, ...] = ()
     broken: tuple[Broken, ...] = ()
     deployments: tuple[RawObject, ...] = ()

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.cluster.neighbours import CrowdedGpu, crowded_gpus
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, owner_reference
-from hetserve.reconcile.deployments.diff import NextWrite, Target, next_cut, next_write
-from hetserve.reconcile.deployments.fence import fence_first
+from hetserve.reconcile.deployments.diff import NextWrite, Target, fence_first, next_cut, next_write
 from hetserve.reconcile.deployments.ownership import is_deleting
 from hetserve.reconcile.deployments.template import TemplateError
 from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
@@ -19,10 +18,8 @@ from hetserve.reconcile.plans.decision import decide
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import read_record
 from hetserve.reconcile.plans.planner import Planner
-from hetserve.reconcile.rollout.carrying import ServiceRate
-from hetserve.reconcile.rollout.making_room import in_the_way
-from hetserve.reconcile.rollout.progress import creation_failures, holdings, limits_of, type_states
-from hetserve.reconcile.rollout.surge import surged
+from hetserve.reconcile.rollout.making_room import in_the_way, surged
+from hetserve.reconcile.rollout.progress import ServiceRate, creation_failures, holdings, limits_of, type_states
 from hetserve.reconcile.snapshot import (
     Json,
     RawObject,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hetserve.base.units import Seconds
+from hetserve.reconcile.cluster.launch_times import served_since
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
-from hetserve.reconcile.cluster.serving import served_since
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 23, 13, 10, tzinfo=UTC)

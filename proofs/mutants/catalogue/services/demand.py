@@ -202,7 +202,7 @@ DEMAND: Final = (
     ),
     Mutant(
         "metrics that decide nothing are said until they are stale",
-        "hetserve.reconcile.status.metrics_status",
+        "hetserve.reconcile.status.scaling_status",
         "says_the_same",
         always("_first_clause(one) == _first_clause(other)"),
         "tests/unit/operator/test_operator_follows_the_mix.py",

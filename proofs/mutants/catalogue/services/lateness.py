@@ -10,7 +10,7 @@ from mutants.mutant import Mutant
 LOOK: Final = "hetserve.scaling.context"
 GROWTH: Final = "hetserve.scaling.actions.growth"
 SHRINKING: Final = "hetserve.scaling.actions.shrinking"
-SERVING: Final = "hetserve.reconcile.cluster.serving"
+SERVING: Final = "hetserve.reconcile.cluster.launch_times"
 GROWING: Final = "tests/unit/scaling/test_growing.py"
 SHRINKS: Final = "tests/unit/scaling/test_shrinking.py"
 SERVES: Final = "tests/unit/reconcile/test_since_when_instances_serve.py"

@@ -275,7 +275,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: advice is given anew at each look",
-        "hetserve.reconcile.plans.advice",
+        "hetserve.reconcile.plans.pause_and_advise",
         "stored_advice",
         always("not isinstance(told, Mapping)"),
         "tests/unit/operator/test_operator_scales.py",

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, Rule
+from hetserve.api.base import ApiModel, Rule, keyed_by
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import MeanBatch, PositiveDecimal, distinct
 
@@ -120,7 +120,7 @@ class Load(ApiModel):
         max_length=1000,
         description="mix of batch sizes; MaxThroughput needs it or batchDistribution; neither: single-item queries "
         "under MinCost",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
+        json_schema_extra=keyed_by("batch"),
     )
     batch_distribution: BatchDistribution | None = Field(
         default=None, description="mix of batch sizes by name, instead of batchSizes"

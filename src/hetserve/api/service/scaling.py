@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, Rule
+from hetserve.api.base import ApiModel, Rule, keyed_by
 from hetserve.api.scalars import Horizon, InstanceCount, Share, StabilizationWindow, Tolerance, Window, distinct
 from hetserve.base.units import Seconds, parse_duration
 
@@ -54,7 +54,7 @@ class _Direction(ApiModel):
         min_length=1,
         max_length=MOST_POLICIES,
         description="limits of steps; absent: no limit",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type", "period"]},
+        json_schema_extra=keyed_by("type", "period"),
     )
     select_policy: SelectPolicy | None = Field(
         default=None, description="which of the policies counts: Max, the one that allows most (absent), or Min"

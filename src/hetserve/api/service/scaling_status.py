@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel
+from hetserve.api.base import ApiModel, keyed_by
 
 Freshness = Literal["Fresh", "Stale", "Missing", "Invalid"]
 DecisionAction = Literal["ScaleUp", "ScaleDown", "Replace", "Shrink", "FirstPlan"]
@@ -15,7 +15,7 @@ MOST_DECISIONS = 5
 """Decisions that the status keeps, the newest first."""
 
 _DATE_TIME: dict[str, Any] = {"format": "date-time"}
-_MAP: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]}
+_MAP: dict[str, Any] = keyed_by("instanceType")
 _REASON = r"^[A-Z][A-Za-z0-9]{0,127}$"
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.base.nesting import too_deep
 from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_replicas
-from hetserve.reconcile.deployments.managed_fields import handed_over
 from hetserve.reconcile.deployments.ownership import (
     belongs,
     controller,
@@ -25,6 +25,7 @@ from hetserve.reconcile.deployments.ownership import (
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.snapshot import (
     Apply,
+    Change,
     Create,
     Delete,
     HandOver,
@@ -34,6 +35,7 @@ from hetserve.reconcile.snapshot import (
     Replace,
     Request,
     ServiceSnapshot,
+    WriteFence,
 )
 
 _KEPT: Final = "no plan holds the others any more"
@@ -327,3 +329,61 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nulls(v) for v in value]
     return value
+
+
+def handed_over(raw: Mapping[str, Any]) -> list[Json] | None:
+    """managedFields with all our fields held by apply, or None if they are already."""
+    written: list[Json] = list(raw["metadata"].get("managedFields") or ())
+    entries = [entry for entry in written if too_deep(entry.get("fieldsV1")) is None]  # others name no field
+    ours = [entry for entry in entries if _is_ours(entry)]
+    if not any(entry["operation"] == "Update" for entry in ours):
+        return None
+    fields: Json = {}
+    for entry in ours:
+        fields = _union(fields, entry.get("fieldsV1") or {})
+    apply = {**ours[-1], "operation": "Apply", "fieldsV1": fields}
+    return [apply, *(entry for entry in entries if not _is_ours(entry))]
+
+
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    return entry.get("manager") == names.FIELD_MANAGER and not entry.get("subresource")
+
+
+def _union(one: Json, other: Json) -> Json:
+    """Union of two trees of fields."""
+    return {key: _union(one.get(key, {}), other.get(key, {})) for key in {**one, **other}}
+
+
+def fence_first(snapshot: ServiceSnapshot, work: NextWrite, service_uid: str) -> NextWrite:
+    """The work, or the fences that must be up before its request.
+
+    A Deployment that cannot be fenced holds back every change of the service: a late request would change it unseen.
+    """
+    if not isinstance(work.request, Change):
+        return work
+    missing = missing_fences(snapshot, service_uid)
+    if not missing:
+        return work
+    refused = tuple(snapshot.refused[fence.key].message for fence in missing if fence.key in snapshot.refused)
+    request = next((fence for fence in missing if fence.key not in snapshot.refused), None)
+    return replace(work, request=request, refusals=(*work.refusals, *refused))
+
+
+def missing_fences(snapshot: ServiceSnapshot, service_uid: str) -> list[WriteFence]:
+    """Fences of all Deployments that an earlier leader may have changed for this service, or one of its name."""
+    if snapshot.fence is None or snapshot.service is None:
+        return []
+    service, stamp = str(snapshot.service["metadata"]["name"]), snapshot.fence.stamp
+    return [
+        _fence(found, stamp)
+        for found in snapshot.deployments
+        if found["metadata"]["uid"] not in snapshot.fence.cleared
+        and not is_deleting(found)
+        and (belongs(found, service, service_uid) or is_predecessors(found, service, service_uid))
+    ]
+
+
+def _fence(found: RawObject, stamp: str) -> WriteFence:
+    meta = found["metadata"]
+    why = f"no request from before may change {meta['name']}"
+    return WriteFence(str(meta["namespace"]), str(meta["name"]), str(meta["uid"]), stamp, why)

@@ -22,11 +22,11 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import highest, lowest
 from hetserve.planning.registry import has_judge
 from hetserve.planning.work import Work
+from hetserve.reconcile.cluster.launch_times import served_since
 from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.cluster.serving import served_since
-from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.capacities import Capacities
 from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, entry_of, history_of
+from hetserve.reconcile.plans.pause_and_advise import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion

@@ -12,9 +12,9 @@ from dataclasses import replace
 from hetserve.demand.observed import Demand
 from hetserve.planning.plan import Counts
 from hetserve.planning.registry import has_judge
-from hetserve.reconcile.plans.advice import held_advice, stored_advice
 from hetserve.reconcile.plans.autoscaled import asking, decided_for
 from hetserve.reconcile.plans.changes import entry_of
+from hetserve.reconcile.plans.pause_and_advise import held_advice, stored_advice
 from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord, with_mix
 from hetserve.reconcile.plans.plan_selection import choose

@@ -6,20 +6,27 @@ being a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
-from hetserve.base.units import MiB, MicroDollarsPerHour, quantity_to_mib
+from hetserve.base.units import MiB, MicroDollarsPerHour, parse_duration, quantity_to_mib
+from hetserve.demand import declared_mix
 from hetserve.objects.resources import gpus_requested
-from hetserve.planning.offers import instance_price
+from hetserve.planning.offers import instance_price, namespace_of
+from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
+from hetserve.profiles import LatencyProfile, profile_from_spec
+from hetserve.profiles.latency import slowed
+from hetserve.profiles.sharing import ONE
 from hetserve.reconcile.cluster.api_messages import CreationFailure, replica_failure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import Target
 from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
-from hetserve.transition.staging import Instances, Limits
+from hetserve.transition.staging import Holdings, Instances, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +173,41 @@ def _price(
     if known is None:
         return None
     return instance_price(known, max((_held(p, known) for p in pods), default=None))
+
+
+class ServiceRate:
+    """`rate_estimate` of a service's types, made when it is first asked: at rest nobody asks."""
+
+    def __init__(self, snapshot: ServiceSnapshot, decision: PlanDecision, holdings: Holdings) -> None:
+        self._world, self._decision, self._holdings = snapshot, decision, holdings
+
+    def __call__(self, counts: Mapping[str, int]) -> float:
+        return self._estimate(counts)
+
+    @cached_property
+    def _estimate(self) -> RateEstimate:
+        service = self._decision.service
+        prices = {name: held.each for name, held in self._holdings.items()}
+        if service is None:
+            return lambda counts: float(sum(n * prices.get(name, 0) for name, n in counts.items()))
+        profiles = {name: found for name in prices if (found := self._profile(service, name)) is not None}
+        recorded = self._decision.record
+        measured = None if recorded is None else recorded.mix
+        mix = declared_mix(service) if measured is None else measured
+        return rate_estimate(profiles, prices, mix, parse_duration(service.spec.slo.latency))
+
+    def _profile(self, service: InferenceService, name: str) -> LatencyProfile | None:
+        """The one profile of the service's model on a type, also of one that the service may not use any more."""
+        spec, place = service.spec, namespace_of(service)
+        mine = [p for p in self._world.profiles if (p.spec.model, p.spec.instance_type) == (spec.model.name, name)]
+        mine = [p for p in mine if namespace_of(p) == place]
+        if len(mine) != 1:
+            return None
+        profile = profile_from_spec(mine[0].spec)
+        return slowed(profile, self._world.settings.max_slowdown / ONE) if self._shares(name) else profile
+
+    def _shares(self, name: str) -> bool:
+        offer = self._decision.offers.get(name)
+        if offer is not None:
+            return offer.shares
+        return any(p.instance_type == name and p.gpu_memory and not p.whole_gpu for p in self._world.pods)

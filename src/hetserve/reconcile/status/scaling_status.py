@@ -12,13 +12,14 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService, InferenceServiceSpec
 from hetserve.api.service.scaling_status import MOST_DECISIONS, DecisionStatus
 from hetserve.base.timestamps import timestamp, unix_seconds
-from hetserve.demand.observed import Demand, Trouble
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.demand.observed import Demand, Freshness, Trouble
+from hetserve.reconcile.cluster.observed import ScalerFact
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
 from hetserve.reconcile.snapshot import Json
-from hetserve.reconcile.status.metrics_status import metrics_finding, says_the_same
+from hetserve.registry.planners import PLANNERS, default_planner
 
 STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
 """Conditions that are there only where there is something to say, and keep their words while their reason stays."""
@@ -57,9 +58,13 @@ def foreign_scaler(scalers: Iterable[ScalerFact]) -> Finding | None:
     ]
     if not named:
         return None
-    more = f", and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    words = "; ".join(named[:_MOST_NAMED]) + more
-    return Finding("False", Reason.FOREIGN_SCALER, f"{words}; such changes are undone")
+    return Finding("False", Reason.FOREIGN_SCALER, f"{few(named, '; ')}; such changes are undone")
+
+
+def few(items: Sequence[str], joint: str) -> str:
+    """The first items, and how many more there are."""
+    more = f"{joint}{len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
+    return joint.join(items[:_MOST_NAMED]) + more
 
 
 def _findings(
@@ -165,3 +170,56 @@ def _is_entry(one: object) -> bool:
     except ValidationError:
         return False
     return True
+
+
+_BY_TROUBLE: Final = {
+    Trouble.NOT_CONFIGURED: Reason.PROMETHEUS_NOT_CONFIGURED,
+    Trouble.UNREACHABLE: Reason.PROMETHEUS_UNREACHABLE,
+    Trouble.QUERY_REFUSED: Reason.QUERY_REFUSED,
+    Trouble.QUERIES_NOT_ALLOWED: Reason.QUERIES_NOT_ALLOWED,
+}
+_BY_FRESHNESS: Final = {
+    Freshness.STALE: Reason.METRICS_STALE,
+    Freshness.MISSING: Reason.METRICS_MISSING,
+    Freshness.INVALID: Reason.METRICS_INVALID,
+}
+
+
+def metrics_finding(demand: Demand | None, service: InferenceService | None) -> Finding | None:
+    """Finding of MetricsAvailable; None: no condition without spec.metrics, and the one of before until it was asked.
+
+    The words of fresh demand name what else is not known; figures that move at each look are not in them. service:
+    None: it cannot be read.
+    """
+    if demand is None or demand.trouble is Trouble.NOT_ASKED:
+        return None
+    if demand.freshness is Freshness.FRESH:
+        idle = None if service is None else _decides_nothing(service.spec)
+        words = "the load is measured" if idle is None else f"the load is measured and decides nothing: {idle}"
+        return Finding("True", Reason.METRICS_FRESH, "; ".join((words, *demand.notes)))
+    reason = _BY_FRESHNESS[demand.freshness] if demand.trouble is None else _BY_TROUBLE[demand.trouble]
+    return Finding("False", reason, f"{demand.why}; nothing shrinks")
+
+
+def says_the_same(one: Finding, other: Finding) -> bool:
+    """Whether findings of one status and reason differ by no more than figures, or by what else is not known."""
+    return one.status != "True" or _first_clause(one) == _first_clause(other)
+
+
+def _first_clause(finding: Finding) -> str:
+    return finding.message.partition("; ")[0]
+
+
+def _decides_nothing(spec: InferenceServiceSpec) -> str | None:
+    """Why no plan depends on what is measured; None: plans do."""
+    if spec.metrics is None or spec.scaling is not None:
+        return None
+    if spec.objective == "MinCost":
+        return "without spec.scaling the plan is for spec.load"
+    if not spec.metrics.measures_mix:
+        return "with MaxThroughput the batch sizes count, and spec.metrics.queries.batchSizes is not set"
+    planner = spec.planner or default_planner("MaxThroughput")
+    if PLANNERS[planner].tries:
+        return None
+    others = " or ".join(PLANNERS.names_of(lambda member: member.tries))
+    return f"spec.planner {planner} tries no plan, so that two do not compare; set {others}"
