@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.reconcile import Fenced, Rendered, WriteStatus
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
+from hetserve.reconcile.snapshot import Fenced, Rendered, WriteStatus
 from hetserve_operator.revisions import ListedRevisions
 
 LANDED_BY: Final = 75.0

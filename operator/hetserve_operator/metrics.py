@@ -11,8 +11,9 @@ from prometheus_client.registry import Collector
 
 from hetserve.base.units import format_money
 from hetserve.demand.observed import Demand
-from hetserve.reconcile import Costs, Request
+from hetserve.reconcile.snapshot import Request
 from hetserve.scaling import Decision
+from hetserve.transition.staging import Costs
 from hetserve_operator.workqueue import Key
 
 

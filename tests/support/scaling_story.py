@@ -19,9 +19,9 @@ from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.demand.query_spec import MetricsQuerySpec, wanted_of
 from hetserve.planning.work import Done, Work
-from hetserve.reconcile import PlannerTimedOut
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name
+from hetserve.reconcile.plans.planner import PlannerTimedOut
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.plans.queue import PlannerQueue, Ticket
 from hetserve_operator.workqueue import Key

@@ -19,7 +19,7 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import Seconds
 from hetserve.planning.plan import Plan, infeasible
 from hetserve.planning.work import Done, Work
-from hetserve.reconcile import PlannerTimedOut
+from hetserve.reconcile.plans.planner import PlannerTimedOut
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.process import ProcessDiedError
 from hetserve_operator.plans.queue import PlannerQueue, Ticket

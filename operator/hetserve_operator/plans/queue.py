@@ -23,7 +23,7 @@ from hetserve.api.conditions import Reason
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.work import Done, Work, WorkKind
-from hetserve.reconcile import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
+from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hetserve.demand.observed import Demand
-from hetserve.reconcile import Interest
+from hetserve.reconcile.snapshot import Interest
 from hetserve_operator.workqueue import Key
 
 

@@ -25,7 +25,6 @@ from hetserve.demand.observed import Demand
 from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile import Interest, ServiceSnapshot
 from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact, ServiceOutline, pod_fact, service_outline
 from hetserve.reconcile.deployments.ownership import (
     belongs,
@@ -35,6 +34,7 @@ from hetserve.reconcile.deployments.ownership import (
     sort_pods,
     type_of,
 )
+from hetserve.reconcile.snapshot import Interest, ServiceSnapshot
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, lease_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas

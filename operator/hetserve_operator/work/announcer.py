@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.reconcile import Announcement
+from hetserve.reconcile.events import Announcement
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.kube.events import Event, EventRecorder

@@ -10,7 +10,9 @@ import hashlib
 from typing import Final
 
 from hetserve.api import names
-from hetserve.reconcile import (
+from hetserve.reconcile.cluster.api_messages import is_of_the_content
+from hetserve.reconcile.deployments.ownership import is_ours
+from hetserve.reconcile.snapshot import (
     Apply,
     Create,
     Delete,
@@ -22,8 +24,6 @@ from hetserve.reconcile import (
     WriteFence,
     WriteStatus,
 )
-from hetserve.reconcile.cluster.api_messages import is_of_the_content
-from hetserve.reconcile.deployments.ownership import is_ours
 from hetserve.scaling.record.ring import appended, ring_manifest, ring_name, ring_of
 from hetserve_operator.leadership import NotLeadingError, Permit
 from hetserve_operator.paths import config_map_path, deployments_path, service_path

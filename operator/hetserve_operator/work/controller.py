@@ -10,12 +10,15 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from hetserve.api import names
-from hetserve.reconcile import (
+from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
+from hetserve.reconcile.deployments.build import manifest_digest
+from hetserve.reconcile.events import announcements
+from hetserve.reconcile.plans.planner import Planner
+from hetserve.reconcile.snapshot import (
     Apply,
     Change,
     Create,
     Delete,
-    Planner,
     Render,
     Rendered,
     Replace,
@@ -24,12 +27,8 @@ from hetserve.reconcile import (
     Settled,
     WriteFence,
     WriteStatus,
-    announcements,
-    failure_status,
-    step,
 )
-from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
-from hetserve.reconcile.deployments.build import manifest_digest
+from hetserve.reconcile.step import failure_status, step
 from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve.reconcile import Rendered
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
+from hetserve.reconcile.snapshot import Rendered
 from hetserve_operator.main import SAFETY_LOOKS, Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
 from hetserve_operator.settings import OperatorElection, OperatorSettings

@@ -9,9 +9,8 @@ import pytest
 
 from effort import spread
 from hetserve.base.units import parse_money
-from hetserve.reconcile import Planner, PlanQuestion
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.plans.planner import PlannerAnswer, PlanPending
+from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlanPending, PlanQuestion
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from testing.builders import REMOVED, instance_type, model_profile, service

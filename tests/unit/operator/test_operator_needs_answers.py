@@ -11,7 +11,7 @@ from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.planning.reach import Capacity
 from hetserve.planning.work import Done
-from hetserve.reconcile import Planner, PlanPending, PlanQuestion
+from hetserve.reconcile.plans.planner import Planner, PlanPending, PlanQuestion
 from hetserve_operator.workqueue import Key
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.operator import SimulatedOperator

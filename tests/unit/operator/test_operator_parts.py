@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from hetserve.reconcile import Rendered
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
+from hetserve.reconcile.snapshot import Rendered
 from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
 from hetserve_operator.metrics import OperatorMetrics

@@ -14,7 +14,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Problem
 from hetserve.planning import plan as planned_by
 from hetserve.planning.plan import infeasible
-from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve_operator.plans.queue import FAIR, MOST_WAIT, RETRY_AFTER, PlannerQueue, Ticket
 from hetserve_operator.workqueue import Key
 from testing.planning import line, option, problem

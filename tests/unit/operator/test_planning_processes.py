@@ -22,7 +22,7 @@ from hetserve.base.units import Seconds
 from hetserve.demand.mix import kairos_mixture
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.work import Work
-from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans import worker
 from hetserve_operator.plans.pool import PlanningPool

@@ -13,7 +13,7 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, Seconds
 from hetserve.planning.plan import Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
-from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve_operator.main import Operator
 from hetserve_operator.plans.queue import FAIR, MOST_WAIT, SETTLE, PlannerQueue, Ticket
 from hetserve_operator.settings import OperatorSettings

@@ -12,7 +12,7 @@ from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import trial
 from hetserve.planning.work import Done, Work, done
-from hetserve.reconcile import Planner, PlanQuestion
+from hetserve.reconcile.plans.planner import Planner, PlanQuestion
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
