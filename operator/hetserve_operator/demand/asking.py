@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from hetserve.demand.answers import Series
 from hetserve.demand.queries import Query
+from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.prometheus import PrometheusError
+from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
 
 log = logging.getLogger(__name__)
@@ -47,21 +49,45 @@ async def ask_all(prometheus: Asking, queries: Iterable[Query], now: float) -> l
     return await asyncio.gather(*map(one, queries))
 
 
-class Complaint:
-    """Logs a trouble once, until it is over or its words change."""
+class Poll:
+    """One kind of polls. source: as spec.metrics.source names it; clock: seconds."""
 
-    def __init__(self) -> None:
-        self._words = ""
+    source: ClassVar[str]
 
-    def tell(self, words: str) -> None:
-        if words != self._words:
-            log.warning("demand is not measured: %s", words)
-        self._words = words
+    def __init__(
+        self, cache: DemandCache, prometheus: Asking, metrics: OperatorMetrics, clock: Callable[[], float]
+    ) -> None:
+        self._cache = cache
+        self._prometheus = prometheus
+        self._metrics = metrics
+        self._clock = clock
+        self._trouble = ""
+
+    async def time(self, keys: Iterable[Key]) -> float | None:
+        """Prometheus's time; None: it does not answer, so that the demand of these services ages."""
+        try:
+            return await self._prometheus.clock()
+        except PrometheusError as error:
+            self.fail(keys, error)
+            return None
+
+    def fail(self, keys: Iterable[Key], error: PrometheusError) -> None:
+        """Prometheus does not answer about these services: logged once, until it does or its message changes."""
+        if self._trouble != (message := str(error)):
+            log.warning("demand is not measured: %s", message)
+        self._trouble = message
+        self.count("failed")
+        for key in keys:
+            self._cache.fail(key, message)
 
     def settle(self) -> None:
-        if self._words:
+        """Prometheus answers."""
+        if self._trouble:
             log.info("demand is measured again")
-        self._words = ""
+        self._trouble = ""
+
+    def count(self, result: str) -> None:
+        self._metrics.demand_polls.labels(self.source, result).inc()
 
 
 LONGEST_PAUSE: Final = 300.0

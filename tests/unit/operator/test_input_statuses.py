@@ -76,7 +76,7 @@ def test_rivals_are_named_and_neither_is_ready() -> None:
     profiles = [profile_of("one", "m", "a"), profile_of("two", "m", "a"), profile_of("lost", "m", "absent")]
     found = by_path([], [type_of("a")], profiles)
     one, lost = (found[MODEL_PROFILE.path("ns", name)] for name in ("one", "lost"))
-    assert (one.ready, one.reason, one.extra) == (False, "ProfileConflict", {"conflicts": ("two",)})
+    assert (one.ready, one.reason, one.extra) == (False, "ProfileConflict", {"conflicts": ["two"]})
     assert (lost.reason, lost.message) == ("InstanceTypeNotFound", "there is no InstanceType absent")
 
 

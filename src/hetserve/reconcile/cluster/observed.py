@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +16,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.nesting import DEEPEST, too_deep
+from hetserve.base.timestamps import unix_seconds
 from hetserve.base.units import MiB, MilliCPU, Percent, Seconds
 from hetserve.demand.query_spec import MetricsQuerySpec, wanted_of
 from hetserve.objects.fields import InvalidObjectError
@@ -50,7 +50,7 @@ def launch_of(pod: Pod, raw: RawObject) -> Launch | None:
     with suppress(Exception):  # an odd time or status says nothing, and hides nothing else
         if _restarted(raw["status"]):
             return None
-        begin, end = _seconds(scheduled["lastTransitionTime"]), _became_ready(pod, ready)
+        begin, end = unix_seconds(str(scheduled["lastTransitionTime"])), _became_ready(pod, ready)
         seconds, warming = end - begin, end - _ran(raw["status"], begin)
         if seconds < 0:
             return None
@@ -66,16 +66,16 @@ def _restarted(status: Mapping[str, Any]) -> bool:
 
 def _became_ready(pod: Pod, ready: Mapping[str, Any]) -> float:
     """A node that is lost takes Ready away, not ContainersReady. Where the pod has gates of its own, Ready is later."""
-    containers, end = pod.condition("ContainersReady"), _seconds(ready["lastTransitionTime"])
+    containers, end = pod.condition("ContainersReady"), unix_seconds(str(ready["lastTransitionTime"]))
     if pod.spec.get("readinessGates") or containers.get("status") != "True":
         return end
-    return min(_seconds(containers["lastTransitionTime"]), end)
+    return min(unix_seconds(str(containers["lastTransitionTime"])), end)
 
 
 def _ran(status: Mapping[str, Any], otherwise: float) -> float:
     """When the last container began to run."""
     running = [(one.get("state") or {}).get("running") or {} for one in status.get("containerStatuses") or ()]
-    return max((_seconds(one["startedAt"]) for one in running if "startedAt" in one), default=otherwise)
+    return max((unix_seconds(str(one["startedAt"])) for one in running if "startedAt" in one), default=otherwise)
 
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
@@ -266,7 +266,7 @@ def _ready_since(pod: Pod) -> float | None:
     """Since when it has been Ready [Unix seconds]; None: it is not, or its status does not say."""
     ready = pod.condition("Ready")
     with suppress(Exception):  # an odd time says nothing
-        return _seconds(ready["lastTransitionTime"]) if ready.get("status") == "True" else None
+        return unix_seconds(str(ready["lastTransitionTime"])) if ready.get("status") == "True" else None
     return None
 
 
@@ -280,7 +280,7 @@ def _refused_since(pod: Pod) -> float | None:
     with suppress(Exception):  # an odd time says nothing
         told, edited = pod.condition("PodScheduled").get("lastTransitionTime"), pod.metadata.get("generation", 1) > 1
         written = _last_written(pod.metadata, "PodScheduled") if edited else None
-        return _seconds(told) if written is None and told is not None else written
+        return unix_seconds(str(told)) if written is None and told is not None else written
     return None
 
 
@@ -297,12 +297,8 @@ def _last_written(metadata: Mapping[str, Any], condition: str) -> float | None:
 def _written_at(entry: Any, key: str) -> float | None:
     with suppress(Exception):  # it may be anything
         if entry["subresource"] == "status" and key in entry["fieldsV1"]["f:status"]["f:conditions"]:
-            return _seconds(entry["time"])
+            return unix_seconds(str(entry["time"]))
     return None
-
-
-def _seconds(time: object) -> float:
-    return datetime.fromisoformat(str(time)).timestamp()
 
 
 def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:

@@ -252,8 +252,8 @@ def _brought_to(snapshot: ServiceSnapshot, target: Target, found: RawObject, wan
 
 
 def _apply(found: RawObject, wanted: Json, why: str, *, repair: bool, news: Announcement | None = None) -> Apply:
-    meta = found["metadata"]
-    return Apply(wanted, str(meta["uid"]), str(meta["resourceVersion"]), why, repair=repair, news=news)
+    uid, version = (str(found["metadata"][key]) for key in ("uid", "resourceVersion"))
+    return Apply(wanted, why, repair, uid=uid, resource_version=version, news=news)
 
 
 def _shrinks(target: Target, found: RawObject) -> bool:

@@ -312,13 +312,11 @@ def _planned(decided: Decision, made: PlanDecision) -> Finding:
 
 def _steady(finding: Finding, context: PlanningContext, snapshot: ServiceSnapshot, kind: ConditionType) -> Finding:
     """The finding in its stored words if only digits can differ: same spec, same reason."""
-    stored, raw = context.stored[kind], snapshot.service or {}
-    if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
+    raw = snapshot.service or {}
+    new = read_status(raw).get("observedGeneration") != raw["metadata"].get("generation")
+    if new or finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
         return finding
-    if finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
-        return finding
-    same = read_status(raw).get("observedGeneration") == raw["metadata"].get("generation")
-    return stored if same else finding
+    return finding.as_stored(context.stored[kind])
 
 
 def _feasible(context: PlanningContext, decided: Decision, made: PlanDecision) -> Finding:

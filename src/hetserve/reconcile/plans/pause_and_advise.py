@@ -89,10 +89,9 @@ def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject)
     asks = decision.following is not None and decision.following.limited is None and isinstance(before, dict)
     if not (asks or _is_same(advice, before)):
         return told
-    planned = _worded(raw, ConditionType.PLANNED, decision.planned)
-    return replace(
-        told, advice=before, planned=planned, feasible=_worded(raw, ConditionType.FEASIBLE, decision.feasible)
-    )
+    planned = decision.planned.as_stored(stored_finding(raw, ConditionType.PLANNED))
+    feasible = decision.feasible.as_stored(stored_finding(raw, ConditionType.FEASIBLE))
+    return replace(told, advice=before, planned=planned, feasible=feasible)
 
 
 def _is_same(advice: Json | None, before: object) -> bool:
@@ -100,13 +99,6 @@ def _is_same(advice: Json | None, before: object) -> bool:
     if advice is None or not isinstance(before, Mapping):
         return False
     return all(advice[key] == before.get(key) for key in ("counts", "hourlyCost", "reason"))
-
-
-def _worded(raw: RawObject, kind: ConditionType, finding: Finding) -> Finding:
-    """The finding in its stored words, if it says the same."""
-    before = stored_finding(raw, kind)
-    same = before is not None and (before.status, before.reason) == (finding.status, finding.reason)
-    return before if same and before is not None else finding
 
 
 def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:

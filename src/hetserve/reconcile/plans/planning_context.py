@@ -221,5 +221,4 @@ def _by_name(offers: Offers) -> dict[str, Offer]:
 def stored_finding(raw: Mapping[str, Any], kind: ConditionType) -> Finding | None:
     """A condition in the status of a raw service."""
     conditions = read_status(raw).get("conditions") or ()
-    found = next((c for c in conditions if isinstance(c, Mapping) and c.get("type") == kind.value), None)
-    return None if found is None else Finding(*(str(found.get(key) or "") for key in ("status", "reason", "message")))
+    return Finding.stored(next((c for c in conditions if isinstance(c, Mapping) and c.get("type") == kind.value), None))

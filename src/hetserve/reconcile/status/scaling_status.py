@@ -63,7 +63,7 @@ def foreign_scaler(scalers: Iterable[ScalerFact]) -> Finding | None:
 
 def few(items: Sequence[str], joint: str) -> str:
     """The first items, and how many more there are."""
-    more = f"{joint}{len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
+    more = f"{joint}and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
     return joint.join(items[:_MOST_NAMED]) + more
 
 
@@ -84,7 +84,7 @@ def _findings(
             yield ConditionType.SCALING_ACTIVE, Finding("Unknown", Reason.NOT_PLANNED, "there is no plan to scale from")
         return
     yield ConditionType.SCALING_ACTIVE, following.active
-    limited = following.limited or _as_stored(before.get(ConditionType.SCALING_LIMITED.value))
+    limited = following.limited or Finding.stored(before.get(ConditionType.SCALING_LIMITED.value))
     if limited is not None:
         yield ConditionType.SCALING_LIMITED, limited
 
@@ -102,23 +102,16 @@ def _held_back(decision: PlanDecision) -> Finding | None:
 
 def _stored(demand: Demand | None, before: Mapping[str, Any] | None) -> Finding | None:
     """The condition of before, while Prometheus has not been asked yet."""
-    return None if demand is None or demand.trouble is not Trouble.NOT_ASKED else _as_stored(before)
-
-
-def _as_stored(before: Mapping[str, Any] | None) -> Finding | None:
-    if before is None:
-        return None
-    return Finding(*(str(before.get(key) or "") for key in ("status", "reason", "message")))
+    return None if demand is None or demand.trouble is not Trouble.NOT_ASKED else Finding.stored(before)
 
 
 def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None) -> Finding:
     """The finding in its stored words, if only figures can differ; ScalingActive and pauses have none that move."""
     if finding.status != "Unknown" and (kind is ConditionType.SCALING_ACTIVE or finding.reason == Reason.PAUSED):
         return finding
-    stored = _as_stored(before)
-    if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
-        return finding
-    return stored if kind is not ConditionType.METRICS_AVAILABLE or says_the_same(stored, finding) else finding
+    stored = finding.as_stored(Finding.stored(before))
+    news = kind is ConditionType.METRICS_AVAILABLE and finding.status == "True"
+    return finding if news and _first_clause(stored) != _first_clause(finding) else stored
 
 
 def demand_status(stored: object, demand: Demand | None) -> Json | None:
@@ -201,12 +194,8 @@ def metrics_finding(demand: Demand | None, service: InferenceService | None) -> 
     return Finding("False", reason, f"{demand.why}; nothing shrinks")
 
 
-def says_the_same(one: Finding, other: Finding) -> bool:
-    """Whether findings of one status and reason differ by no more than figures, or by what else is not known."""
-    return one.status != "True" or _first_clause(one) == _first_clause(other)
-
-
 def _first_clause(finding: Finding) -> str:
+    """What says more than figures, and than what else is not known."""
     return finding.message.partition("; ")[0]
 
 
