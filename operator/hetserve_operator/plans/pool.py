@@ -170,7 +170,7 @@ class PlanningPool:
         return "planned"
 
     def _failed(self, ticket: Ticket, error: Exception) -> str:
-        planner, died = _planner_of(ticket), isinstance(error, ProcessDiedError)
+        planner, died = ticket.question.problem.planned_by, isinstance(error, ProcessDiedError)
         message = f"planner {planner} failed: " + (str(error) if died else f"{type(error).__name__}: {error}")
         log.warning("%s: %s", ticket.key, message, exc_info=None if died else error)
         plan = infeasible(ticket.question.problem, planner, Reason.PLANNER_FAILED, message)
@@ -180,7 +180,7 @@ class PlanningPool:
     def _late(self, ticket: Ticket) -> str:
         if not self._queue.is_planned(ticket):
             return "dropped"
-        planner = _planner_of(ticket)
+        planner = ticket.question.problem.planned_by
         log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, self._deadline)
         self._queue.settle(ticket, PlannerTimedOut(planner, self._deadline))
         return "timed-out"
@@ -190,7 +190,3 @@ class PlanningPool:
         limit = self._under_way.get(ticket)
         if limit is not None and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time())
-
-
-def _planner_of(ticket: Ticket) -> str:
-    return ticket.question.problem.planned_by

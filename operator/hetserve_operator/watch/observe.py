@@ -34,7 +34,7 @@ from hetserve.reconcile.deployments.ownership import (
     sort_pods,
     type_of,
 )
-from hetserve.reconcile.snapshot import Interest, ServiceSnapshot
+from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve_operator.memory import Memory
 from hetserve_operator.paths import deployments_path, lease_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
@@ -107,10 +107,7 @@ class Observer:
     async def relist(self) -> None:
         """Fills the cache from a list of each kind."""
         for path, store in self._cache.listed():
-            try:
-                await self._fill(path, store)
-            except ApiStatusError as error:
-                self._go_without(path, error)
+            await self._list(path, store)
 
     async def recount(self) -> None:
         """Lists each kind again of which the cache has too many or too few objects, twice in a row.
@@ -119,7 +116,7 @@ class Observer:
         """
         for path, store in self._cache.listed():
             if path in self.unread:
-                await self._list_unwatched(path, store)
+                await self._list(path, store)
         stores = [(path, store) for path, store in self._cache.listed() if path not in self.unread]
         surplus = {path: await self._surplus(path, store) for path, store in stores}
         if not any(surplus.values()):
@@ -153,7 +150,7 @@ class Observer:
             return 0
         return 1 if there is None else len(store) - there
 
-    async def _list_unwatched(self, path: str, store: Store[Any]) -> None:
+    async def _list(self, path: str, store: Store[Any]) -> None:
         try:
             await self._fill(path, store)
         except ApiStatusError as error:
@@ -170,14 +167,6 @@ class Observer:
         if path not in self.unread:
             log.warning("%s: they cannot be listed: %s", _WITHOUT[path], error)
         self.unread.add(path)
-
-    def settled(self, key: Key, interest: Interest) -> None:
-        """Remembers which changes of the cluster concern a service."""
-        self.interests.record(key, interest)
-
-    def forget(self, key: Key) -> None:
-        """Drops what is remembered of a deleted service."""
-        self.interests.forget(key)
 
     async def world(self, key: Key, memory: Memory, clock: float) -> ServiceSnapshot:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
@@ -211,7 +200,7 @@ class Observer:
     async def _own(self, key: Key, seen: ListedRevisions) -> tuple[RawObject | None, _Deployments, _Pods, _Pods]:
         """The service, its Deployments, its pods, and strangers with its label."""
         service, labelled, listed = await asyncio.gather(
-            self._service(key),
+            self._find(service_path(*key)),
             self._listed(DEPLOYMENTS, deployments_path, key, seen),
             self._listed(PODS, pods_path, key, seen),
         )
@@ -252,9 +241,6 @@ class Observer:
         if outline is None or outline.model is None:
             return (), ()
         return self._cache.profiles(outline.namespace, outline.model)
-
-    async def _service(self, key: Key) -> RawObject | None:
-        return await self._find(service_path(*key))
 
     async def _owners(
         self, key: Key, labelled: list[RawObject], pods: Sequence[PodFact], sets: list[RawObject]

@@ -155,7 +155,7 @@ class Controller:
 
     def _rest(self, key: Key, settled: Settled, memory: Memory) -> float | None:
         """Remembers what concerns a settled service; returns seconds until the next look, or None."""
-        self._observer.settled(key, settled.interest)
+        self._observer.interests.record(key, settled.interest)
         waits = (settled.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -290,7 +290,7 @@ class Controller:
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)
         self._plans.forget(key)
-        self._observer.forget(key)
+        self._observer.interests.forget(key)
         self._metrics.forget(key)
 
 

@@ -90,6 +90,16 @@ class ServiceSnapshot:
     scalers: tuple[ScalerFact, ...] = ()
     settings: PlanSettings = field(default_factory=PlanSettings)
 
+    @property
+    def name(self) -> str:
+        """Name of the service; empty: it is gone."""
+        return "" if self.service is None else str(self.service["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """UID of the service; empty: it is gone."""
+        return "" if self.service is None else str(self.service["metadata"]["uid"])
+
 
 @dataclass(frozen=True, slots=True)
 class Render:

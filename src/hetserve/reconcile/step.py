@@ -45,18 +45,17 @@ def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
     raw = snapshot.service
     if raw is None or is_deleting(raw):
         return Settled(interest=NO_INTEREST)
-    uid = str(raw["metadata"]["uid"])
     decision = decide(snapshot, planner)
-    held = holdings(snapshot, decision, uid)
+    held = holdings(snapshot, decision)
     spent = costs(held, decision.counts)
-    move = _moved(snapshot, decision, held, uid)
-    work = fence_first(snapshot, move.work, uid)
+    move = _moved(snapshot, decision, held)
+    work = fence_first(snapshot, move.work)
     if work.request is not None:
         return work.request
     if decision.state is PlanState.AWAITED:
         return Settled(_wakes(decision, work), WAITS, spent)
-    states = type_states(snapshot, decision, move.targets, uid)
-    failures, crowded = creation_failures(snapshot, uid), _crowded(snapshot)
+    states = type_states(snapshot, decision, move.targets)
+    failures, crowded = creation_failures(snapshot), _crowded(snapshot)
     template, stage = work.template_refusal, move.stage
     seen = StatusInputs(
         states, held, snapshot.pods, work, template, snapshot.foreign_pods, failures, crowded, stage, snapshot.demand
@@ -80,7 +79,7 @@ def failure_status(raw: RawObject, snapshot: ServiceSnapshot, error: str) -> Wri
     """Status of a service whose reconciliation failed through a bug; None if the status says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
-    states = type_states(snapshot, decision, (), str(raw["metadata"]["uid"]))
+    states = type_states(snapshot, decision, ())
     seen = StatusInputs(states, None, snapshot.pods, foreign_pods=snapshot.foreign_pods, crowded=_crowded(snapshot))
     seen = replace(seen, scalers=snapshot.scalers)
     status = build_status(raw, decision, seen, snapshot.now)
@@ -129,24 +128,24 @@ class _Move:
     stage: Stage | None = None
 
 
-def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, uid: str) -> _Move:
+def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> _Move:
     """Towards the plan that is followed; else within the budget, unless the user wants what runs kept."""
     if not decision.is_followed:
-        return _Move(_cut(snapshot, decision, held, uid) if decision.shrinks else NextWrite())
+        return _Move(_cut(snapshot, decision, held) if decision.shrinks else NextWrite())
     manifests = _manifests(decision)
     if isinstance(manifests, str):
-        cut = NextWrite() if decision.is_new else _cut(snapshot, decision, held, uid)
+        cut = NextWrite() if decision.is_new else _cut(snapshot, decision, held)
         return _Move(replace(cut, template_refusal=manifests))
     limits, rate = limits_of(snapshot, decision), ServiceRate(snapshot, decision, held)
-    stage = next_counts(decision.counts, held, limits, rate, in_the_way(snapshot, decision, held, manifests, uid))
+    stage = next_counts(decision.counts, held, limits, rate, in_the_way(snapshot, decision, held, manifests))
     manifests = surged(snapshot, decision, (held, limits), manifests, stage.counts)
     targets = tuple(Target(t, manifests[t], stage.counts[t], n) for t, n in sorted(decision.counts.items()))
     if decision.is_new:
         return _Move(NextWrite(pending=True), targets, stage)
     kept = {t: n for t, n in stage.counts.items() if n > 0 and t not in decision.counts}
     over = exceeds(held, decision.ceiling)
-    work = next_write(snapshot, targets, _by_deployment(decision, kept), uid, over_budget=over)
-    return _Move(_cut_first(snapshot, decision, held, work, uid), targets, stage)
+    work = next_write(snapshot, targets, _by_deployment(decision, kept), over_budget=over)
+    return _Move(_cut_first(snapshot, decision, held, work), targets, stage)
 
 
 def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
@@ -158,21 +157,19 @@ def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
         return str(error)
 
 
-def _cut(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, uid: str) -> NextWrite:
+def _cut(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> NextWrite:
     """What brings the service within its budget, whatever else is known of it."""
     if not exceeds(held, decision.ceiling):
         return NextWrite()
     limits, rate = Limits(decision.ceiling), ServiceRate(snapshot, decision, held)
     counts = within_limits(decision.counts if decision.is_followed else {}, held, limits, rate)
-    return next_cut(snapshot, _by_deployment(decision, counts), uid)
+    return next_cut(snapshot, _by_deployment(decision, counts))
 
 
-def _cut_first(
-    snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, work: NextWrite, uid: str
-) -> NextWrite:
+def _cut_first(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, work: NextWrite) -> NextWrite:
     """If the budget is exceeded and an unproven template blocks the work: cut replicas first."""
     blocked = work.template_refusal is not None or work.refusals or isinstance(work.request, Render)
-    cut = _cut(snapshot, decision, held, uid) if blocked else NextWrite()
+    cut = _cut(snapshot, decision, held) if blocked else NextWrite()
     return NextWrite(
         cut.request or work.request,
         work.template_refusal,

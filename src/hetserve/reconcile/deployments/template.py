@@ -55,7 +55,7 @@ def user_template(raw: Mapping[str, Any]) -> Json:
         raise TemplateError(
             f"spec.template{path} is nested too deeply: a pod template may have at most {DEEPEST} levels; take it out"
         )
-    template: Json = _without_nulls(dict(raw))
+    template: Json = without_nulls(dict(raw))
     spec = template.get("spec")
     if not isinstance(spec, dict):
         raise TemplateError("spec.template.spec is missing: give a pod template with its containers")
@@ -107,11 +107,11 @@ def _check_metadata(metadata: Any, field: str) -> None:
             raise TemplateError(f"spec.template.metadata.{field}: {key} asks for a device past hetserve; take it out")
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """Copy without null fields, which the API server drops, too; a null in a list is an entry."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
-    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
+    if isinstance(value, Mapping):
+        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+    return [without_nulls(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _check_types(path: str, found: Json, types: Mapping[str, type]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -76,7 +76,8 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
     in_force = _in_force(context)
     if not context.books_compute and any(offer.shares for offer in context.offers.usable):
         return unbooked(context, in_force)
-    before, context = context, _under_what_is_measured(context, snapshot)
+    # A mix that has moved is recorded at once, with whatever is decided: it stays while nothing is measured.
+    before, context = context, context.under(mix_to_follow(context.problem, snapshot.demand or _NOT_MEASURED))
     advice = stored_advice(context, snapshot.service or {})
     history = history_of(snapshot.service or {}, snapshot.now.timestamp())
     since = _mix_since(context, before, snapshot)
@@ -120,15 +121,6 @@ def decided_for(
         return scaling.decide(facts, ask), None
     meta = context.service.metadata
     return decided_on_record(meta.name, meta.namespace or "default", facts, ask)
-
-
-def _under_what_is_measured(context: PlanningContext, snapshot: ServiceSnapshot) -> PlanningContext:
-    """The case under the mix as measured, once that has moved from the one in force; else under that.
-
-    It is recorded at once, with whatever is decided: from then on questions and figures are of this mix, which stays
-    while nothing is measured.
-    """
-    return context.under(mix_to_follow(context.problem, snapshot.demand or _NOT_MEASURED))
 
 
 def _mix_since(context: PlanningContext, before: PlanningContext, snapshot: ServiceSnapshot) -> float | None:
@@ -184,11 +176,8 @@ def facts_of(
 
 
 def _counted(snapshot: ServiceSnapshot, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
-    return Counter(str(pod.instance_type) for pod in _live(snapshot) if counts(pod))
-
-
-def _live(snapshot: ServiceSnapshot) -> Iterator[PodFact]:
-    return (pod for pod in snapshot.pods if pod.instance_type is not None and not pod.terminating)
+    live = (pod for pod in snapshot.pods if pod.instance_type is not None and not pod.terminating)
+    return Counter(str(pod.instance_type) for pod in live if counts(pod))
 
 
 def _served_since(

@@ -26,10 +26,8 @@ def undeclared_types(snapshot: ServiceSnapshot, recorded: PlanRecord | None) -> 
     By its Deployments, by its pods, and by the recorded plan: a Deployment that somebody deletes comes back as it was.
     Those that have all memory of their GPU, and by their profile need less, had it alone: they share nothing.
     """
-    assert snapshot.service is not None  # noqa: S101  the caller has checked
-    name, uid = str(snapshot.service["metadata"]["name"]), str(snapshot.service["metadata"]["uid"])
     asked = {(pod.instance_type, pod.gpu_memory) for pod in snapshot.pods if pod.is_undeclared and not pod.terminating}
-    ours = (d for d in snapshot.deployments if belongs(d, name, uid) and not is_deleting(d))
+    ours = (d for d in snapshot.deployments if belongs(d, snapshot.name, snapshot.uid) and not is_deleting(d))
     asked |= {(type_of(d), _undeclared_memory(d)) for d in ours if int(d["spec"].get("replicas") or 0)}
     found = {kind for kind, memory in asked if memory}
     if recorded is not None:

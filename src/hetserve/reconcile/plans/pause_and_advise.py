@@ -11,8 +11,9 @@ from hetserve.planning.plan import Counts, counts_status, read_counts
 from hetserve.reconcile.plans.changes import load_of
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import Json, PlanRecord
-from hetserve.reconcile.plans.planning_context import PlanningContext, cost_at, handmade_of, recorded_as, stored_finding
+from hetserve.reconcile.plans.planning_context import PlanningContext, handmade_of, recorded_as, stored_finding
 from hetserve.reconcile.snapshot import RawObject
+from hetserve.scaling.plans.counts import cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def stored_advice(context: PlanningContext, raw: RawObject) -> Advice | None:
     wanted = {name: n for name, n in counts if n}
     if held or not wanted or (context.recorded is not None and wanted == context.recorded.nonzero):
         return None
-    return Advice(counts, load, {**told, "hourlyCost": format_money(cost_at(context, counts))})
+    return Advice(counts, load, {**told, "hourlyCost": format_money(cost_of(counts, context.declared))})
 
 
 def held_advice(context: PlanningContext, advice: Advice, words: str) -> PlanDecision:

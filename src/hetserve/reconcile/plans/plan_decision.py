@@ -127,7 +127,7 @@ class PlanDecision:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {} if self.record is None else {name: n for name, n in self.record.counts if n > 0}
+        return {} if self.record is None else self.record.nonzero
 
     @property
     def budget(self) -> MicroDollarsPerHour | None:

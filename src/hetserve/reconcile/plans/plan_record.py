@@ -13,6 +13,7 @@ from hetserve.demand.mix import BatchMix
 from hetserve.planning.plan import Counts, Plan, Trial, read_counts, summary
 from hetserve.planning.problem import Problem
 from hetserve.profiles.sharing import WHOLE
+from hetserve.scaling.plans.counts import nonzero
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
@@ -67,7 +68,7 @@ class PlanRecord:
 
     @property
     def nonzero(self) -> dict[str, int]:
-        return {name: n for name, n in self.counts if n > 0}
+        return dict(self.counts)
 
     @property
     def described(self) -> str:
@@ -122,7 +123,7 @@ def _raw(
     verdict: str,
     tried: bool | None,
 ) -> Json:
-    held = tuple((name, n) for name, n in counts if n > 0)
+    held = nonzero(counts)
     return {
         "counts": [gpus.entry(name, n) for name, n in held],
         "summary": summary(held)[:_SHORT],
@@ -183,7 +184,7 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
 
 def _parsed(raw: Json) -> PlanRecord:
     """Raises AttributeError, KeyError, TypeError or ValueError for what is no record."""
-    counts = read_counts(raw["counts"])
+    counts = nonzero(read_counts(raw["counts"]))
     texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
     load = None if raw.get("load") is None else QPS(float(raw["load"]))
     sizes = [(int(one["batch"]), float(one["share"])) for one in raw.get("mix") or ()]

@@ -12,14 +12,13 @@ the status says of planning stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import MicroDollarsPerHour, format_money
-from hetserve.planning.plan import Counts, Plan, Trial, summary
+from hetserve.base.units import format_money
+from hetserve.planning.plan import Plan, Trial, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
 from hetserve.planning.work import Done
@@ -39,6 +38,7 @@ from hetserve.reconcile.plans.planning_context import (
     unplanned,
 )
 from hetserve.scaling.mix import BETTER
+from hetserve.scaling.plans.counts import cost_of, is_same, nonzero
 
 _STAYS: Final = (
     "; what runs stays: it books less of its GPUs than is planned now, and instances that book more find no place there"
@@ -93,7 +93,7 @@ def _checked(
     needed = force.followed is None
     ideal = planner(PlanQuestion(context.declared, context.declared, needed, exact=True))
     best = ideal if isinstance(ideal, Plan) and ideal.feasible else None
-    if best is not None and rival.nonzero == nonzero(best.counts):
+    if best is not None and is_same(rival.counts, best.counts):
         return _ideal(context, rival, best)
     counts = tuple((option.name, rival.nonzero.get(option.name, 0)) for option in context.declared.types)
     question = PlanQuestion(context.declared, context.declared, needed, exact=True, counts=counts)
@@ -135,7 +135,7 @@ def _kept(context: PlanningContext, rival: PlanRecord, trial: Trial | None, idea
     tried = trial is not None and (trial.held, trial.holds) != (None, None)
     more = rival.provisional or (tried and rival.tried is False)
     if trial is not None and (rival.inputs != context.digest or more):
-        cost = MicroDollarsPerHour(cost_of(rival, context.declared))
+        cost = cost_of(rival.counts, context.declared)
         gpus = recorded_gpus(rival.counts, context.offers.usable, context.recorded)
         record = kept_record(rival, trial, context.declared, context.digest, cost, gpus=gpus)
     decision = recorded_as(context, record, ideal=ideal is not None)
@@ -179,24 +179,14 @@ def is_better(plan: Plan, record: PlanRecord, problem: Problem, trial: Trial | N
     return new > standing * (1 + SWITCH_GAIN)
 
 
-def nonzero(counts: Counts) -> dict[str, int]:
-    return {name: n for name, n in counts if n > 0}
-
-
 def is_allowed(record: PlanRecord, problem: Problem) -> bool:
     """Whether a record made for other inputs keeps the budget and the bounds on instances of these."""
     held = record.nonzero
-    if not held or not held.keys() <= _prices(problem).keys():
+    if not held or not held.keys() <= {option.name for option in problem.types}:
         return False
     wanted = all(held.get(option.name, 0) >= option.min_instances for option in problem.types)
     wanted = wanted and problem.allows_total(sum(held.values()))
-    return wanted and (problem.budget is None or cost_of(record, problem) <= problem.budget)
-
-
-def cost_of(record: PlanRecord, problem: Problem) -> int:
-    """Micro-dollars/h of the recorded counts at the problem's prices."""
-    prices = _prices(problem)
-    return sum(prices[name] * n for name, n in record.nonzero.items())
+    return wanted and (problem.budget is None or cost_of(record.counts, problem) <= problem.budget)
 
 
 def _is_cheaper(plan: Plan, record: PlanRecord, problem: Problem, trial: Trial | None) -> bool:
@@ -205,7 +195,7 @@ def _is_cheaper(plan: Plan, record: PlanRecord, problem: Problem, trial: Trial |
         return True
     if trial is not None and trial.holds and not plan.tried:
         return False
-    return plan.cost < cost_of(record, problem) * (1 - SWITCH_GAIN)
+    return plan.cost < cost_of(record.counts, problem) * (1 - SWITCH_GAIN)
 
 
 def _tried_rates(plan: Plan, trial: Trial) -> tuple[Decimal, Decimal] | None:
@@ -219,10 +209,6 @@ def _evaluated_rates(plan: Plan, record: PlanRecord) -> tuple[Decimal, Decimal] 
 
     Evaluations of earlier problems are not recorded, as they used other queries.
     """
-    held = {frozenset(nonzero(one.candidate.counts).items()): one.held for one in plan.evaluated}
-    new, standing = (held.get(frozenset(counts.items())) for counts in (nonzero(plan.counts), record.nonzero))
+    held = {frozenset(nonzero(one.candidate.counts)): one.held for one in plan.evaluated}
+    new, standing = (held.get(frozenset(nonzero(counts))) for counts in (plan.counts, record.counts))
     return None if new is None or standing is None else (Decimal(new), Decimal(standing))
-
-
-def _prices(problem: Problem) -> Mapping[str, int]:
-    return {option.name: option.price for option in problem.types}

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
-from hetserve.base.units import MicroDollarsPerHour
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
@@ -20,6 +19,7 @@ from hetserve.planning.tenancy import Tenancy
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, handmade_record, plan_record
+from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
@@ -84,12 +84,6 @@ class PlanningContext:
         return replace(self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=spec)
 
 
-def cost_at(context: PlanningContext, counts: Counts) -> MicroDollarsPerHour:
-    """Micro-dollars/h of counts of the declared types."""
-    prices = {option.name: option.price for option in context.declared.types}
-    return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
-
-
 def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
     return plan_record(plan, context.digest, recorded_gpus(plan.counts, context.offers.usable, context.recorded))
 
@@ -98,7 +92,9 @@ def handmade_of(context: PlanningContext, counts: Counts, words: str, plan: Plan
     """The record of counts that no planner proposed as they are. plan: that they are a part of; qps: held at least."""
     by = context.problem.planned_by if plan is None else plan.planner
     gpus = recorded_gpus(counts, context.offers.usable, context.recorded)
-    return handmade_record(counts, cost_at(context, counts), context.digest, gpus, qps=qps, planner=by, verdict=words)
+    return handmade_record(
+        counts, cost_of(counts, context.declared), context.digest, gpus, qps=qps, planner=by, verdict=words
+    )
 
 
 def recorded_as(context: PlanningContext, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:
@@ -141,10 +137,9 @@ def is_right(record: PlanRecord, context: PlanningContext) -> bool:
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
     """Whether the recorded cost equals the cost at declared prices and is within the budget."""
-    prices = {option.name: option.price for option in declared.types}
-    if any(name not in prices for name, _ in record.counts):
+    if not {name for name, _ in record.counts} <= {option.name for option in declared.types}:
         return False
-    cost = sum(prices[name] * n for name, n in record.counts)
+    cost = cost_of(record.counts, declared)
     return cost == record.cost and (declared.budget is None or cost <= declared.budget)
 
 

@@ -16,18 +16,14 @@ from hetserve.transition.staging import Counts, Holdings, Instances, Limits
 
 
 def in_the_way(
-    snapshot: ServiceSnapshot,
-    decision: PlanDecision,
-    holdings: Holdings,
-    manifests: Mapping[str, Json],
-    service_uid: str,
+    snapshot: ServiceSnapshot, decision: PlanDecision, holdings: Holdings, manifests: Mapping[str, Json]
 ) -> InTheWay:
     """Old instances that take the place of planned ones, by the type of these.
 
     manifests: of the planned Deployments, by type. A quota that refuses an instance is room that any old one takes; any
     other refusal may last, and no instance goes for it.
     """
-    counts, failures = decision.counts, {f.instance_type: f.message for f in creation_failures(snapshot, service_uid)}
+    counts, failures = decision.counts, {f.instance_type: f.message for f in creation_failures(snapshot)}
     spare = frozenset(name for name, held in holdings.items() if held.replicas > counts.get(name, 0))
     found: dict[str, frozenset[str]] = {}
     for name in (n for n, count in counts.items() if spare and holdings[n].placed < count):

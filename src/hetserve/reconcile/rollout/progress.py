@@ -40,9 +40,9 @@ class TypeState:
     rolled: bool
 
 
-def holdings(snapshot: ServiceSnapshot, decision: PlanDecision, service_uid: str) -> dict[str, Instances]:
+def holdings(snapshot: ServiceSnapshot, decision: PlanDecision) -> dict[str, Instances]:
     """What the service has of each type that it has, or should have, anything of."""
-    ours = _deployments(snapshot, service_uid)
+    ours = _deployments(snapshot)
     types = {*decision.counts, *filter(None, map(type_of, ours))}
     types |= {p.instance_type for p in snapshot.pods if p.instance_type}
     return {name: _holding(name, snapshot, decision, [d for d in ours if type_of(d) == name]) for name in sorted(types)}
@@ -56,10 +56,9 @@ def limits_of(snapshot: ServiceSnapshot, decision: PlanDecision) -> Limits:
     return Limits(decision.ceiling, most, spec.scaling.max_instances if bound and spec and spec.scaling else None)
 
 
-def _deployments(snapshot: ServiceSnapshot, service_uid: str) -> list[RawObject]:
+def _deployments(snapshot: ServiceSnapshot) -> list[RawObject]:
     """The service's own, and those that an earlier service of its name left: their replicas are paid alike."""
-    name = "" if snapshot.service is None else str(snapshot.service["metadata"]["name"])
-    return [d for d in snapshot.deployments if belongs(d, name, service_uid)]
+    return [d for d in snapshot.deployments if belongs(d, snapshot.name, snapshot.uid)]
 
 
 def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine: list[RawObject]) -> Instances:
@@ -104,9 +103,7 @@ def _whole(known: InstanceType) -> MiB:
     return MiB(0) if known.spec.gpu is None else quantity_to_mib(known.spec.gpu.memory)
 
 
-def type_states(
-    snapshot: ServiceSnapshot, decision: PlanDecision, targets: Iterable[Target], service_uid: str
-) -> tuple[TypeState, ...]:
+def type_states(snapshot: ServiceSnapshot, decision: PlanDecision, targets: Iterable[Target]) -> tuple[TypeState, ...]:
     """State of each planned type, and of each other type of which pods are left (these count as not rolled)."""
     by_type = {target.instance_type: target for target in targets}
     others = {p.instance_type for p in snapshot.pods if p.instance_type and not p.terminating}
@@ -120,25 +117,25 @@ def type_states(
                 desired,
                 bound=sum(p.node is not None for p in pods),
                 ready=sum(p.ready for p in pods),
-                rolled=name in by_type and _rolled(by_type[name], pods, snapshot, service_uid),
+                rolled=name in by_type and _rolled(by_type[name], pods, snapshot),
             )
         )
     return tuple(states)
 
 
-def creation_failures(snapshot: ServiceSnapshot, service_uid: str) -> tuple[CreationFailure, ...]:
+def creation_failures(snapshot: ServiceSnapshot) -> tuple[CreationFailure, ...]:
     """Instance types whose pods cannot be created, in their order."""
     found = [
         CreationFailure(type_of(deployment) or "", message)
-        for deployment in _deployments(snapshot, service_uid)
+        for deployment in _deployments(snapshot)
         if (message := replica_failure(deployment)) is not None
     ]
     return tuple(sorted(found))
 
 
-def _rolled(target: Target, pods: list[PodFact], snapshot: ServiceSnapshot, service_uid: str) -> bool:
+def _rolled(target: Target, pods: list[PodFact], snapshot: ServiceSnapshot) -> bool:
     found = next((d for d in snapshot.deployments if d["metadata"]["name"] == target.name), None)
-    if found is None or not is_ours(found, service_uid) or is_deleting(found):
+    if found is None or not is_ours(found, snapshot.uid) or is_deleting(found):
         return False
     status, generation = found.get("status") or {}, int(found["metadata"].get("generation") or 0)
     return (
