@@ -80,8 +80,8 @@ def failure_status(raw: RawObject, snapshot: ServiceSnapshot, error: str) -> Wri
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
     states = type_states(snapshot, decision, ())
-    seen = StatusInputs(states, None, snapshot.pods, foreign_pods=snapshot.foreign_pods, crowded=_crowded(snapshot))
-    seen = replace(seen, scalers=snapshot.scalers)
+    pods, strangers, scalers = snapshot.pods, snapshot.foreign_pods, snapshot.scalers
+    seen = StatusInputs(states, pods=pods, foreign_pods=strangers, crowded=_crowded(snapshot), scalers=scalers)
     status = build_status(raw, decision, seen, snapshot.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 

@@ -134,10 +134,6 @@ def _first(snapshot: ServiceSnapshot, writes: list[Request], foreign_pods: tuple
     )
 
 
-def _service_of(snapshot: ServiceSnapshot) -> str:
-    return "" if snapshot.service is None else str(snapshot.service["metadata"]["name"])
-
-
 def _shrunk(snapshot: ServiceSnapshot, found: RawObject, count: int, why: str) -> Replace:
     """Replaces only the replicas; apply would also change the template."""
     name = str(found["metadata"]["name"])

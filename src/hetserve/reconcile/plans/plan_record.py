@@ -84,7 +84,10 @@ def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
     """Record of a feasible plan; inputs: digest of the problem. gpus: how its instances have them."""
     qps = f"{(plan.qps or 0.0) if plan.held_qps is None else plan.held_qps:.1f}"
     verdict = plan.verdict or plan.message
-    raw = _raw(plan.counts, plan.cost, inputs, gpus, qps=qps, planner=plan.planner, verdict=verdict, tried=plan.tried)
+    record = record_of_counts(
+        plan.counts, plan.cost, inputs, gpus, qps=qps, planner=plan.planner, verdict=verdict, tried=plan.tried
+    )
+    raw = record.raw
     if plan.provisional:
         raw["provisional"] = True
     if plan.runner_up is not None:
@@ -94,25 +97,7 @@ def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
     return _parsed(raw)
 
 
-def handmade_record(
-    counts: Counts,
-    cost: MicroDollarsPerHour,
-    inputs: str,
-    gpus: RecordedGpus,
-    *,
-    qps: float,
-    planner: str,
-    verdict: str,
-) -> PlanRecord:
-    """Record of counts that no planner proposed as they are: what limits leave of a plan. Arguments as above.
-
-    qps: queries/s that they hold at least.
-    """
-    rate = f"{qps:.1f}"
-    return _parsed(_raw(counts, cost, inputs, gpus, qps=rate, planner=planner, verdict=verdict, tried=False))
-
-
-def _raw(
+def record_of_counts(
     counts: Counts,
     cost: MicroDollarsPerHour,
     inputs: str,
@@ -121,10 +106,11 @@ def _raw(
     qps: str,
     planner: str,
     verdict: str,
-    tried: bool | None,
-) -> Json:
+    tried: bool | None = False,
+) -> PlanRecord:
+    """Record of counts that are in force for whatever reason. Arguments as above; qps: queries/s that they hold."""
     held = nonzero(counts)
-    return {
+    raw: Json = {
         "counts": [gpus.entry(name, n) for name, n in held],
         "summary": summary(held)[:_SHORT],
         "hourlyCost": format_money(cost),
@@ -134,6 +120,7 @@ def _raw(
         "inputs": inputs,
         **({} if tried is None else {"tried": tried}),
     }
+    return _parsed(raw)
 
 
 def with_load(record: PlanRecord, load: QPS | None) -> PlanRecord:
@@ -166,8 +153,7 @@ def kept_record(
     verdict = f"{what} {qps} q/s in simulation" if tried else "more instances than a simulation can try"
     verdict += "; kept, as no other plan is better by enough to move instances"
     planner = str(record.raw["planner"])
-    raw = _raw(record.counts, cost, inputs, gpus, qps=qps, planner=planner, verdict=verdict, tried=tried)
-    return _parsed(raw)
+    return record_of_counts(record.counts, cost, inputs, gpus, qps=qps, planner=planner, verdict=verdict, tried=tried)
 
 
 def read_record(service: Mapping[str, Any]) -> PlanRecord | None:

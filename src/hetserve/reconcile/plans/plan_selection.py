@@ -116,7 +116,7 @@ def _judged(context: PlanningContext, answer: Plan, force: _InForce, trial: Tria
         if context.stays and force.standing is None:
             answer = replace(answer, message=answer.message + _STAYS)
         recorded = force.recorded if trial is None or force.recorded is None else force.recorded.as_final()
-        return infeasible(context.service, context.offers, answer, recorded, follow=force.standing is not None)
+        return infeasible(context, answer, recorded, follow=force.standing is not None)
     if rival is not None and not is_better(answer, rival, context.problem, trial):
         return _kept(context, rival, trial)
     return recorded_as(context, record_of(context, answer))
@@ -154,7 +154,7 @@ def _unanswered(context: PlanningContext, answer: Done | PlannerTimedOut, force:
     if force.followed is None:
         return unplanned(reason, f"{words}; what runs stays", force.recorded, context.service, context.offers)
     finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {words}")
-    return replace(planned(context.service, context.offers, force.followed), planned=finding)
+    return replace(planned(context, force.followed), planned=finding)
 
 
 SWITCH_GAIN: Final = Decimal(str(BETTER))

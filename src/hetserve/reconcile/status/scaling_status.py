@@ -21,15 +21,9 @@ from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
 from hetserve.reconcile.snapshot import Json
 from hetserve.registry.planners import PLANNERS, default_planner
 
-STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
-"""Conditions that are there only where there is something to say, and keep their words while their reason stays."""
 _REFRESHED: Final = 60.0
 """Seconds by which a newer sample is worth writing, where something else is written."""
 _MOST_NAMED: Final = 5
-_BY_MODE: Final = (
-    Reason.ADVISING,
-    "spec.mode is Advise: nothing but the status is written",
-)
 
 
 def scaling_findings(
@@ -92,7 +86,7 @@ def _findings(
 def _held_back(decision: PlanDecision) -> Finding | None:
     """Of a service that follows no load; None: nothing holds it back."""
     if decision.advises:
-        return Finding("False", *_BY_MODE)
+        return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing but the status is written")
     service = decision.service
     if service is None or service.spec.pause == "None" or service.spec.scaling is not None:
         return None
