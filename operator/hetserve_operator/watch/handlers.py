@@ -60,7 +60,7 @@ class EventHandlers:
         self._add_later = add_later
         self._add_changed = add_changed
         cache.services.subscribe(self._service_changed)
-        cache.nodes.subscribe(self._node_changed)
+        cache.nodes.subscribe(self._room_changed)
         cache.slices.subscribe(self._slice_changed)
         cache.pods.subscribe(self._pod_changed)
         cache.scalers.subscribe(self._scaler_changed)
@@ -125,9 +125,6 @@ class EventHandlers:
             for service in self._cache.services.by(BY_MODEL, place):
                 self._add_later(Key(service.namespace, service.name))
 
-    def _node_changed(self, before: NodeFact | None, after: NodeFact | None) -> None:
-        self._room_changed(before, after)
-
     def _slice_changed(self, *slices: SliceFact | None) -> None:
         nodes = {node for one in slices if one is not None for node in one.nodes}
         self._room_changed(*map(self._cache.capacity.node, nodes))
@@ -160,7 +157,7 @@ class EventHandlers:
         if not self._interests.rooms:
             return
         found = [node for node in nodes if node is not None]
-        types = [one for one in self._cache.types()[0] if any(takes_instances(node, one) for node in found)]
+        types = [one for one in self._cache.types()[0] if any(takes_instances(node, one.spec) for node in found)]
         for key in self._interests.in_room_of(one.metadata.name for one in types):
             self._add_later(key)
 

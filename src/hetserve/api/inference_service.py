@@ -247,7 +247,7 @@ class PlanStatus(ApiModel):
 class InstanceStatus(ApiModel):
     """Instances of one type: planned, placed and serving."""
 
-    instance_type: str = Field(max_length=63, description="name of the InstanceType")
+    instance_type: str = Field(max_length=63, description="name of the instance type")
     desired: int = Field(default=0, description="instances that are wanted now")
     bound: int = Field(default=0, description="instances on nodes")
     ready: int = Field(default=0, description="instances that serve")

@@ -44,7 +44,7 @@ def serving(
 
 def served(*pods: PodFact, counts: dict[str, int], declared: float = 60.0) -> float | None:
     """Seconds ago."""
-    latest = NOW + timedelta(seconds=60)
+    latest = NOW.timestamp() + 60
     since = served_since(pods, counts, {name: Seconds(declared) for name in counts}, latest)
     return None if since is None else NOW.timestamp() - since
 

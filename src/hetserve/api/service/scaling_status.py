@@ -22,7 +22,7 @@ _REASON = r"^[A-Z][A-Za-z0-9]{0,127}$"
 class InstanceCount(ApiModel):
     """A number of instances of one type."""
 
-    instance_type: str = Field(max_length=63, description="name of the InstanceType")
+    instance_type: str = Field(max_length=63, description="name of the instance type")
     count: int = Field(ge=0, description="instances of this type")
 
 

@@ -21,7 +21,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from hetserve.api.instance_type import InstanceType
+from hetserve.api.instance_type import InstanceTypeSpec
 from hetserve.api.names import DRA_DRIVER
 from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
@@ -193,7 +193,7 @@ class Capacity:
         if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
             return None
         rooms = self._counted(offer)
-        here = [name for name in special if takes_instances(self._nodes[name], offer.type)]
+        here = [name for name in special if takes_instances(self._nodes[name], offer.type.spec)]
         differences = (room_in(special[name], offer) - rooms.on.get(name, 0) for name in here)
         return rooms.total + sum(differences)
 
@@ -201,9 +201,9 @@ class Capacity:
         """Rooms of a type and demand, with every change of a node counted."""
         key = (offer.name, offer.demand, None if offer.gpu is None else offer.gpu.tenancy)
         rooms = self._rooms.pop(key, None)
-        if rooms is None or (rooms.type is not offer.type and rooms.type.spec != offer.type.spec):
-            rooms = _Rooms(offer.type)
-        rooms.type = offer.type
+        if rooms is None or (rooms.spec is not offer.type.spec and rooms.spec != offer.type.spec):
+            rooms = _Rooms(offer.type.spec)
+        rooms.spec = offer.type.spec
         self._rooms[key] = rooms
         if len(self._rooms) > MOST_ROOMS:
             del self._rooms[next(iter(self._rooms))]
@@ -211,7 +211,7 @@ class Capacity:
             if change <= rooms.seen:
                 break
             node = self._nodes.get(name)
-            takes = node is not None and takes_instances(node, offer.type)
+            takes = node is not None and takes_instances(node, offer.type.spec)
             rooms.put(name, room_in(self._free_on(name), offer) if takes else 0)
         rooms.seen = self._change
         return rooms
@@ -346,9 +346,8 @@ def kind_of(pod: PodFact) -> Kind | None:
     return pod.namespace, pod.model, pod.instance_type
 
 
-def takes_instances(node: NodeFact, instance_type: InstanceType) -> bool:
+def takes_instances(node: NodeFact, spec: InstanceTypeSpec) -> bool:
     """Whether new instances of a type may go to a node."""
-    spec = instance_type.spec
     return (
         node.usable
         and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
@@ -360,7 +359,7 @@ def takes_instances(node: NodeFact, instance_type: InstanceType) -> bool:
 class _Rooms:
     """Room of each node that has any for a type and demand. seen: the last change of a node that is counted."""
 
-    type: InstanceType
+    spec: InstanceTypeSpec
     seen: int = 0
     total: int = 0
     on: dict[str, int] = field(default_factory=dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from statistics import median
 from typing import Final
 
@@ -63,20 +62,20 @@ def _preferred(seconds: float) -> Seconds:
 
 
 def served_since(
-    pods: Iterable[PodFact], counts: Mapping[str, int], declared: Mapping[str, Seconds], latest: datetime
+    pods: Iterable[PodFact], counts: Mapping[str, int], declared: Mapping[str, Seconds], latest: float
 ) -> float | None:
     """When the last of so many instances began to serve [Unix seconds]; None: not known.
 
     Of a type with more pods than instances, those that have served longest are meant.
 
     pods: of one service. counts: instances by type. declared: launch time by type [s]. latest: later times say
-    nothing.
+    nothing [Unix seconds].
     """
     began: dict[str, list[float]] = {name: [] for name, count in counts.items() if count > 0}
     for pod in pods:
         if pod.instance_type in began and not pod.terminating:
             at = _began(pod, longest_warming(declared.get(pod.instance_type)))
-            if at is not None and at <= latest.timestamp():
+            if at is not None and at <= latest:
                 began[pod.instance_type].append(at)
     whole = [sorted(times)[counts[name] - 1] for name, times in began.items() if len(times) >= counts[name]]
     return max(whole, default=None)

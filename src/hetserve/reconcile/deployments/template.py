@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.base.nesting import DEEPEST, too_deep
 from hetserve.base.units import parse_quantity
 
@@ -32,8 +33,9 @@ _PLUGIN_GPUS: Final = re.compile(r"nvidia\.com/(gpu(\.|$)|mig-)")
 """Resources of NVIDIA's device plugin."""
 
 _OUR_RESOURCES: Final[Mapping[str, str]] = {
-    names.RESOURCE_GPU_MEMORY: "is set by hetserve from the ModelProfile or the InstanceType; take it out",
-    names.RESOURCE_GPU_COMPUTE: "is set by hetserve from the computeShare of the ModelProfile; take it out",
+    names.RESOURCE_GPU_MEMORY: f"is set by hetserve from the {MODEL_PROFILE.name} or the {INSTANCE_TYPE.name}; take it "
+    "out",
+    names.RESOURCE_GPU_COMPUTE: f"is set by hetserve from the computeShare of the {MODEL_PROFILE.name}; take it out",
     names.RESOURCE_GPU: "must not be set: an instance is planned on one GPU; for a whole one set spec.sharing to "
     "Exclusive",
 }

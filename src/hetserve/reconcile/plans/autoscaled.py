@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from hetserve import scaling
@@ -157,6 +157,8 @@ def facts_of(
     spec, load = context.service.spec, context.service.spec.load
     assert spec.scaling is not None  # noqa: S101  the caller has checked
     now, bound = snapshot.now.timestamp(), _counted(snapshot, lambda pod: pod.node is not None)
+    counts = {} if in_force is None else dict(in_force.counts)
+    launches = {option.name: option.launch_time for option in context.declared.types}
     return scaling.Facts(
         now=now,
         rules=scaling.scaling_rules(spec.scaling),
@@ -171,22 +173,13 @@ def facts_of(
         ready=_counted(snapshot, lambda pod: pod.ready),
         bound=bound,
         waiting=since_asked(waiting_times(snapshot), changes, bound, now),
-        served_since=_served_since(context, snapshot, in_force),
+        served_since=served_since(snapshot.pods, counts, launches, now + CLOCKS_DIFFER),
     )
 
 
 def _counted(snapshot: ServiceSnapshot, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
     live = (pod for pod in snapshot.pods if pod.instance_type is not None and not pod.terminating)
     return Counter(str(pod.instance_type) for pod in live if counts(pod))
-
-
-def _served_since(
-    context: PlanningContext, snapshot: ServiceSnapshot, in_force: scaling.InForce | None
-) -> float | None:
-    """When the last of the instances in force began to serve [Unix seconds]; None: not known."""
-    launches = {option.name: option.launch_time for option in context.declared.types}
-    latest = snapshot.now + timedelta(seconds=CLOCKS_DIFFER)
-    return None if in_force is None else served_since(snapshot.pods, dict(in_force.counts), launches, latest)
 
 
 def waiting_times(snapshot: ServiceSnapshot) -> Mapping[str, Seconds]:

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hetserve.base.units import MiB, Percent, quantity_to_mib
-from hetserve.objects.resources import gpus_requested
 from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, namespace_of
 from hetserve.planning.plan import Counts
 from hetserve.planning.tenancy import Tenancy
-from hetserve.reconcile.deployments.ownership import belongs, is_deleting, type_of
+from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, type_of
 from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus
 from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
 
@@ -45,11 +44,8 @@ def booked_types(recorded: PlanRecord | None) -> Mapping[str, Percent]:
 
 
 def _undeclared_memory(deployment: RawObject) -> MiB:
-    """MiB that each pod asks of its GPU without compute; 0: none, or where it cannot be read."""
-    try:
-        asked = gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
-    except ValueError:
-        return MiB(0)
+    """MiB that each pod asks of its GPU without compute; 0: none."""
+    asked = gpus_of(deployment)
     return MiB(0) if asked.compute else asked.memory
 
 

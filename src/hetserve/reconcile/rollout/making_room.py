@@ -1,4 +1,8 @@
-"""Which new instances find no place, and which old ones of the same service take it."""
+"""Where new instances find a place: which old ones of the service take it, and where none has to go first.
+
+An instance may start before the one goes that it replaces within the limits, and on a GPU that is free now. Elsewhere
+the old one goes first, and the extender keeps its place for the new one (decision 0037).
+"""
 
 from __future__ import annotations
 
@@ -45,24 +49,27 @@ def _takers(
     snapshot: ServiceSnapshot, decision: PlanDecision, holdings: Holdings, name: str, spare: frozenset[str]
 ) -> frozenset[str] | None:
     """Types on whose GPUs waiting instances would fit; None if they find place without, or none waits."""
-    held, service = holdings[name], decision.service
-    waiting = min(held.replicas, decision.counts[name]) - held.placed
-    if waiting <= 0 or service is None:
-        return None
-    place, model = (namespace_of(service), service.metadata.name), service.spec.model.name
-    live, offer = (*snapshot.pods, *snapshot.foreign_pods), decision.offers[name]
-    room = snapshot.capacity.room(place, model, offer, live)
+    waiting = min(holdings[name].replicas, decision.counts[name]) - holdings[name].placed
+    room = _room(snapshot, decision, name) if waiting > 0 else None
     if room is None or room >= waiting:
         return None
-    return frozenset(
-        old
-        for old in spare
-        if (snapshot.capacity.room(place, model, offer, live, gone=_uids(snapshot, old)) or 0) > room
-    )
+    return frozenset(old for old in spare if (_room(snapshot, decision, name, gone=_uids(snapshot, old)) or 0) > room)
 
 
-def _uids(snapshot: ServiceSnapshot, name: str) -> frozenset[str]:
-    return frozenset(pod.uid for pod in snapshot.pods if pod.instance_type == name and not pod.terminating)
+def _room(
+    snapshot: ServiceSnapshot, decision: PlanDecision, name: str, *, gone: frozenset[str] = frozenset()
+) -> int | None:
+    """Further instances of a type that fit, without those with these UIDs; None: nothing limits them."""
+    service, live = decision.service, (*snapshot.pods, *snapshot.foreign_pods)
+    assert service is not None  # noqa: S101  a plan that is followed was made for a service that can be read
+    place, model = (namespace_of(service), service.metadata.name), service.spec.model.name
+    return snapshot.capacity.room(place, model, decision.offers[name], live, gone=gone)
+
+
+def _uids(snapshot: ServiceSnapshot, name: str, *, terminating: bool = False) -> frozenset[str]:
+    """UIDs of the pods of a type that stay, or of those that end."""
+    mine = (pod for pod in snapshot.pods if pod.instance_type == name)
+    return frozenset(pod.uid for pod in mine if pod.terminating == terminating)
 
 
 def surged(
@@ -122,10 +129,7 @@ def _applied(snapshot: ServiceSnapshot, manifest: Json) -> str | None:
 
 def _finds_place(snapshot: ServiceSnapshot, decision: PlanDecision, name: str, missing: int, *, rolls: bool) -> bool:
     """Whether so many of a type fit; rolls: on the GPUs of those that end, too."""
-    service, live = decision.service, (*snapshot.pods, *snapshot.foreign_pods)
-    if service is None or not missing:
-        return service is not None
-    gone = frozenset(pod.uid for pod in snapshot.pods if rolls and pod.instance_type == name and pod.terminating)
-    place, model = (namespace_of(service), service.metadata.name), service.spec.model.name
-    room = snapshot.capacity.room(place, model, decision.offers[name], live, gone=gone)
+    if not missing:
+        return True
+    room = _room(snapshot, decision, name, gone=_uids(snapshot, name, terminating=True) if rolls else frozenset())
     return room is None or room >= missing

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.instance_type import InstanceType
+from hetserve.api.instance_type import GpuSpec
 from hetserve.base.units import MiB, MicroDollarsPerHour, parse_duration, quantity_to_mib
 from hetserve.demand import declared_mix
-from hetserve.objects.resources import gpus_requested
 from hetserve.planning.offers import instance_price, namespace_of
 from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
@@ -23,7 +22,7 @@ from hetserve.profiles.sharing import ONE
 from hetserve.reconcile.cluster.api_messages import CreationFailure, replica_failure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import Target
-from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
+from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, is_ours, type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
 from hetserve.transition.staging import Holdings, Instances, Limits
@@ -75,32 +74,29 @@ def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine:
     known = next((t for t in snapshot.types if t.metadata.name == name), None)
     if price is None or known is None:
         return Instances(replicas, live, gone, price, placed=placed, ready=ready)
-    each = [instance_price(known, held) if (held := _held(p, known)) else price for p in pods]
+    each = [instance_price(known, held) if (held := _held(p, known.spec.gpu)) else price for p in pods]
     # Replicas without a pod yet come as their Deployment asks for them now.
     to_come = max(replicas, live) - (len(pods) - gone)
-    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known))), default=price)
+    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known.spec.gpu))), default=price)
     surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
     paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
     costs = MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid)
     return Instances(replicas, live, gone, price, *costs, placed, ready)
 
 
-def _held(pod: PodFact, known: InstanceType) -> MiB:
+def _held(pod: PodFact, gpu: GpuSpec | None) -> MiB:
     """MiB of its GPU that a pod is paid for: all of a whole one; 0 for none, or where it cannot be read."""
-    return _whole(known) if pod.whole_gpu else pod.gpu_memory
+    return _whole(gpu) if pod.whole_gpu else pod.gpu_memory
 
 
-def _asked(deployment: RawObject, known: InstanceType) -> MiB:
+def _asked(deployment: RawObject, gpu: GpuSpec | None) -> MiB:
     """The same for each pod of a Deployment as it is."""
-    try:
-        asked = gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
-    except ValueError:
-        return MiB(0)
-    return asked.memory or (_whole(known) if asked.gpus else MiB(0))
+    asked = gpus_of(deployment)
+    return asked.memory or (_whole(gpu) if asked.gpus else MiB(0))
 
 
-def _whole(known: InstanceType) -> MiB:
-    return MiB(0) if known.spec.gpu is None else quantity_to_mib(known.spec.gpu.memory)
+def _whole(gpu: GpuSpec | None) -> MiB:
+    return MiB(0) if gpu is None else quantity_to_mib(gpu.memory)
 
 
 def type_states(snapshot: ServiceSnapshot, decision: PlanDecision, targets: Iterable[Target]) -> tuple[TypeState, ...]:
@@ -169,7 +165,7 @@ def _price(
     known = next((t for t in snapshot.types if t.metadata.name == name), None)
     if known is None:
         return None
-    return instance_price(known, max((_held(p, known) for p in pods), default=None))
+    return instance_price(known, max((_held(p, known.spec.gpu) for p in pods), default=None))
 
 
 class ServiceRate:
