@@ -116,7 +116,9 @@ class Prometheus:
     async def _ask(self, query: Query, now: float) -> object:
         if isinstance(query, InstantQuery):
             return await self._answer("query", {"query": query.promql, "time": f"{now:.3f}"})
-        return await self._answer("query_range", _range(query, now))
+        start, end = query.moments(now)
+        times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{query.step:.3f}"}
+        return await self._answer("query_range", {"query": query.promql, **times})
 
     async def _answer(self, endpoint: str, fields: dict[str, str]) -> object:
         """Content of an answer. The time for it begins when it is sent, not while it waits for its turn."""
@@ -146,11 +148,6 @@ class Prometheus:
         if not token or not token.isprintable():
             raise PrometheusError(f"metrics.prometheus.tokenFile {self._token} holds no token")
         return {"Authorization": f"Bearer {token}"}
-
-
-def _range(query: RangeQuery, now: float) -> dict[str, str]:
-    start, end = query.moments(now)
-    return {"query": query.promql, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{query.step:.3f}"}
 
 
 def _content(status: int, content: bytes) -> object:

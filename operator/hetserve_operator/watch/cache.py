@@ -44,7 +44,7 @@ BY_TARGET: Final = "target"
 """Index of scalers: namespace and name of the Deployment that they change."""
 SCALERS_PATH: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
-Fact = TypeVar("Fact", NodeFact, PodFact)
+Fact = TypeVar("Fact", NodeFact, PodFact, SliceFact)
 Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
@@ -63,7 +63,7 @@ class Cache:
             index={BY_NAMESPACE: lambda service: service.namespace, BY_MODEL: lambda s: (s.namespace, s.model)},
         )
         self.slices: Store[SliceFact] = Store(slice_fact)
-        self.slices.subscribe(self._slice_changed)
+        self.slices.subscribe(_follow(self.capacity.put_slice, self.capacity.drop_slice))
         self.scalers: Store[ScalerFact] = Store(scaler_fact, index={BY_TARGET: lambda s: (s.namespace, s.deployment)})
         self.inputs: dict[str, Store[Any]] = {kind.name: _inputs(kind.name) for kind in KINDS if kind.planned_from}
         self.inputs[INSTANCE_TYPE.name].subscribe(self._types_changed)
@@ -122,12 +122,6 @@ class Cache:
         namespace, model, instance_type = kind
         own = (found.spec for found in self.profiles(namespace, model)[0])
         return any(spec.instance_type == instance_type and compute_share(spec) is not None for spec in own)
-
-    def _slice_changed(self, before: SliceFact | None, after: SliceFact | None) -> None:
-        if before is not None:
-            self.capacity.drop_slice(before)
-        if after is not None:
-            self.capacity.put_slice(after)
 
     def _types_changed(self, _before: object, _after: object) -> None:
         self._types = None

@@ -20,12 +20,11 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact, ServiceOutline, pod_fact, service_outline
+from hetserve.reconcile.cluster.observed import PodFact, ScalerFact, pod_fact, service_outline
 from hetserve.reconcile.deployments.ownership import (
     belongs,
     controller,
@@ -173,7 +172,8 @@ class Observer:
         service, deployments, pods, foreign_pods = await self._own(key, memory.seen)
         types, broken_types = self._cache.types()
         outline = None if service is None else service_outline(service)
-        profiles, broken_profiles = self._profiles(outline)
+        place = ("", "") if outline is None else (outline.namespace, outline.model or "")
+        profiles, broken_profiles = self._cache.profiles(*place)
         return ServiceSnapshot(
             service=service,
             now=self._now(),
@@ -236,11 +236,6 @@ class Observer:
             return ()
         own = [_name(one) for one in _belonging(service, deployments)]
         return self._cache.scaling(str(service["metadata"]["namespace"]), own)
-
-    def _profiles(self, outline: ServiceOutline | None) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
-        if outline is None or outline.model is None:
-            return (), ()
-        return self._cache.profiles(outline.namespace, outline.model)
 
     async def _owners(
         self, key: Key, labelled: list[RawObject], pods: Sequence[PodFact], sets: list[RawObject]

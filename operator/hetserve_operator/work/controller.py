@@ -7,13 +7,12 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from hetserve.api import names
 from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
 from hetserve.reconcile.deployments.build import manifest_digest
 from hetserve.reconcile.events import announcements
-from hetserve.reconcile.plans.planner import Planner
 from hetserve.reconcile.snapshot import (
     Apply,
     Change,
@@ -32,6 +31,7 @@ from hetserve.reconcile.step import failure_status, step
 from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.revisions import DEPLOYMENTS
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.announcer import Announcer
@@ -56,22 +56,6 @@ class StuckError(Exception):
     """A write did not persist; retrying at once could loop for ever."""
 
 
-class Plans(Protocol):
-    """Answers the questions of steps; a `PlannerQueue`."""
-
-    def look(self, key: Key, step: Callable[[Planner], T], /) -> T:
-        """Takes a step of a service with its planner."""
-        ...
-
-    def retry_after(self, key: Key, /) -> float | None:
-        """Seconds until a planner that failed or was stopped may be asked again."""
-        ...
-
-    def forget(self, key: Key, /) -> None:
-        """Drops what a deleted service has asked for."""
-        ...
-
-
 class Controller:
     """Reconciles services by key."""
 
@@ -81,7 +65,7 @@ class Controller:
         writer: Writer,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
-        plans: Plans,
+        plans: PlannerQueue,
         *,
         announcer: Announcer,
         leadership: OperatorLeadership,

@@ -11,6 +11,7 @@ from effort import spread
 from hetserve.base.units import parse_money
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlanPending, PlanQuestion
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from testing.builders import REMOVED, instance_type, model_profile, service
@@ -229,7 +230,7 @@ async def test_a_crash_at_any_write_opens_no_gap(where: str, at: int) -> None:
     assert ready(sim) == {OLD: 0, NEW: 4}
 
 
-class Away:
+class Away(PlannerQueue):
     """A planner that never answers, or fails whenever it is asked."""
 
     def __init__(self, *, fails: bool) -> None:

@@ -51,7 +51,8 @@ class Capacity:
         self._nodes: dict[str, NodeFact] = {}
         self._pods: dict[str, PodFact] = {}
         self._on: defaultdict[str, dict[str, PodFact]] = defaultdict(dict)
-        self._slices: Counter[str] = Counter()
+        self._slices: dict[str, SliceFact] = {}
+        self._offered: Counter[str] = Counter()
         """ResourceSlices that offer GPUs of each node."""
         self._of_service: _Places[Service] = _Places()
         self._of_model: _Places[ModelKey] = _Places()
@@ -76,12 +77,16 @@ class Capacity:
             self._mark(node.name)
 
     def put_slice(self, offered: SliceFact) -> None:
-        """Adds a ResourceSlice: the GPUs of its nodes are not ours while it is there."""
+        """Adds a ResourceSlice, or replaces the one with this name: the GPUs of its nodes are not ours."""
+        self.drop_slice(offered)
+        self._slices[offered.name] = offered
         self._count_slice(offered, 1)
 
     def drop_slice(self, offered: SliceFact) -> None:
-        """Removes a ResourceSlice that `put_slice` has added."""
-        self._count_slice(offered, -1)
+        """Removes the ResourceSlice of this name, if it is known."""
+        known = self._slices.pop(offered.name, None)
+        if known is not None:
+            self._count_slice(known, -1)
 
     def put_pod(self, pod: PodFact) -> None:
         """Adds a pod, or replaces the one with this UID."""
@@ -224,13 +229,11 @@ class Capacity:
     def _judged(self, name: str) -> NodeFact:
         """A node, refused if a ResourceSlice offers its GPUs."""
         node = self._nodes[name]
-        return replace(node, refused=DRA_DRIVER) if self._slices[name] and not node.refused else node
+        return replace(node, refused=DRA_DRIVER) if self._offered[name] and not node.refused else node
 
     def _count_slice(self, offered: SliceFact, by: int) -> None:
         for node in offered.nodes:
-            self._slices[node] += by
-            if not self._slices[node]:
-                del self._slices[node]
+            self._offered[node] += by
             if node in self._nodes:
                 self._mark(node)
 

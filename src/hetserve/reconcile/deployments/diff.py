@@ -40,6 +40,7 @@ from hetserve.reconcile.snapshot import (
 )
 
 _REMOVED: Final = ("OrphanRemoved", "in no plan and is deleted")
+_FENCED: Final = "no request from before may change it"
 _KEPT: Final = "no plan holds the others any more"
 _CUT: Final = "the budget holds no more"
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
@@ -194,15 +195,11 @@ def _changes(snapshot: ServiceSnapshot, targets: tuple[Target, ...], live: Mappi
     others: list[Request] = []
     for target in targets:
         found = live.get(target.name)
-        write = _create(target) if found is None else _change(snapshot, target, found)
-        if write is not None:
-            (shrinks if found is not None and _shrinks(target, found) else others).append(write)
+        if found is None:
+            others.append(Create(with_replicas(target.manifest, 0), f"{target.name} is missing"))
+        elif (write := _change(snapshot, target, found)) is not None:
+            (shrinks if _shrinks(target, found) else others).append(write)
     return shrinks + others
-
-
-def _create(target: Target) -> Create:
-    """Without replicas: the next apply scales it, and a creation that lands late costs nothing."""
-    return Create(with_replicas(target.manifest, 0), f"{target.name} is missing")
 
 
 def _orphan(name: str, reason: str, end: str) -> Announcement:
@@ -353,19 +350,14 @@ def fence_first(snapshot: ServiceSnapshot, work: NextWrite) -> NextWrite:
 
 def missing_fences(snapshot: ServiceSnapshot) -> list[WriteFence]:
     """Fences of all Deployments that an earlier leader may have changed for this service, or one of its name."""
-    if snapshot.fence is None or snapshot.service is None:
+    fence, owner = snapshot.fence, (snapshot.name, snapshot.uid)
+    if fence is None or snapshot.service is None:
         return []
-    service, stamp = str(snapshot.service["metadata"]["name"]), snapshot.fence.stamp
-    return [
-        _fence(found, stamp)
+    open_to_change = [
+        found["metadata"]
         for found in snapshot.deployments
-        if found["metadata"]["uid"] not in snapshot.fence.cleared
+        if found["metadata"]["uid"] not in fence.cleared
         and not is_deleting(found)
-        and (belongs(found, service, snapshot.uid) or is_predecessors(found, service, snapshot.uid))
+        and (belongs(found, *owner) or is_predecessors(found, *owner))
     ]
-
-
-def _fence(found: RawObject, stamp: str) -> WriteFence:
-    meta = found["metadata"]
-    why = f"no request from before may change {meta['name']}"
-    return WriteFence(str(meta["namespace"]), str(meta["name"]), str(meta["uid"]), stamp, why)
+    return [WriteFence(m["namespace"], m["name"], m["uid"], fence.stamp, _FENCED) for m in open_to_change]

@@ -101,7 +101,9 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
         made = replace(recorded_as(context, record), explained=explained)
     else:
         made = _held(context, in_force, advice, decided, since)
-    planned, feasible = _planned(decided, made), _feasible(context, decided, made)
+    planned, feasible = made.planned, _feasible(context, decided, made)
+    if decided.reason is ScalingReason.PLANNER_FAILED:
+        planned = Finding("True", Reason.PLANNER_FAILED, f"{planned.message}; {decided.words}")
     if not made.is_new:
         if _is_still_short(context, decided):
             feasible = context.stored[ConditionType.FEASIBLE] or feasible
@@ -284,12 +286,6 @@ def _held(
     made = recorded_as(context, record)
     usable = record.nonzero.keys() <= made.offers.keys()
     return made if usable else replace(made, state=PlanState.UNFOLLOWED)
-
-
-def _planned(decided: Decision, made: PlanDecision) -> Finding:
-    if decided.reason is not ScalingReason.PLANNER_FAILED:
-        return made.planned
-    return Finding("True", Reason.PLANNER_FAILED, f"{made.planned.message}; {decided.words}")
 
 
 def _steady(finding: Finding, context: PlanningContext, snapshot: ServiceSnapshot, kind: ConditionType) -> Finding:

@@ -88,18 +88,13 @@ def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject)
     if not follows or stored.get("observedGeneration") != raw["metadata"].get("generation"):
         return told
     asks = decision.following is not None and decision.following.limited is None and isinstance(before, dict)
-    if not (asks or _is_same(advice, before)):
+    known = before if isinstance(before, Mapping) else {}
+    same = advice is not None and all(advice[key] == known.get(key) for key in ("counts", "hourlyCost", "reason"))
+    if not (asks or same):
         return told
     planned = decision.planned.as_stored(stored_finding(raw, ConditionType.PLANNED))
     feasible = decision.feasible.as_stored(stored_finding(raw, ConditionType.FEASIBLE))
     return replace(told, advice=before, planned=planned, feasible=feasible)
-
-
-def _is_same(advice: Json | None, before: object) -> bool:
-    """Whether two advices say the same of the instances."""
-    if advice is None or not isinstance(before, Mapping):
-        return False
-    return all(advice[key] == before.get(key) for key in ("counts", "hourlyCost", "reason"))
 
 
 def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -46,12 +46,8 @@ class InputStatus:
         }
 
 
-@dataclass(slots=True)
-class _Uses:
-    """Services by type, and by namespace, model and type."""
-
-    of_type: Counter[str] = field(default_factory=Counter)
-    of_profile: Counter[tuple[Place, str | None]] = field(default_factory=Counter)
+_Uses = tuple[Counter[str], Counter[tuple[Place, str | None]]]
+"""Services by type, and by namespace, model and type."""
 
 
 def input_statuses(
@@ -63,14 +59,14 @@ def input_statuses(
     for profile in sorted(profiles, key=lambda one: one.metadata.name):
         if profile.spec.instance_type is not None:
             rivals[place_of(profile)][profile.spec.instance_type].append(profile.metadata.name)
-    uses = _uses(services, types, rivals)
+    of_type, of_profile = _uses(services, types, rivals)
     on_type = Counter(kind for kinds in rivals.values() for kind, names in kinds.items() for _ in names)
     for found in types:
         name = found.metadata.name
-        yield _status(found, uses.of_type[name], "services can be planned on it", {"profiles": on_type[name]})
+        yield _status(found, of_type[name], "services can be planned on it", {"profiles": on_type[name]})
     known = {found.metadata.name for found in types}
     for profile in profiles:
-        yield _profile_status(profile, uses, rivals, known)
+        yield _profile_status(profile, of_profile[place_of(profile), profile.spec.instance_type], rivals, known)
 
 
 def _uses(
@@ -83,7 +79,8 @@ def _uses(
         (s.namespace, s.model, s.type_names, None if s.type_labels is None else frozenset(s.type_labels.items()))
         for s in services
     )
-    uses = _Uses()
+    of_type: Counter[str] = Counter()
+    of_profile: Counter[tuple[Place, str | None]] = Counter()
     for (namespace, model, names, wanted), count in alike.items():
         place = (namespace, model)
         if names is not None:
@@ -93,16 +90,15 @@ def _uses(
         else:
             usable = profiled.get(place, {})
         for name in usable:
-            uses.of_type[name] += count
-            uses.of_profile[place, name] += count
-    return uses
+            of_type[name] += count
+            of_profile[place, name] += count
+    return of_type, of_profile
 
 
 def _profile_status(
-    profile: ModelProfile | Broken, uses: _Uses, rivals: Mapping[Place, Mapping[str, list[str]]], known: set[str]
+    profile: ModelProfile | Broken, count: int, rivals: Mapping[Place, Mapping[str, list[str]]], known: set[str]
 ) -> InputStatus:
     place, kind, name = place_of(profile), profile.spec.instance_type, profile.metadata.name
-    count = uses.of_profile[place, kind]
     first = rivals[place][kind][: MOST_CONFLICTS + 1] if kind is not None else []
     others = [other for other in first if other != name][:MOST_CONFLICTS]
     extra = {"conflicts": others}

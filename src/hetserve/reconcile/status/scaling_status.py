@@ -64,9 +64,9 @@ def few(items: Sequence[str], joint: str) -> str:
 def _findings(
     decision: PlanDecision, demand: Demand | None, before: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[ConditionType, Finding]]:
-    metrics = metrics_finding(demand, decision.service) or _stored(
-        demand, before.get(ConditionType.METRICS_AVAILABLE.value)
-    )
+    metrics = metrics_finding(demand, decision.service)
+    if metrics is None and demand is not None:  # Prometheus has not been asked yet
+        metrics = Finding.stored(before.get(ConditionType.METRICS_AVAILABLE.value))
     if metrics is not None:
         yield ConditionType.METRICS_AVAILABLE, metrics
     following, service = decision.following, decision.service
@@ -92,11 +92,6 @@ def _held_back(decision: PlanDecision) -> Finding | None:
         return None
     words = f"spec.pause is {service.spec.pause}: a plan that does so is not followed"
     return Finding("False" if service.spec.pause == "All" else "True", Reason.PAUSED, words)
-
-
-def _stored(demand: Demand | None, before: Mapping[str, Any] | None) -> Finding | None:
-    """The condition of before, while Prometheus has not been asked yet."""
-    return None if demand is None or demand.trouble is not Trouble.NOT_ASKED else Finding.stored(before)
 
 
 def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None) -> Finding:

@@ -13,6 +13,7 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.registry import trial
 from hetserve.planning.work import Done, Work, done
 from hetserve.reconcile.plans.planner import Planner, PlanQuestion
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ worked_out = lru_cache(maxsize=4096)(done)
 """Other work of planners, cached alike."""
 
 
-class PlansAtOnce:
+class PlansAtOnce(PlannerQueue):
     """Plans as soon as a step asks, in place of the planner queue and its processes."""
 
     def __init__(
