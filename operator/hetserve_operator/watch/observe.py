@@ -330,7 +330,9 @@ class ExtenderLease:
         try:
             found = signed((await self._api.request("GET", self._path)).content(), names.ANNOTATION_BOOKS_COMPUTE)
         except (ApiStatusError, ApiUnreachableError, ValueError) as error:
-            self._complain(str(error))
+            if self._complaint != (message := str(error)):  # once until it works again or the message changes
+                log.warning("%s cannot be read: %s", self._path, message)
+            self._complaint = message
             return
         self._complaint = ""
         if found is not None and found != self.books_compute:
@@ -341,9 +343,3 @@ class ExtenderLease:
     def pause(self, usual: float) -> float:
         """Seconds until the next look; usual: once the extender says that it books compute."""
         return usual if self.books_compute else min(ASK_AGAIN, usual)
-
-    def _complain(self, words: str) -> None:
-        """Logs once until it works again or the words change."""
-        if words != self._complaint:
-            log.warning("%s cannot be read: %s", self._path, words)
-        self._complaint = words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -109,7 +109,9 @@ class Controller:
                 self._forget(key)
                 return None
             request = await self._step(key, world, permit)
-            self._export(key, world.service, request)
+            self._metrics.observe(key, world.service)
+            if isinstance(request, Settled | WriteStatus):
+                self._metrics.observe_costs(key, request.costs)
             if isinstance(request, Settled):
                 kept = memory.keep_load(world.demand if request.interest.growing else None, self._clock())
                 rest = self._rest(key, request, memory)
@@ -130,12 +132,6 @@ class Controller:
         if term is None:
             raise NotLeadingError(self._leadership.refusal())
         return term
-
-    def _export(self, key: Key, service: Mapping[str, Any], request: Request | Settled) -> None:
-        """Shows a service's status, and its costs where the step says them."""
-        self._metrics.observe(key, service)
-        if isinstance(request, Settled | WriteStatus):
-            self._metrics.observe_costs(key, request.costs)
 
     def _rest(self, key: Key, settled: Settled, memory: Memory) -> float | None:
         """Remembers what concerns a settled service; returns seconds until the next look, or None."""

@@ -55,12 +55,10 @@ def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
     if decision.state is PlanState.AWAITED:
         return Settled(_wakes(decision, work), WAITS, spent)
     states = type_states(snapshot, decision, move.targets)
-    failures, crowded = creation_failures(snapshot), _crowded(snapshot)
-    template, stage = work.template_refusal, move.stage
-    seen = StatusInputs(
-        states, held, snapshot.pods, work, template, snapshot.foreign_pods, failures, crowded, stage, snapshot.demand
-    )
-    seen = replace(seen, carried=_carried(snapshot, decision, held), scalers=snapshot.scalers)
+    pods, strangers, failures = snapshot.pods, snapshot.foreign_pods, creation_failures(snapshot)
+    refusal, crowded, carried = work.template_refusal, _crowded(snapshot), _carried(snapshot, decision, held)
+    told = StatusInputs(states, held, pods, work, refusal, strangers, failures, crowded, move.stage)
+    seen = replace(told, demand=snapshot.demand, carried=carried, scalers=snapshot.scalers)
     status = build_status(raw, decision, seen, snapshot.now)
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):

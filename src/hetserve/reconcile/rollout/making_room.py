@@ -31,18 +31,13 @@ def in_the_way(
     spare = frozenset(name for name, held in holdings.items() if held.replicas > counts.get(name, 0))
     found: dict[str, frozenset[str]] = {}
     for name in (n for n, count in counts.items() if spare and holdings[n].placed < count):
-        refusal = _denied(snapshot, manifests[name]) or failures.get(name)
+        denied = snapshot.refused.get(Render(manifests[name], manifest_digest(manifests[name]), "").key)
+        refusal = failures.get(name) if denied is None else denied.message
         if refusal is not None:
             found[name] = spare if ApiRefusal(refusal).cause is RefusalCause.QUOTA else frozenset()
         elif (takers := _takers(snapshot, decision, holdings, name, spare)) is not None:
             found[name] = takers
     return found
-
-
-def _denied(snapshot: ServiceSnapshot, manifest: Json) -> str | None:
-    """Why the API server does not let the Deployment be, if it said so lately."""
-    refusal = snapshot.refused.get(Render(manifest, manifest_digest(manifest), "").key)
-    return None if refusal is None else refusal.message
 
 
 def _takers(

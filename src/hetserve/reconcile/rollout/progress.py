@@ -65,13 +65,15 @@ def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine:
     gone = sum(p.terminating for p in pods)
     replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
     # A status that lags behind still counts a pod as live that terminates by now; it must not count twice.
-    live = max(len(pods) - gone, sum(_reported(d) for d in mine) - gone)
+    live = max(len(pods) - gone, sum(int((d.get("status") or {}).get("replicas") or 0) for d in mine) - gone)
     if coming := sum(map(_surge_to_come, mine)):
         live = max(live, replicas + coming)
     placed = sum(p.node is not None and not p.terminating for p in pods)
     ready = sum(p.ready and p.node is not None and not p.terminating for p in pods)
-    price = _price(name, pods, snapshot, decision)
-    known = next((t for t in snapshot.types if t.metadata.name == name), None)
+    offer, known = decision.offers.get(name), next((t for t in snapshot.types if t.metadata.name == name), None)
+    price = None if offer is None else offer.price
+    if offer is None and known is not None:
+        price = instance_price(known, max((_held(p, known.spec.gpu) for p in pods), default=None))
     if price is None or known is None:
         return Instances(replicas, live, gone, price, placed=placed, ready=ready)
     each = [instance_price(known, held) if (held := _held(p, known.spec.gpu)) else price for p in pods]
@@ -151,21 +153,6 @@ def _surge_to_come(deployment: RawObject) -> int:
     if is_deleting(deployment) or not replicas or (rolled and int(status.get("updatedReplicas") or 0) >= replicas):
         return 0
     return int(((spec.get("strategy") or {}).get("rollingUpdate") or {}).get("maxSurge") == 1)
-
-
-def _reported(deployment: RawObject) -> int:
-    return int((deployment.get("status") or {}).get("replicas") or 0)
-
-
-def _price(
-    name: str, pods: list[PodFact], snapshot: ServiceSnapshot, decision: PlanDecision
-) -> MicroDollarsPerHour | None:
-    if name in decision.offers:
-        return decision.offers[name].price
-    known = next((t for t in snapshot.types if t.metadata.name == name), None)
-    if known is None:
-        return None
-    return instance_price(known, max((_held(p, known.spec.gpu) for p in pods), default=None))
 
 
 class ServiceRate:
