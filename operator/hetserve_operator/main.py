@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 3.0
 """Seconds for which changes of the cluster are gathered; a bound pod may affect many services."""
-SAFETY_LOOKS: Final = 10
-"""Each service is looked at at least once in this many resync intervals."""
+SAFETY_PASSES: Final = 10
+"""Each service has at least one reconcile pass in this many resync intervals."""
 SYNC_RETRY: Final = 1.0
 PROBES_DRAIN_WITHIN: Final = 3.0
 NOT_SYNCED: Final = "caches are not synced"
@@ -60,8 +60,8 @@ STANDBY_PLANS_AFTER: Final = 20.0
 """Seconds after its start at which an operator that does not lead yet starts a process that plans."""
 DRAIN_WITHIN: Final = 5.0
 """Seconds for the answers to what is under way when the process ends."""
-LOOK_BACK_EVERY: Final = 5.0
-"""Seconds between two looks at the API server's revision: few writes are made meanwhile to a restored one."""
+CHECK_REVISION_EVERY: Final = 5.0
+"""Seconds between two checks of the API server's revision: few writes are made meanwhile to a restored one."""
 EVENTS_WITHIN: Final = 2.0
 """Seconds for the Events that wait when the process ends."""
 POD_NAME: Final = "POD_NAME"
@@ -222,9 +222,9 @@ class Operator:
         """Starts the tasks that list, plan and work, without watches."""
         loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("resync", self._resync),
-            ("looks", self._look_again),
+            ("looks", self._reconcile_all),
             ("extender's lease", self._watch_extender),
-            ("history", self._look_back),
+            ("history", self._check_revision),
             ("leadership", self._lead),
             ("status of inputs", self.input_statuses.run),
             ("events", self.announcer.run),
@@ -248,7 +248,7 @@ class Operator:
     def _begin_term(self, resumed: bool) -> None:
         """Queues every service; the number of workers limits the load.
 
-        resumed: it goes on with the last term, in which all were looked at, and what was cut off is queued already.
+        resumed: it goes on with the last term, in which all had their pass, and what was cut off is queued already.
         """
         self.metrics.show()
         if resumed:
@@ -301,7 +301,7 @@ class Operator:
         while True:
             try:
                 if not self.synced.is_set():
-                    await self.extender.look()
+                    await self.extender.read()
                 await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
@@ -312,32 +312,32 @@ class Operator:
             self.synced.set()
             await asyncio.sleep(self.settings.resync)
 
-    async def _look_back(self) -> None:
+    async def _check_revision(self) -> None:
         """Ends the process after etcd was restored from a copy: what it remembers is of the future."""
         while True:
             try:
-                await self.observer.look_back()
+                await self.observer.check_revision()
             except (ApiStatusError, ApiUnreachableError) as error:
                 log.debug("the API server does not tell its revision: %s", error)
             except RestoredError as error:
                 log.critical("%s; ending, so that all is read anew", error)
                 self.stop.set()
-            await asyncio.sleep(LOOK_BACK_EVERY)
+            await asyncio.sleep(CHECK_REVISION_EVERY)
 
     async def _watch_extender(self) -> None:
         await self.synced.wait()
         while True:
             await asyncio.sleep(self.extender.pause(self.settings.resync))
-            await self.extender.look()
+            await self.extender.read()
 
-    async def _look_again(self) -> None:
+    async def _reconcile_all(self) -> None:
         """Queues every service once per period, one after the other, in case that an event was lost."""
         await self.synced.wait()
         while True:
-            # A service that went without an event is only remembered; a look removes its memory.
+            # A service that went without an event is only remembered; a pass removes its memory.
             keys = sorted({*self.cache.keys(), *self.controller.remembered})
             for key in keys:
-                await asyncio.sleep(SAFETY_LOOKS * self.settings.resync / len(keys))
+                await asyncio.sleep(SAFETY_PASSES * self.settings.resync / len(keys))
                 self._add(key)
             if not keys:
                 await asyncio.sleep(self.settings.resync)

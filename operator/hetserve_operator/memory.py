@@ -99,7 +99,7 @@ class RepairBackoff:
 class Memory:
     """Memory of one service; times are monotonic seconds. Reading drops expired entries.
 
-    recorded: the status with the plan that the last look recorded, for the next look. seen: how new its lists were.
+    recorded: the status with the plan that the last pass recorded, for the next one. seen: how new its lists were.
     """
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)

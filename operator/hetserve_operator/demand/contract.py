@@ -103,8 +103,8 @@ class ContractPoll(Poll):
             return
         self._apart.fail(key, wanted)
         self.count("refused")
-        words = f"{vital}; it was asked about this service alone: its exporter may have too many series"
-        self._cache.take(key, wanted, unknown(Trouble.QUERY_REFUSED, words), at)
+        message = f"{vital}; it was asked about this service alone: its exporter may have too many series"
+        self._cache.take(key, wanted, unknown(Trouble.QUERY_REFUSED, message), at)
 
     async def _read(self, grouped: Grouped, members: Members, notes: tuple[str, ...], at: float) -> None:
         slices = Slices(self._sleep)

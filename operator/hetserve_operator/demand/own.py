@@ -72,12 +72,12 @@ class OwnPoll(Poll):
     ) -> None:
         """A refused query is wrong until it is edited, or Prometheus knows more; one without an answer may get one."""
         self.count("refused" if error.refused else "failed")
-        words = f"spec.metrics.queries.{Part.RATE} {own.rate!r}: {error}"
+        message = f"spec.metrics.queries.{Part.RATE} {own.rate!r}: {error}"
         if error.refused:
-            words = f"{words}; it must be PromQL for queries/s"
-            self._cache.take(key, wanted, unknown(Trouble.QUERY_REFUSED, words), at)
+            message = f"{message}; it must be PromQL for queries/s"
+            self._cache.take(key, wanted, unknown(Trouble.QUERY_REFUSED, message), at)
         else:
-            self._cache.fail(key, words)
+            self._cache.fail(key, message)
         self._pauses.fail(key, own)
 
 

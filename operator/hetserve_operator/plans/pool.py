@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from hetserve.api.conditions import Reason
 from hetserve.base.units import Seconds
 from hetserve.planning.plan import Plan, infeasible
-from hetserve.planning.work import Done, Work
+from hetserve.planning.work import JobResult, PlannerJob
 from hetserve.reconcile.plans.planner import PlannerTimedOut
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.process import ProcessDiedError
@@ -39,7 +39,7 @@ class Planning(Protocol):
     @property
     def alive(self) -> bool: ...
 
-    async def ask(self, work: Work, /) -> Done:
+    async def ask(self, work: PlannerJob, /) -> JobResult:
         """Raises ProcessDiedError."""
         ...
 
@@ -128,8 +128,8 @@ class PlanningPool:
                     return await self._start()
             except Exception as error:
                 expected = isinstance(error, OSError | ProcessDiedError)
-                words = str(error) or type(error).__name__
-                log.warning("cannot start a process that plans: %s", words, exc_info=not expected)
+                message = str(error) or type(error).__name__
+                log.warning("cannot start a process that plans: %s", message, exc_info=not expected)
                 await asyncio.sleep(_START_RETRY)
 
     async def _next(self) -> Ticket:
@@ -163,7 +163,7 @@ class PlanningPool:
         self._metrics.planning_seconds.labels(outcome).observe(self._clock() - begun)
         return outcome == "planned"
 
-    def _planned(self, ticket: Ticket, answer: Done) -> str:
+    def _planned(self, ticket: Ticket, answer: JobResult) -> str:
         if isinstance(answer, Plan):
             self._metrics.plans.labels(answer.planner, str(answer.feasible).lower()).inc()
         self._queue.settle(ticket, answer)

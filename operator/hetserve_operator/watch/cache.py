@@ -13,7 +13,7 @@ from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PR
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.query_spec import MetricsQuerySpec
 from hetserve.profiles.sharing import compute_share
-from hetserve.reconcile.cluster.capacity import Capacity, Kind, kind_of
+from hetserve.reconcile.cluster.capacity import ClusterCapacity, Kind, kind_of
 from hetserve.reconcile.cluster.observed import (
     Broken,
     NodeFact,
@@ -52,7 +52,7 @@ class Cache:
     """All stores, and the room that nodes and pods leave. inputs: by kind, those from which services are planned."""
 
     def __init__(self) -> None:
-        self.capacity = Capacity()
+        self.capacity = ClusterCapacity()
         self.heard = WatchedRevisions()
         self.nodes: Store[NodeFact] = Store(node_fact)
         self.nodes.subscribe(_follow(self.capacity.put_node, self.capacity.drop_node))

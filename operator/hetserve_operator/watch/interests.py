@@ -1,4 +1,4 @@
-"""Which services an instance type concerns, as their last looks found."""
+"""Which services an instance type concerns, as their last passes found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hetserve_operator.workqueue import Key
 
 
 class Interests:
-    """Interest of each service that has settled. Any other is looked at again anyway."""
+    """Interest of each service that has settled. Any other has another pass anyway."""
 
     def __init__(self) -> None:
         self._of: dict[Key, Interest] = {}

@@ -126,7 +126,7 @@ class Observer:
                 log.info("%s: the watch has lost events, so all are listed again", path)
                 await self._fill(path, store)
 
-    async def look_back(self) -> None:
+    async def check_revision(self) -> None:
         """Raises RestoredError where the API server is at an earlier revision than at the last call."""
         now = (await glance(self._api, INSTANCE_TYPE.path())).revision
         if 0 < now < self._reached:
@@ -167,7 +167,7 @@ class Observer:
             log.warning("%s: they cannot be listed: %s", _WITHOUT[path], error)
         self.unread.add(path)
 
-    async def world(self, key: Key, memory: Memory, clock: float) -> ServiceSnapshot:
+    async def snapshot(self, key: Key, memory: Memory, clock: float) -> ServiceSnapshot:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
         service, deployments, pods, foreign_pods = await self._own(key, memory.seen)
         types, broken_types = self._cache.types()
@@ -310,7 +310,7 @@ def _name(raw: Mapping[str, Any]) -> str:
 
 
 ASK_AGAIN: Final = 2.0
-"""Seconds between two looks until the extender says it."""
+"""Seconds between two reads until the extender says it."""
 
 
 class ExtenderLease:
@@ -323,7 +323,7 @@ class ExtenderLease:
         self._complaint = ""
         self.books_compute = not name
 
-    async def look(self) -> None:
+    async def read(self) -> None:
         """Reads the Lease; without an answer, or a holder, what was known stays. Raises nothing of the API."""
         if self._path is None:
             return
@@ -341,5 +341,5 @@ class ExtenderLease:
             self._changed()
 
     def pause(self, usual: float) -> float:
-        """Seconds until the next look; usual: once the extender says that it books compute."""
+        """Seconds until the next read; usual: once the extender says that it books compute."""
         return usual if self.books_compute else min(ASK_AGAIN, usual)

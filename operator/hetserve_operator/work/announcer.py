@@ -1,4 +1,4 @@
-"""Posts Events about services, one after the other and beside the work: a look that records a plan waits for none.
+"""Posts Events about services, one after the other and beside the work: a pass that records a plan waits for none.
 
 Hundreds of services that come at once have two or three Events each, and others wait for their plans meanwhile. So
 their Events wait for the plans, for a while.

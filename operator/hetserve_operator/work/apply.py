@@ -162,7 +162,7 @@ class Writer:
             raise
 
     async def _label(self, meta: RawObject, found: RawObject, permit: Permit) -> None:
-        """Restores only the labels, so that the next look sees it; its replicas were decided without knowing it."""
+        """Restores only the labels, so that the next pass sees it; its replicas were decided without knowing it."""
         path = deployments_path(meta["namespace"], meta["name"])
         known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
         await self._send(permit, "PATCH", path, {"metadata": {**known, "labels": meta["labels"]}}, MERGE_PATCH)

@@ -46,7 +46,7 @@ T = TypeVar("T")
 MOST_STEPS: Final = 500
 MOST_CONFLICTS: Final = 5
 AFTER_STATUS: Final = 0.2
-"""Seconds until the next look: pods start in bursts, and an immediate look would write a status for each."""
+"""Seconds until the next pass: pods start in bursts, and an immediate one would write a status for each."""
 AFTER_RECORD: Final = 0.0
 """The services that wait have their plans recorded first, then each is followed."""
 CONFLICTS: Final = (404, 409)
@@ -87,38 +87,38 @@ class Controller:
     async def reconcile(self, key: Key) -> float | None:
         """Reconciles a service until it is settled or its plan is recorded.
 
-        Returns seconds until the next look, or None.
+        Returns seconds until the next pass, or None.
 
         Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
-        Raises NotLeadingError if the term in which the look began is over.
+        Raises NotLeadingError if the term in which the pass began is over.
         """
         term = self._term()
         permit = self._leadership.permit(term)
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = memory.recorded
         memory.recorded = None
-        world: ServiceSnapshot | None = None
+        snapshot: ServiceSnapshot | None = None
         conflicts = 0
         for _ in range(MOST_STEPS):
             memory.fence.begin(term, self._leadership.new_stamp)
             # A dry run changes nothing, so the snapshot stays good for one more step.
-            world = await self._snapshot(key, memory, world if isinstance(done, Render) else None)
-            if words := permit():
-                raise NotLeadingError(words)
-            if world.service is None:
+            snapshot = await self._snapshot(key, memory, snapshot if isinstance(done, Render) else None)
+            if message := permit():
+                raise NotLeadingError(message)
+            if snapshot.service is None:
                 self._forget(key)
                 return None
-            request = await self._step(key, world, permit)
-            self._metrics.observe(key, world.service)
+            request = await self._step(key, snapshot, permit)
+            self._metrics.observe(key, snapshot.service)
             if isinstance(request, Settled | WriteStatus):
                 self._metrics.observe_costs(key, request.costs)
             if isinstance(request, Settled):
-                kept = memory.keep_load(world.demand if request.interest.growing else None, self._clock())
+                kept = memory.keep_load(snapshot.demand if request.interest.growing else None, self._clock())
                 rest = self._rest(key, request, memory)
                 return AFTER_STATUS if kept else rest
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
-            done = request if await self._perform(request, world, memory, permit) else None
+            done = request if await self._perform(request, snapshot, memory, permit) else None
             if isinstance(done, WriteStatus):
                 memory.recorded = done if done.intent else None
                 return AFTER_RECORD if done.intent else AFTER_STATUS
@@ -134,7 +134,7 @@ class Controller:
         return term
 
     def _rest(self, key: Key, settled: Settled, memory: Memory) -> float | None:
-        """Remembers what concerns a settled service; returns seconds until the next look, or None."""
+        """Remembers what concerns a settled service; returns seconds until the next pass, or None."""
         self._observer.interests.record(key, settled.interest)
         waits = (settled.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
         return min((wait for wait in waits if wait is not None), default=None)
@@ -144,23 +144,23 @@ class Controller:
         now = self._clock()
         if last is not None:
             return replace(last, rendered=memory.rendered(now), refused=memory.refused(now))
-        world = await self._observer.world(key, memory, now)
-        memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
-        return world
+        snapshot = await self._observer.snapshot(key, memory, now)
+        memory.fence.keep(str(raw["metadata"]["uid"]) for raw in snapshot.deployments)
+        return snapshot
 
-    async def _step(self, key: Key, world: ServiceSnapshot, permit: Permit) -> Request | Settled:
-        assert world.service is not None  # noqa: S101
+    async def _step(self, key: Key, snapshot: ServiceSnapshot, permit: Permit) -> Request | Settled:
+        assert snapshot.service is not None  # noqa: S101
         try:
-            return self._plans.look(key, partial(step, world))
+            return self._plans.run_pass(key, partial(step, snapshot))
         except Exception as error:
             log.exception("reconciling failed")
-            failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
+            failure = failure_status(snapshot.service, snapshot, f"{type(error).__name__}: {error}")
             if failure is not None:
                 await self._writer.perform(failure, permit)
             raise
 
-    async def _perform(self, request: Request, world: ServiceSnapshot, memory: Memory, permit: Permit) -> bool:
-        """Performs a request; False after a conflict, which needs a new look."""
+    async def _perform(self, request: Request, snapshot: ServiceSnapshot, memory: Memory, permit: Permit) -> bool:
+        """Performs a request; False after a conflict, which needs a new pass."""
         log.info("%s", describe(request))
         try:
             answer = await self._send(request, memory, permit)
@@ -177,7 +177,7 @@ class Controller:
             raise
         self._metrics.write(request, "ok")
         self._note(request, answer, memory)
-        service = world.service
+        service = snapshot.service
         assert service is not None  # noqa: S101
         if isinstance(request, WriteStatus):
             self._announcer.tell(service, announcements(request.previous, request.status, service))

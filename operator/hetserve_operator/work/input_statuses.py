@@ -25,7 +25,7 @@ GATHERED_AT_MOST: Final = 60.0
 """Seconds while other work is more urgent, where only services have changed: a number that follows late is no harm."""
 RETRY: Final = 5.0
 _TURN: Final = 100
-"""Objects looked at between two turns of the loop."""
+"""Objects compared between two turns of the loop."""
 _KINDS: Final = tuple(kind for kind in KINDS if kind.planned_from)
 
 
@@ -58,7 +58,7 @@ class InputStatuses:
             cache.inputs[kind.name].subscribe(self._input_changed)
 
     def begin_term(self) -> None:
-        """Looks at everything: another may have written since."""
+        """Compares everything: another may have written since."""
         self._is_read = False
         self._inputs_changed = True
         self._changed.set()

@@ -167,8 +167,8 @@ def _parse(document: Document, errors: list[str], notes: list[str]) -> ApiObject
         return None
     refused = _unknown_kind(kind, version) or _name_error(kind, content)
     if refused is not None:
-        path, words = refused
-        errors.append(f"{document.at(path)}: {subject}: {words}")
+        path, message = refused
+        errors.append(f"{document.at(path)}: {subject}: {message}")
         return None
     try:
         # strict: no text for a number.

@@ -16,7 +16,7 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
-from hetserve.reconcile.cluster.capacity import Capacity, Kind
+from hetserve.reconcile.cluster.capacity import ClusterCapacity, Kind
 from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact
 from hetserve.reconcile.events import Announcement
 from hetserve.scaling.dead_band import DeadBand
@@ -77,7 +77,7 @@ class ServiceSnapshot:
     deployments: tuple[RawObject, ...] = ()
     pods: tuple[PodFact, ...] = ()
     foreign_pods: tuple[PodFact, ...] = ()
-    capacity: Capacity = field(default_factory=Capacity)
+    capacity: ClusterCapacity = field(default_factory=ClusterCapacity)
     declaring: frozenset[Kind] = frozenset()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
     refused: Mapping[str, ApiRefusal] = field(default_factory=dict)

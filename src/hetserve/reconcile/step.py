@@ -118,7 +118,7 @@ def _carried(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
+class _Work:
     """What is done about the Deployments. stage: the step of a change of plan; None without a plan to follow."""
 
     work: NextWrite = NextWrite()
@@ -126,24 +126,24 @@ class _Move:
     stage: Stage | None = None
 
 
-def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> _Move:
+def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> _Work:
     """Towards the plan that is followed; else within the budget, unless the user wants what runs kept."""
     if not decision.is_followed:
-        return _Move(_cut(snapshot, decision, held) if decision.shrinks else NextWrite())
+        return _Work(_cut(snapshot, decision, held) if decision.shrinks else NextWrite())
     manifests = _manifests(decision)
     if isinstance(manifests, str):
         cut = NextWrite() if decision.is_new else _cut(snapshot, decision, held)
-        return _Move(replace(cut, template_refusal=manifests))
+        return _Work(replace(cut, template_refusal=manifests))
     limits, rate = limits_of(snapshot, decision), ServiceRate(snapshot, decision, held)
     stage = next_counts(decision.counts, held, limits, rate, in_the_way(snapshot, decision, held, manifests))
     manifests = surged(snapshot, decision, (held, limits), manifests, stage.counts)
     targets = tuple(Target(t, manifests[t], stage.counts[t], n) for t, n in sorted(decision.counts.items()))
     if decision.is_new:
-        return _Move(NextWrite(pending=True), targets, stage)
+        return _Work(NextWrite(pending=True), targets, stage)
     kept = {t: n for t, n in stage.counts.items() if n > 0 and t not in decision.counts}
     over = exceeds(held, decision.ceiling)
     work = next_write(snapshot, targets, _by_deployment(decision, kept), over_budget=over)
-    return _Move(_cut_first(snapshot, decision, held, work), targets, stage)
+    return _Work(_cut_first(snapshot, decision, held, work), targets, stage)
 
 
 def _manifests(decision: PlanDecision) -> dict[str, Json] | str:

@@ -43,7 +43,7 @@ class Scene:
             await self.api.request("PATCH", PATH, body=patch, content_type=MERGE_PATCH)
 
     async def look(self) -> bool:
-        await self.lease.look()
+        await self.lease.read()
         return self.lease.books_compute
 
 

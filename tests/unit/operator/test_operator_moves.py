@@ -236,7 +236,7 @@ class Away(PlannerQueue):
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
 
-    def look(self, _key: Key, step: Callable[[Planner], T]) -> T:
+    def run_pass(self, _key: Key, step: Callable[[Planner], T]) -> T:
         return step(self._answer)
 
     def _answer(self, _question: PlanQuestion) -> PlannerAnswer:

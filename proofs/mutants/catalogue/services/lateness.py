@@ -44,7 +44,7 @@ LATENESS: Final = (
         "lateness: what is said of late queries comes and goes with each sample",
         "hetserve.reconcile.plans.autoscaled",
         "_late",
-        Replace("late or (stored is not None and words in stored.message)", "late"),
+        Replace("late or (stored is not None and message in stored.message)", "late"),
         "tests/unit/operator/test_operator_scales.py",
         "test_late_queries_that_do_not_count_yet_are_named_until_they_do",
     ),

@@ -340,7 +340,7 @@ SCALING: Final = (
     Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.queue",
-        "_Page._latest",
+        "_KnownPlans._latest",
         Replace("work.problem.mix", "problem.mix"),
         "tests/unit/operator/test_planner_queue.py",
         "test_a_plan_for_another_mix_is_no_answer",

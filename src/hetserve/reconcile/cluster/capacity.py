@@ -44,7 +44,7 @@ Kind = tuple[str, str, str]
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Capacity:
+class ClusterCapacity:
     """Nodes and bound pods of a cluster, and the room that they leave. For one thread."""
 
     def __init__(self) -> None:
@@ -259,7 +259,7 @@ class Capacity:
             self._changed = {known: change for known, change in self._changed.items() if known in self._nodes}
 
 
-class FreeGpu(NamedTuple):
+class GpuRoom(NamedTuple):
     """What is free of one GPU. memory: MiB. compute: percent. undeclared: it is shared by pods that declare none."""
 
     product: str
@@ -284,7 +284,7 @@ class Free(NamedTuple):
 
     cpu: int
     memory: int
-    gpus: tuple[FreeGpu, ...]
+    gpus: tuple[GpuRoom, ...]
 
 
 def free_on(node: NodeFact, pods: Iterable[PodFact], model: ModelKey | None = None) -> Free | None:
@@ -315,11 +315,11 @@ def _has_model(pods: Iterable[PodFact], model: ModelKey | None) -> bool:
     return model is not None and any((pod.namespace, pod.model) == model for pod in pods)
 
 
-def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> FreeGpu:
+def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> GpuRoom:
     used = sum(pod.gpu_memory or MAX_MIB for pod in pods)  # without memory: the whole GPU
     booked = sum(pod.booked_compute for pod in pods)
     undeclared = any(pod.is_undeclared for pod in pods)
-    return FreeGpu(gpu.product, gpu.memory_mib - used, WHOLE_COMPUTE - booked, undeclared, not pods)
+    return GpuRoom(gpu.product, gpu.memory_mib - used, WHOLE_COMPUTE - booked, undeclared, not pods)
 
 
 def room_in(free: Free | None, offer: Offer) -> int:

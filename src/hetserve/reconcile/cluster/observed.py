@@ -158,7 +158,7 @@ class SliceFact:
 
 @dataclass(frozen=True, slots=True)
 class PodFact:
-    """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
+    """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's message.
 
     other_model: by these it waits only for a GPU without its model: others would find room. refused_since: Unix seconds
     of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
@@ -255,7 +255,7 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
 
 
 def _refusal(pod: Pod) -> str | None:
-    """Why the scheduler cannot place a pod, in its words."""
+    """Why the scheduler cannot place a pod, as it says."""
     scheduled = pod.condition("PodScheduled")
     if scheduled.get("reason") != "Unschedulable":
         return None
@@ -275,7 +275,7 @@ def _refused_since(pod: Pod) -> float | None:
 
     The condition is False at a gate too, so its time is that of the first refusal only if nobody has edited the pod
     since it was made: Kubernetes counts edits from 1.33 on. Of an edited one the time is that at which the scheduler
-    last changed its words: no earlier than the first refusal after the gate was lifted.
+    last changed its message: no earlier than the first refusal after the gate was lifted.
     """
     with suppress(Exception):  # an odd time says nothing
         told, edited = pod.condition("PodScheduled").get("lastTransitionTime"), pod.metadata.get("generation", 1) > 1

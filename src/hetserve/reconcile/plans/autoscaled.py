@@ -21,7 +21,7 @@ from hetserve.demand.moved_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import highest, lowest
 from hetserve.planning.registry import has_judge
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.reconcile.cluster.launch_times import served_since
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.plans.capacities import Capacities
@@ -89,7 +89,7 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
     if context.service.spec.mode == "Advise":
         following = replace(following, capacity=None)  # of what is advised, not of what runs
     if context.service.spec.mode == "Advise" and context.measured_mix != before.measured_mix:
-        following = replace(following, known=None)  # the mix is not recorded: each look would write other figures
+        following = replace(following, known=None)  # the mix is not recorded: each pass would write other figures
     if decided.counts is None:
         none = _without_plan(context, decided)
         planned = _steady(none.planned, context, snapshot, ConditionType.PLANNED)
@@ -107,7 +107,7 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
     if not made.is_new:
         if _is_still_short(context, decided):
             feasible = context.stored[ConditionType.FEASIBLE] or feasible
-            # It ends as soon as it is not true. Advice has no words of its own to keep.
+            # It ends as soon as it is not true. Advice has no message of its own to keep.
             limited = following.limited if context.service.spec.mode == "Advise" else None
             following = replace(following, dead_band=None, stays=False, limited=limited)
         planned = _steady(planned, context, snapshot, ConditionType.PLANNED)
@@ -118,7 +118,7 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
 def decided_for(
     context: PlanningContext, facts: scaling.Facts, ask: scaling.Ask
 ) -> tuple[Decision, DecisionRecord | None]:
-    """The policy's decision, and its record; advice, which is given anew at each look, has none."""
+    """The policy's decision, and its record; advice, which is given anew at each pass, has none."""
     if context.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
     meta = context.service.metadata
@@ -187,7 +187,7 @@ def _counted(snapshot: ServiceSnapshot, counts: Callable[[PodFact], bool]) -> Ma
 def waiting_times(snapshot: ServiceSnapshot) -> Mapping[str, Seconds]:
     """Seconds for which the scheduler has found no place for the instance of each type that has waited longest.
 
-    A pod's time at a gate does not count: nobody has looked for a place for it.
+    A pod's time at a gate does not count: nobody has sought a place for it.
     """
     found: defaultdict[str, Seconds] = defaultdict(lambda: Seconds(0.0))
     for pod in snapshot.pods:
@@ -199,7 +199,7 @@ def waiting_times(snapshot: ServiceSnapshot) -> Mapping[str, Seconds]:
 
 
 def _since(pod: PodFact) -> float | None:
-    """When a place was first looked for; the creation, if nothing says so [Unix seconds]. None: not known."""
+    """When a place was first sought; the creation, if nothing says so [Unix seconds]. None: not known."""
     if pod.refused_since is not None:
         return pod.refused_since
     return datetime.fromisoformat(pod.created).timestamp() if pod.created else None
@@ -211,7 +211,7 @@ def asking(context: PlanningContext, planner: Planner, facts: scaling.Facts) -> 
     held = None if facts.in_force is None else in_order(facts.in_force.counts, context.problem)
     untried = first and not context.runs and has_judge(context.problem)
 
-    def ask(work: Work) -> scaling.Answer:
+    def ask(work: PlannerJob) -> scaling.Answer:
         quick = untried and work.kind == "Decision"
         needed = first or (held is not None and not can_wait(work, held))
         question = PlanQuestion(work.problem, context.declared, needed, True, work.counts, quick, work.kind)
@@ -289,7 +289,7 @@ def _held(
 
 
 def _steady(finding: Finding, context: PlanningContext, snapshot: ServiceSnapshot, kind: ConditionType) -> Finding:
-    """The finding in its stored words if only digits can differ: same spec, same reason."""
+    """The finding with its stored message if only digits can differ: same spec, same reason."""
     raw = snapshot.service or {}
     new = read_status(raw).get("observedGeneration") != raw["metadata"].get("generation")
     if new or finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
@@ -376,8 +376,8 @@ def _late(context: PlanningContext, snapshot: ServiceSnapshot, facts: scaling.Fa
     if until is None:
         return ()
     end = "all that is planned has served for a while" if math.isinf(until) else timestamp(until)
-    words = f"{_LATE} until {end}: they may have come before all that is planned served"
-    return (words,) if late or (stored is not None and words in stored.message) else ()
+    message = f"{_LATE} until {end}: they may have come before all that is planned served"
+    return (message,) if late or (stored is not None and message in stored.message) else ()
 
 
 def _stays(facts: scaling.Facts) -> tuple[str, ...]:

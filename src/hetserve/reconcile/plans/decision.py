@@ -123,7 +123,7 @@ def _timed(snapshot: ServiceSnapshot, facts: ClusterFacts, service: InferenceSer
 
 
 def _stored_problem(snapshot: ServiceSnapshot) -> str | None:
-    """The first broken type or profile that the service would use, in words; None if there is none.
+    """The first broken type or profile that the service would use; None if there is none.
 
     A broken object must not stop services that do not use it.
     """

@@ -44,9 +44,9 @@ def stored_advice(context: PlanningContext, raw: RawObject) -> Advice | None:
     return Advice(counts, load, {**told, "hourlyCost": format_money(cost_of(counts, context.declared))})
 
 
-def held_advice(context: PlanningContext, advice: Advice, words: str) -> PlanDecision:
-    """The decision that advice stands. words: why, if it does not say so itself."""
-    told = str(advice.raw.get("message") or words)
+def held_advice(context: PlanningContext, advice: Advice, message: str) -> PlanDecision:
+    """The decision that advice stands. message: why, if it does not say so itself."""
+    told = str(advice.raw.get("message") or message)
     record = handmade_of(context, advice.counts, told, None, advice.load or 0.0)
     return replace(recorded_as(context, record), advice=advice.raw)
 
@@ -68,8 +68,8 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
     too_dear = recorded is not None and decision.budget is not None and recorded.cost > decision.budget
     if not held or too_dear:
         return decision
-    words = f"spec.pause is {service.spec.pause}: {record.described} is not followed"
-    planned = Finding("True", Reason.PLAN_COMPUTED, words)
+    message = f"spec.pause is {service.spec.pause}: {record.described} is not followed"
+    planned = Finding("True", Reason.PLAN_COMPUTED, message)
     state = PlanState.UNFOLLOWED if recorded is None else PlanState.FOLLOWED
     return replace(decision, planned=planned, record=recorded, state=state)
 
@@ -77,8 +77,8 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
 def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject) -> PlanDecision:
     """What would be done, as advice; nothing is recorded or followed. raw: the service.
 
-    Where a service follows what is measured, advice for the same instances keeps its words, as a recorded plan does:
-    the load moves at each look. What is stored stays, too, while a planner is asked.
+    Where a service follows what is measured, advice for the same instances keeps its message, as a recorded plan does:
+    the load moves at each pass. What is stored stays, too, while a planner is asked.
     """
     advice = decision.advice or _advice(decision, recorded)
     told = replace(decision, record=recorded, state=PlanState.UNFOLLOWED, advice=advice)

@@ -21,7 +21,7 @@ from hetserve.base.units import format_money
 from hetserve.planning.plan import Plan, Trial, summary
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
-from hetserve.planning.work import Done
+from hetserve.planning.work import JobResult
 from hetserve.reconcile.plans.bookings import recorded_gpus
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record
@@ -145,15 +145,15 @@ def _kept(context: PlanningContext, rival: PlanRecord, trial: Trial | None, idea
     return replace(decision, planned=replace(decision.planned, message=f"{record.described}; {other}"))
 
 
-def _unanswered(context: PlanningContext, answer: Done | PlannerTimedOut, force: _InForce) -> PlanDecision:
+def _unanswered(context: PlanningContext, answer: JobResult | PlannerTimedOut, force: _InForce) -> PlanDecision:
     """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
     if isinstance(answer, PlannerTimedOut):
-        reason, words = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"
+        reason, message = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"
     else:
-        reason, words = Reason.PLANNER_FAILED, getattr(answer, "message", "no plan")
+        reason, message = Reason.PLANNER_FAILED, getattr(answer, "message", "no plan")
     if force.followed is None:
-        return unplanned(reason, f"{words}; what runs stays", force.recorded, context.service, context.offers)
-    finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {words}")
+        return unplanned(reason, f"{message}; what runs stays", force.recorded, context.service, context.offers)
+    finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {message}")
     return replace(planned(context, force.followed), planned=finding)
 
 

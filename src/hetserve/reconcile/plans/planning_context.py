@@ -33,7 +33,7 @@ _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANN
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
+    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only text.
     """
     types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
     text = json.dumps(_canonical(replace(declared, types=types, unshared=unshared)), sort_keys=True)

@@ -159,7 +159,7 @@ class ServiceRate:
     """`rate_estimate` of a service's types, made when it is first asked: at rest nobody asks."""
 
     def __init__(self, snapshot: ServiceSnapshot, decision: PlanDecision, holdings: Holdings) -> None:
-        self._world, self._decision, self._holdings = snapshot, decision, holdings
+        self._snapshot, self._decision, self._holdings = snapshot, decision, holdings
 
     def __call__(self, counts: Mapping[str, int]) -> float:
         return self._estimate(counts)
@@ -179,15 +179,15 @@ class ServiceRate:
     def _profile(self, service: InferenceService, name: str) -> LatencyProfile | None:
         """The one profile of the service's model on a type, also of one that the service may not use any more."""
         spec, place = service.spec, namespace_of(service)
-        mine = [p for p in self._world.profiles if (p.spec.model, p.spec.instance_type) == (spec.model.name, name)]
+        mine = [p for p in self._snapshot.profiles if (p.spec.model, p.spec.instance_type) == (spec.model.name, name)]
         mine = [p for p in mine if namespace_of(p) == place]
         if len(mine) != 1:
             return None
         profile = profile_from_spec(mine[0].spec)
-        return slowed(profile, self._world.settings.max_slowdown / ONE) if self._shares(name) else profile
+        return slowed(profile, self._snapshot.settings.max_slowdown / ONE) if self._shares(name) else profile
 
     def _shares(self, name: str) -> bool:
         offer = self._decision.offers.get(name)
         if offer is not None:
             return offer.shares
-        return any(p.instance_type == name and p.gpu_memory and not p.whole_gpu for p in self._world.pods)
+        return any(p.instance_type == name and p.gpu_memory and not p.whole_gpu for p in self._snapshot.pods)

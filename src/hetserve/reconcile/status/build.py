@@ -179,15 +179,15 @@ def _lacks(decision: PlanDecision, seen: StatusInputs, before: Mapping[str, Any]
     following = decision.following
     if following is None or _is_carried(decision, seen) is not False:
         return Finding("False", Reason.INSTANCES_NOT_READY, count)
-    words = f"{count} and hold {qps_text(seen.carried or 0.0)}, the load is {qps_text(following.load or 0.0)}"
+    message = f"{count} and hold {qps_text(seen.carried or 0.0)}, the load is {qps_text(following.load or 0.0)}"
     service = decision.service
     if following.withheld and service is not None:
-        words = f"{words}; spec.pause is {service.spec.pause}: no instance is added"
+        message = f"{message}; spec.pause is {service.spec.pause}: no instance is added"
     elif following.growing:
-        words = f"{words}; a plan for it is being worked out"
+        message = f"{message}; a plan for it is being worked out"
     told = "" if before is None else str(before.get("message") or "")
-    same = _RATE.sub("", told) == _RATE.sub("", words)
-    return Finding("False", Reason.LOAD_NOT_CARRIED, told if same else words)
+    same = _RATE.sub("", told) == _RATE.sub("", message)
+    return Finding("False", Reason.LOAD_NOT_CARRIED, told if same else message)
 
 
 def _ready_of(seen: StatusInputs) -> tuple[int, int]:
@@ -317,18 +317,16 @@ def sharing_unmeasured(decision: PlanDecision) -> Finding:
     if decision.record is None or decision.service is None or not decision.offers:
         return NOT_PLANNED
     planned = [offer for name, offer in sorted(decision.offers.items()) if name in decision.counts]
-    undeclared = _unmeasured(planned, Tenancy.UNDECLARED)
-    if undeclared:
-        words = f"ModelProfile {undeclared}: no computeShare, so instances declare no compute and keep their templates"
-        return Finding("True", Reason.INSTANCES_UNDECLARED, f"{words} until it is measured ({PAGE})")
-    kept = _unmeasured(planned, Tenancy.SHARED)
-    if kept:
-        words = f"ModelProfile {kept}: no computeShare any more, so instances keep their bookings and their templates"
-        return Finding("True", Reason.BOOKINGS_KEPT, f"{words} until it is measured ({PAGE})")
-    alone = _unmeasured(planned, Tenancy.EXCLUSIVE)
-    if alone and decision.service.spec.sharing == "Shared":
-        words = f"ModelProfile {alone}: no computeShare, so each instance is planned with a whole GPU"
-        return Finding("True", Reason.PLANNED_EXCLUSIVE, f"{words} until it is measured ({PAGE})")
+    cases = (
+        (Tenancy.UNDECLARED, Reason.INSTANCES_UNDECLARED, ", so instances declare no compute and keep their templates"),
+        (Tenancy.SHARED, Reason.BOOKINGS_KEPT, " any more, so instances keep their bookings and their templates"),
+        (Tenancy.EXCLUSIVE, Reason.PLANNED_EXCLUSIVE, ", so each instance is planned with a whole GPU"),
+    )
+    for tenancy, reason, then in cases:
+        unmeasured = _unmeasured(planned, tenancy)
+        if unmeasured and (tenancy is not Tenancy.EXCLUSIVE or decision.service.spec.sharing == "Shared"):
+            message = f"ModelProfile {unmeasured}: no computeShare{then} until it is measured ({PAGE})"
+            return Finding("True", reason, message)
     return Finding("False", Reason.SHARING_MEASURED, "no instance waits for a measurement of what it shares")
 
 

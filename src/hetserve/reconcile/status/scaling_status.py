@@ -1,6 +1,6 @@
 """What a status says of the load: the conditions of metrics and scaling, the demand, the decisions, the advice.
 
-A measured figure moves at each look. It causes no write: a condition keeps its words while its reason stays, and the
+A measured figure moves at each pass. It causes no write: a condition keeps its message while its reason stays, and the
 demand is written beside other changes.
 """
 
@@ -35,7 +35,7 @@ def scaling_findings(
 ) -> dict[ConditionType, Finding]:
     """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of ServiceSnapshot.
 
-    generation: of the spec; of an earlier one, no words stay.
+    generation: of the spec; of an earlier one, no message stays.
     """
     found = dict(_findings(decision, demand, before))
     foreign = None if decision.advises else foreign_scaler(scalers)
@@ -90,12 +90,12 @@ def _held_back(decision: PlanDecision) -> Finding | None:
     service = decision.service
     if service is None or service.spec.pause == "None" or service.spec.scaling is not None:
         return None
-    words = f"spec.pause is {service.spec.pause}: a plan that does so is not followed"
-    return Finding("False" if service.spec.pause == "All" else "True", Reason.PAUSED, words)
+    message = f"spec.pause is {service.spec.pause}: a plan that does so is not followed"
+    return Finding("False" if service.spec.pause == "All" else "True", Reason.PAUSED, message)
 
 
 def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None) -> Finding:
-    """The finding in its stored words, if only figures can differ; ScalingActive and pauses have none that move."""
+    """The finding with its stored message, if only figures can differ; ScalingActive and pauses have none that move."""
     if finding.status != "Unknown" and (kind is ConditionType.SCALING_ACTIVE or finding.reason == Reason.PAUSED):
         return finding
     stored = finding.as_stored(Finding.stored(before))
@@ -170,15 +170,15 @@ _BY_FRESHNESS: Final = {
 def metrics_finding(demand: Demand | None, service: InferenceService | None) -> Finding | None:
     """Finding of MetricsAvailable; None: no condition without spec.metrics, and the one of before until it was asked.
 
-    The words of fresh demand name what else is not known; figures that move at each look are not in them. service:
+    The message of fresh demand names what else is not known; figures that move at each pass are not in them. service:
     None: it cannot be read.
     """
     if demand is None or demand.trouble is Trouble.NOT_ASKED:
         return None
     if demand.freshness is Freshness.FRESH:
         idle = None if service is None else _decides_nothing(service.spec)
-        words = "the load is measured" if idle is None else f"the load is measured and decides nothing: {idle}"
-        return Finding("True", Reason.METRICS_FRESH, "; ".join((words, *demand.notes)))
+        message = "the load is measured" if idle is None else f"the load is measured and decides nothing: {idle}"
+        return Finding("True", Reason.METRICS_FRESH, "; ".join((message, *demand.notes)))
     reason = _BY_FRESHNESS[demand.freshness] if demand.trouble is None else _BY_TROUBLE[demand.trouble]
     return Finding("False", reason, f"{demand.why}; nothing shrinks")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hetserve.planning.work import Done, Work
+from hetserve.planning.work import JobResult, PlannerJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Unanswered:
     why: str
 
 
-Answer = Pending | Done | Unanswered
+Answer = Pending | JobResult | Unanswered
 """Pending comes first: a record tells answers apart by their fields, and it has none."""
-Ask = Callable[[Work], Answer]
+Ask = Callable[[PlannerJob], Answer]
 """Equal questions get equal answers, once they have one."""
