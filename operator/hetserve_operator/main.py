@@ -121,6 +121,7 @@ class Operator:
         self.settings = settings
         self._api = api
         self.clock: Callable[[], float] = asyncio.get_running_loop().time
+        self._now = partial(datetime.now, UTC)
         self.metrics = OperatorMetrics()
         self._check = check_of(settings.probe_authorization, review_api or api)
         self.cache = Cache()
@@ -158,7 +159,7 @@ class Operator:
             show=self.metrics.observe_demand,
         )
         books, demand = lambda: self.extender.books_compute, self.demand.demand
-        self.observer = Observer(self._api, self.cache, self.settings.planning, _now, books, demand=demand)
+        self.observer = Observer(self._api, self.cache, self.settings.planning, self._now, books, demand=demand)
         self.ways = Prometheus(prometheus), Prometheus(prometheus, largest=LARGEST_OWN, series=MOST_OWN)
         self.poller = DemandPoller(
             self.demand, *self.ways, self.cache.wanted, self.metrics, interval=prometheus.interval, clock=self.clock
@@ -170,8 +171,8 @@ class Operator:
         """What is written: Deployments and statuses while this process leads, and Events."""
         is_busy = lambda: self.plans.first_plans_wait  # noqa: E731
         self.writer = Writer(self._api)
-        self.announcer = Announcer(self._api, socket.gethostname(), _now, is_busy)
-        self.input_statuses = InputStatuses(self._api, self.cache, self.leadership, _now, is_busy=is_busy)
+        self.announcer = Announcer(self._api, socket.gethostname(), self._now, is_busy)
+        self.input_statuses = InputStatuses(self._api, self.cache, self.leadership, self._now, is_busy=is_busy)
         self.controller = Controller(
             self.observer,
             self.writer,
@@ -341,10 +342,6 @@ class Operator:
                 self._add(key)
             if not keys:
                 await asyncio.sleep(self.settings.resync)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 if __name__ == "__main__":

@@ -314,7 +314,10 @@ ASK_AGAIN: Final = 2.0
 
 
 class ExtenderLease:
-    """The Lease of the extender. name: empty: it is not read. changed: called when the answer has changed."""
+    """The extender's Lease, which says whether it books compute: until it does, no plan with shared GPUs is made.
+
+    name: empty: it is not read. changed: called when the answer has changed.
+    """
 
     def __init__(self, api: ApiServer, namespace: str, name: str, changed: Callable[[], None]) -> None:
         self._api = api

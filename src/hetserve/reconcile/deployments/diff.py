@@ -311,7 +311,7 @@ def _template_annotations(raw: RawObject) -> Mapping[str, Any]:
 
 
 def handed_over(raw: Mapping[str, Any]) -> list[Json] | None:
-    """managedFields with all our fields held by apply, or None if they are already."""
+    """managedFields with all our fields held by apply, which removes no others; None if they are held already."""
     written: list[Json] = list(raw["metadata"].get("managedFields") or ())
     entries = [entry for entry in written if too_deep(entry.get("fieldsV1")) is None]  # others name no field
     ours = [entry for entry in entries if _is_ours(entry)]
@@ -336,7 +336,8 @@ def _union(one: Json, other: Json) -> Json:
 def fence_first(snapshot: ServiceSnapshot, work: NextWrite) -> NextWrite:
     """The work, or the fences that must be up before its request.
 
-    A Deployment that cannot be fenced holds back every change of the service: a late request would change it unseen.
+    Every change names a resourceVersion, and a fence moves it: what an earlier leader has under way is refused. One
+    that cannot be fenced holds back every change of the service: a late request would change it unseen.
     """
     if not isinstance(work.request, Change):
         return work
