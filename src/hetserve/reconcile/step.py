@@ -5,15 +5,16 @@ Order: record the plan, change Deployments (each fenced before), write the resul
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.cluster.neighbours import CrowdedGpu, crowded_gpus
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, owner_reference
 from hetserve.reconcile.deployments.diff import NextWrite, Target, fence_first, next_cut, next_write
-from hetserve.reconcile.deployments.ownership import is_deleting
+from hetserve.reconcile.deployments.ownership import is_deleting, type_of
 from hetserve.reconcile.deployments.template import TemplateError
-from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
 from hetserve.reconcile.plans.decision import decide
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import read_record
@@ -21,6 +22,7 @@ from hetserve.reconcile.plans.planner import Planner
 from hetserve.reconcile.rollout.making_room import in_the_way, surged
 from hetserve.reconcile.rollout.progress import ServiceRate, creation_failures, holdings, limits_of, type_states
 from hetserve.reconcile.snapshot import (
+    Interest,
     Json,
     RawObject,
     Render,
@@ -194,3 +196,34 @@ def _write(raw: RawObject, status: dict[str, object], why: str, *, intent: bool 
         why,
         intent,
     )
+
+
+NO_INTEREST: Final = Interest(frozenset(), frozenset())
+WAITS: Final = Interest(frozenset())
+"""Of a service that waits for its plan: room is counted when the plan is there."""
+
+
+def interest_of(decision: PlanDecision, snapshot: ServiceSnapshot) -> Interest:
+    """Interest of a service after a decision.
+
+    Room counts for nothing while the recorded plan is the ideal one, or carries the load that it follows, or stays for
+    want of samples, and its instances are all on nodes: it fits then, whatever the rest of the cluster holds. A service
+    that cannot be planned reads all types, since its message names them.
+    """
+    following = decision.following
+    stays = following is not None and (following.dead_band is not None or following.stays)
+    content = (decision.ideal or stays) and _all_bound(decision, snapshot)
+    room = frozenset() if content else frozenset(decision.offers)
+    growing = following is not None and following.growing
+    if decision.planned.status != "True":
+        return Interest(room, growing=growing)
+    held = (
+        {pod.instance_type for pod in snapshot.pods} | set(map(type_of, snapshot.deployments)) | decision.counts.keys()
+    )
+    dead_band = None if following is None else following.dead_band
+    return Interest(room, frozenset(filter(None, held)), dead_band, growing)
+
+
+def _all_bound(decision: PlanDecision, snapshot: ServiceSnapshot) -> bool:
+    bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
+    return all(bound[name] >= count for name, count in decision.counts.items())

@@ -14,10 +14,10 @@ from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.interest import interest_of
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import PlanRecord
 from hetserve.reconcile.snapshot import Interest, ServiceSnapshot
+from hetserve.reconcile.step import interest_of
 from hetserve.scaling.dead_band import DeadBand
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")

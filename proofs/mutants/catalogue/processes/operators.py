@@ -57,7 +57,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: a creation that lands late costs money",
         "hetserve.reconcile.deployments.diff",
-        "_create",
+        "_changes",
         Replace("with_replicas(target.manifest, 0)", "with_replicas(target.manifest, target.staged)"),
         FENCE,
         "test_a_deployment_is_created_without_replicas_and_scaled_by_the_next_apply",

@@ -92,7 +92,7 @@ FOLLOWING: Final = (
         "following: findings get new digits at each look",
         SCALED,
         "_steady",
-        Replace("stored if same else finding", "finding"),
+        Replace("finding.as_stored(context.stored[kind])", "finding"),
         LITTLE,
         "test_noise_of_a_load_beyond_reach_writes_nothing",
     ),

@@ -147,7 +147,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: room that comes free wakes every service that follows its load",
-        "hetserve.reconcile.interest",
+        "hetserve.reconcile.step",
         "interest_of",
         Replace("decision.ideal or stays", "decision.ideal"),
         "tests/unit/reconcile/test_interest.py",
