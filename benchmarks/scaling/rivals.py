@@ -15,7 +15,7 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import throughput
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling import Ask, ScalingRules
 from hetserve.scaling.plans.counts import cost_of
 from hetserve.scaling.plans.problems import free_problem, up_to_grid
@@ -44,7 +44,7 @@ def clairvoyant_dollars(problem: Problem, rules: ScalingRules, trace: LoadTrace,
 
 
 def _cheapest(problem: Problem, rules: ScalingRules, rate: float, ask: Ask) -> Counts:
-    answer = ask(Work(free_problem(problem, rules, (), up_to_grid(rate / rules.saturation), {})))
+    answer = ask(PlannerJob(free_problem(problem, rules, (), up_to_grid(rate / rules.saturation), {})))
     if not isinstance(answer, Plan) or not answer.feasible:
         raise ValueError(f"no plan for {rate:g} queries/s: {answer}")
     return answer.counts

@@ -1,8 +1,8 @@
 """Writes the generated files, or (--check) proves that the committed ones are current.
 
-crds/ and the chart's CRD templates come from the API models, manifests/install/ from the chart, docs/conditions.md from
-the list of conditions, docs/reference/ from the CRDs, the command line, the metrics and the chart's schema; tables in
-other pages of docs/ and some lines of the chart come from the registries.
+crds/ and the chart's CRD templates come from the API models, manifests/install/ from the chart, docs/reference/ from
+the CRDs, the command line, the metrics and the chart's schema; tables in other pages of docs/ and some lines of the
+chart come from the registries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from harness.reference_docs import cli_page, index_page, kind_page
 from harness.registry_tables import with_choices, with_plan_inputs, with_tables
 from harness.values_reference import render_values
 from hetserve.api.crd import render_crd
-from hetserve.api.docs.conditions import render_conditions
 from hetserve.api.kinds import KINDS
 from hetserve.api.names import ANNOTATION_SCHEMA, SYSTEM_NAMESPACE
 
@@ -75,11 +74,9 @@ def reference() -> Iterator[tuple[Path, str]]:
 def generated() -> Iterator[tuple[Path, str]]:
     """Every generated file with its content; the chart after its CRDs."""
     yield from custom_resources()
-    yield ROOT / "docs" / "conditions.md", render_conditions()
     yield from reference()
     for page in sorted((ROOT / "docs").glob("*.md")):
-        if page.name != "conditions.md":
-            yield page, with_tables(page.read_text())
+        yield page, with_tables(page.read_text())
     schema = with_choices((CHART / "values.schema.json").read_text())
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
     yield ROOT / "docs" / "reference" / "values.md", render_values(json.loads(schema), defaults)

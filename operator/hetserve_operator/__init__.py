@@ -1,4 +1,4 @@
-"""Operator of hetserve: watches tell when to look, hetserve.reconcile says what to do, one module reads, one writes."""
+"""Operator of hetserve: watches start passes, hetserve.reconcile says what to do, one module reads, one writes."""
 
 from __future__ import annotations
 

@@ -16,27 +16,23 @@ from typing import Final
 
 import click
 
-from hetserve.demand.observed import Demand
 from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.demand.poller import DemandPoller
 from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
-from hetserve_operator.leader.leadership import OperatorLeadership
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.pool import Planning, PlanningPool
 from hetserve_operator.plans.process import PlanningProcess
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
-from hetserve_operator.watch.extender_lease import ExtenderLease
-from hetserve_operator.watch.handlers import EventHandlers
-from hetserve_operator.watch.observe import Observer, RestoredError
-from hetserve_operator.watch.watches import watches
+from hetserve_operator.watch.handlers import EventHandlers, watches
+from hetserve_operator.watch.observe import ExtenderLease, Observer, RestoredError
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
-from hetserve_operator.work.controller import Controller
+from hetserve_operator.work.controller import Controller, Workers
 from hetserve_operator.work.input_statuses import InputStatuses
-from hetserve_operator.work.workers import Workers
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.descriptors import allotted
@@ -53,8 +49,8 @@ log = logging.getLogger(__name__)
 
 CAPACITY_DELAY: Final = 3.0
 """Seconds for which changes of the cluster are gathered; a bound pod may affect many services."""
-SAFETY_LOOKS: Final = 10
-"""Each service is looked at at least once in this many resync intervals."""
+SAFETY_PASSES: Final = 10
+"""Each service has at least one reconcile pass in this many resync intervals."""
 SYNC_RETRY: Final = 1.0
 PROBES_DRAIN_WITHIN: Final = 3.0
 NOT_SYNCED: Final = "caches are not synced"
@@ -64,8 +60,8 @@ STANDBY_PLANS_AFTER: Final = 20.0
 """Seconds after its start at which an operator that does not lead yet starts a process that plans."""
 DRAIN_WITHIN: Final = 5.0
 """Seconds for the answers to what is under way when the process ends."""
-LOOK_BACK_EVERY: Final = 5.0
-"""Seconds between two looks at the API server's revision: few writes are made meanwhile to a restored one."""
+CHECK_REVISION_EVERY: Final = 5.0
+"""Seconds between two checks of the API server's revision: few writes are made meanwhile to a restored one."""
 EVENTS_WITHIN: Final = 2.0
 """Seconds for the Events that wait when the process ends."""
 POD_NAME: Final = "POD_NAME"
@@ -122,36 +118,71 @@ class Operator:
         review_api: ApiServer | None = None,
         lease_clock: Callable[[], float] = boot_clock,
     ) -> None:
-        loop = asyncio.get_running_loop()
         self.settings = settings
         self._api = api
-        self.clock: Callable[[], float] = loop.time
+        self.clock: Callable[[], float] = asyncio.get_running_loop().time
+        self._now = partial(datetime.now, UTC)
         self.metrics = OperatorMetrics()
         self._check = check_of(settings.probe_authorization, review_api or api)
         self.cache = Cache()
         self.queue = WorkQueue(self.clock)
-        self.synced = asyncio.Event()
-        self.watching = asyncio.Event()
-        self.stop = asyncio.Event()
-        now: Callable[[], datetime] = _now
-        self.extender = self._extender_lease(api)
-        self.demand = self._demand_book()
-        self.observer = self._observer(api, now)
-        prometheus = settings.metrics.prometheus
+        self.synced, self.watching, self.stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._define_reading()
+        # In a burst all plans are recorded before the first is followed, whatever else is due.
+        self.plans = PlannerQueue(self.clock, partial(self.queue.add, urgent=True))
+        self.planners = PlanningPool(
+            self.plans,
+            self.metrics,
+            processes=settings.planner_processes,
+            deadline=settings.planner_deadline,
+            start=start_planning,
+            due=self._planner_is_due,
+        )
+        election = settings.leader_election
+        elector = partial(Elector, lease_api or api, election.namespace, election.lease_name)
+        candidate = election.candidate(os.environ.get(POD_NAME))
+        self.elector = elector(candidate, lease_clock) if election.enabled else None
+        self.leadership = OperatorLeadership(self.elector)
+        self.metrics.leader.set_function(lambda: self.leadership.term() is not None)
+        self._define_writing()
+
+    def _define_reading(self) -> None:
+        """What is read: the cluster, the extender's Lease, and the demand."""
+        metrics, sharing, prometheus = self.settings.metrics, self.settings.sharing, self.settings.metrics.prometheus
+        self.extender = ExtenderLease(self._api, sharing.extender_namespace, sharing.extender_lease, self._add_all)
+        self.demand = DemandCache(
+            self.clock,
+            self._add,
+            configured=prometheus.configured,
+            allow_queries=metrics.allow_queries,
+            is_quiet=lambda key, demand: self.observer.interests.is_quiet(key, demand),  # noqa: PLW0108  (made below)
+            show=self.metrics.observe_demand,
+        )
+        books, demand = lambda: self.extender.books_compute, self.demand.demand
+        self.observer = Observer(self._api, self.cache, self.settings.planning, self._now, books, demand=demand)
         self.ways = Prometheus(prometheus), Prometheus(prometheus, largest=LARGEST_OWN, series=MOST_OWN)
-        self.poller = self._demand_poller()
+        self.poller = DemandPoller(
+            self.demand, *self.ways, self.cache.wanted, self.metrics, interval=prometheus.interval, clock=self.clock
+        )
         self.cache.services.subscribe(self._wishes_changed)
         self.feed = EventHandlers(self.cache, self.observer.interests, self._add, self._add_later, self._add_changed)
-        self.plans = self._planner_queue()
-        self.planners = self._planning_pool(start_planning)
-        self.elector = self._elector(lease_api or api, lease_clock) if settings.leader_election.enabled else None
-        self.leadership = OperatorLeadership(self.elector)
-        self.writer = Writer(api)
-        self.announcer = Announcer(api, socket.gethostname(), now, is_busy=lambda: self.plans.first_plans_wait)
-        self.input_statuses = self._input_statuses(api, now)
-        self.controller = self._controller()
+
+    def _define_writing(self) -> None:
+        """What is written: Deployments and statuses while this process leads, and Events."""
+        is_busy = lambda: self.plans.first_plans_wait  # noqa: E731
+        self.writer = Writer(self._api)
+        self.announcer = Announcer(self._api, socket.gethostname(), self._now, is_busy)
+        self.input_statuses = InputStatuses(self._api, self.cache, self.leadership, self._now, is_busy=is_busy)
+        self.controller = Controller(
+            self.observer,
+            self.writer,
+            self.metrics,
+            self.clock,
+            self.plans,
+            announcer=self.announcer,
+            leadership=self.leadership,
+        )
         self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
-        self.metrics.leader.set_function(lambda: self.leadership.term() is not None)
 
     def not_ready(self) -> str:
         """Why /readyz fails; empty if it does not."""
@@ -192,9 +223,9 @@ class Operator:
         """Starts the tasks that list, plan and work, without watches."""
         loops: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("resync", self._resync),
-            ("looks", self._look_again),
+            ("looks", self._reconcile_all),
             ("extender's lease", self._watch_extender),
-            ("history", self._look_back),
+            ("history", self._check_revision),
             ("leadership", self._lead),
             ("status of inputs", self.input_statuses.run),
             ("events", self.announcer.run),
@@ -218,7 +249,7 @@ class Operator:
     def _begin_term(self, resumed: bool) -> None:
         """Queues every service; the number of workers limits the load.
 
-        resumed: it goes on with the last term, in which all were looked at, and what was cut off is queued already.
+        resumed: it goes on with the last term, in which all had their pass, and what was cut off is queued already.
         """
         self.metrics.show()
         if resumed:
@@ -241,81 +272,12 @@ class Operator:
             async with asyncio.timeout(EVENTS_WITHIN):
                 await self.announcer.post()
 
-    def _elector(self, lease_api: ApiServer, clock: Callable[[], float]) -> Elector:
-        options = self.settings.leader_election
-        candidate = options.candidate(os.environ.get(POD_NAME))
-        return Elector(lease_api, options.namespace, options.lease_name, candidate, clock)
-
-    def _extender_lease(self, api: ApiServer) -> ExtenderLease:
-        options = self.settings.sharing
-        return ExtenderLease(api, options.extender_namespace, options.extender_lease, self._add_all)
-
-    def _observer(self, api: ApiServer, now: Callable[[], datetime]) -> Observer:
-        return Observer(
-            api,
-            self.cache,
-            self.settings.planning,
-            now,
-            lambda: self.extender.books_compute,
-            demand=self.demand.demand,
-        )
-
-    def _controller(self) -> Controller:
-        return Controller(
-            self.observer,
-            self.writer,
-            self.metrics,
-            self.clock,
-            self.plans,
-            announcer=self.announcer,
-            leadership=self.leadership,
-        )
-
-    def _input_statuses(self, api: ApiServer, now: Callable[[], datetime]) -> InputStatuses:
-        is_busy = lambda: self.plans.first_plans_wait  # noqa: E731
-        return InputStatuses(api, self.cache, self.leadership, now, is_busy=is_busy)
-
-    def _planner_queue(self) -> PlannerQueue:
-        # In a burst all plans are recorded before the first is followed, whatever else is due.
-        wake = partial(self.queue.add, urgent=True)
-        return PlannerQueue(self.clock, wake)
-
-    def _planning_pool(self, start: Callable[[], Awaitable[Planning]]) -> PlanningPool:
-        return PlanningPool(
-            self.plans,
-            self.metrics,
-            processes=self.settings.planner_processes,
-            deadline=self.settings.planner_deadline,
-            start=start,
-            due=self._planner_is_due,
-        )
-
     async def _planner_is_due(self) -> None:
         """Waits until this process leads. A standby waits a while, so that one is ready when it takes over."""
         await self.synced.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STANDBY_PLANS_AFTER):
                 await self.leadership.won()
-
-    def _demand_book(self) -> DemandCache:
-        options = self.settings.metrics
-        return DemandCache(
-            self.clock,
-            self._add,
-            configured=options.prometheus.configured,
-            allow_queries=options.allow_queries,
-            is_quiet=self._is_quiet,
-            show=self.metrics.observe_demand,
-        )
-
-    def _is_quiet(self, key: Key, demand: Demand) -> bool:
-        return self.observer.interests.is_quiet(key, demand)
-
-    def _demand_poller(self) -> DemandPoller:
-        options = self.settings.metrics.prometheus
-        return DemandPoller(
-            self.demand, *self.ways, self.cache.wanted, self.metrics, interval=options.interval, clock=self.clock
-        )
 
     def _wishes_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:
         if (before and before.wanted) != (after and after.wanted):
@@ -340,7 +302,7 @@ class Operator:
         while True:
             try:
                 if not self.synced.is_set():
-                    await self.extender.look()
+                    await self.extender.read()
                 await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
@@ -351,39 +313,35 @@ class Operator:
             self.synced.set()
             await asyncio.sleep(self.settings.resync)
 
-    async def _look_back(self) -> None:
+    async def _check_revision(self) -> None:
         """Ends the process after etcd was restored from a copy: what it remembers is of the future."""
         while True:
             try:
-                await self.observer.look_back()
+                await self.observer.check_revision()
             except (ApiStatusError, ApiUnreachableError) as error:
                 log.debug("the API server does not tell its revision: %s", error)
             except RestoredError as error:
                 log.critical("%s; ending, so that all is read anew", error)
                 self.stop.set()
-            await asyncio.sleep(LOOK_BACK_EVERY)
+            await asyncio.sleep(CHECK_REVISION_EVERY)
 
     async def _watch_extender(self) -> None:
         await self.synced.wait()
         while True:
             await asyncio.sleep(self.extender.pause(self.settings.resync))
-            await self.extender.look()
+            await self.extender.read()
 
-    async def _look_again(self) -> None:
+    async def _reconcile_all(self) -> None:
         """Queues every service once per period, one after the other, in case that an event was lost."""
         await self.synced.wait()
         while True:
-            # A service that went without an event is only remembered; a look removes its memory.
+            # A service that went without an event is only remembered; a pass removes its memory.
             keys = sorted({*self.cache.keys(), *self.controller.remembered})
             for key in keys:
-                await asyncio.sleep(SAFETY_LOOKS * self.settings.resync / len(keys))
+                await asyncio.sleep(SAFETY_PASSES * self.settings.resync / len(keys))
                 self._add(key)
             if not keys:
                 await asyncio.sleep(self.settings.resync)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 if __name__ == "__main__":

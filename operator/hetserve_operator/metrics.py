@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,9 @@ from prometheus_client.registry import Collector
 
 from hetserve.base.units import format_money
 from hetserve.demand.observed import Demand
-from hetserve.reconcile import Costs, Request
+from hetserve.reconcile.snapshot import Request
 from hetserve.scaling import Decision
+from hetserve.transition.staging import Costs
 from hetserve_operator.workqueue import Key
 
 
@@ -35,6 +36,9 @@ class OperatorMetrics:
         self._services = CollectorRegistry()
         self._shown = Hideable(self._services)
         self.registry.register(self._shown)
+        self._counter = partial(Counter, registry=self.registry)
+        self._gauge = partial(Gauge, registry=self.registry)
+        self._histogram = partial(Histogram, registry=self.registry)
         self._define_work()
         self._define_planning()
         self.leader = self._gauge("hetserve_operator_leader", "1 while this process leads and writes.")
@@ -98,21 +102,6 @@ class OperatorMetrics:
         costs = self.cost, self.running, self.overlapping
         self._of_services = *costs, self.qps, self.ready, self.demand_qps, self.demand_age, self.attainment
 
-    def _counter(self, name: str, words: str, labels: Sequence[str] = ()) -> Counter:
-        return Counter(name, words, labels, registry=self.registry)
-
-    def _gauge(self, name: str, words: str, labels: Sequence[str] = ()) -> Gauge:
-        return Gauge(name, words, labels, registry=self.registry)
-
-    def _histogram(
-        self,
-        name: str,
-        words: str,
-        labels: Sequence[str] = (),
-        buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS,
-    ) -> Histogram:
-        return Histogram(name, words, labels, registry=self.registry, buckets=buckets)
-
     async def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
@@ -129,8 +118,7 @@ class OperatorMetrics:
         ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in map(_mapping, found))
         self.ready.labels(*key).set(ready)
         for gauge, field in ((self.cost, "hourlyCost"), (self.qps, "qps")):
-            figure = _figure(plan.get(field))
-            _set(gauge, key, figure)
+            _set(gauge, key, _figure(plan.get(field)))
         self._known.add(key)
 
     def observe_costs(self, key: Key, costs: Costs) -> None:

@@ -1,43 +1,22 @@
-"""Paths of the objects that the operator reads and writes; names are quoted whole."""
+"""Paths of the objects that the operator reads and writes: of a namespace's, or of one. Names are quoted whole."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
 from urllib.parse import quote
 
 from hetserve.api.kinds import INFERENCE_SERVICE
 
 
-def service_path(namespace: str, name: str) -> str:
-    """Path of an InferenceService."""
-    return INFERENCE_SERVICE.path(namespace, name)
+def _path(api: str, plural: str, namespace: str, name: str | None = None) -> str:
+    folder = f"{api}/namespaces/{quote(namespace, safe='')}/{plural}"
+    return folder if name is None else f"{folder}/{quote(name, safe='')}"
 
 
-def deployments_path(namespace: str, name: str | None = None) -> str:
-    """Path of a namespace's Deployments, or of one."""
-    folder = f"/apis/apps/v1/namespaces/{_safe(namespace)}/deployments"
-    return folder if name is None else f"{folder}/{_safe(name)}"
-
-
-def replica_sets_path(namespace: str, name: str | None = None) -> str:
-    """Path of a namespace's ReplicaSets, or of one."""
-    folder = f"/apis/apps/v1/namespaces/{_safe(namespace)}/replicasets"
-    return folder if name is None else f"{folder}/{_safe(name)}"
-
-
-def pods_path(namespace: str) -> str:
-    """Path of a namespace's pods."""
-    return f"/api/v1/namespaces/{_safe(namespace)}/pods"
-
-
-def config_map_path(namespace: str, name: str) -> str:
-    """Path of a ConfigMap."""
-    return f"/api/v1/namespaces/{_safe(namespace)}/configmaps/{_safe(name)}"
-
-
-def lease_path(namespace: str, name: str) -> str:
-    """Path of a Lease."""
-    return f"/apis/coordination.k8s.io/v1/namespaces/{_safe(namespace)}/leases/{_safe(name)}"
-
-
-def _safe(text: str) -> str:
-    return quote(text, safe="")
+service_path: Final = INFERENCE_SERVICE.path
+deployments_path: Final = partial(_path, "/apis/apps/v1", "deployments")
+replica_sets_path: Final = partial(_path, "/apis/apps/v1", "replicasets")
+pods_path: Final = partial(_path, "/api/v1", "pods")
+config_map_path: Final = partial(_path, "/api/v1", "configmaps")
+lease_path: Final = partial(_path, "/apis/coordination.k8s.io/v1", "leases")

@@ -76,7 +76,7 @@ class RequestedReplicas:
 @dataclass(slots=True)
 class ListedRevisions:
     """The revision of each kind that a service's last list showed, or its last write made; without one the next list
-    must be the latest. Also what the Deployments of the last look asked for, by UID; None: there was no look.
+    must be the latest. Also what the Deployments of the last pass asked for, by UID; None: there was none.
 
     rolling: UIDs of those whose instances are replaced by others, each when its Deployment's controller likes.
     """
@@ -108,7 +108,7 @@ class ListedRevisions:
             self.note(kind, answer["metadata"].get("resourceVersion"))
 
     def show(self, deployments: Iterable[Mapping[str, Any]]) -> bool:
-        """Takes note of a look's Deployments. Returns whether instances may have been taken since the look before."""
+        """Takes note of a pass's Deployments. Returns whether instances may have been taken since the pass before."""
         before, now = self._asked, {str(raw["metadata"]["uid"]): RequestedReplicas.by(raw) for raw in deployments}
         self._asked = now
         known = now if before is None else before

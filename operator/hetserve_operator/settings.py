@@ -94,7 +94,7 @@ class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
     probe_port: 0 lets the system choose. probe_authorization: who gets /metrics from it. debounce: how long changes of
-    a service are gathered. resync: how often the objects of each kind are counted; each service is looked at once in
+    a service are gathered. resync: how often the objects of each kind are counted; each service has a pass once in
     ten intervals. launch_weight: HetSev's lambda, per second of launch time. planner_processes: processes that plan,
     all but the first from when problems wait; of several, one is left for untried plans. planner_deadline: for one
     plan.

@@ -16,7 +16,7 @@ import pytest
 
 from changing_cluster import PROFILES, SERVICES, THINGS, Json, Watches
 from hetserve.api.kinds import INFERENCE_SERVICE
-from hetserve.planning.work import Done, Work
+from hetserve.planning.work import JobResult, PlannerJob
 from hetserve_operator import main
 from hetserve_operator.main import Operator
 from hetserve_operator.plans.process import ProcessDiedError
@@ -92,7 +92,7 @@ class World:
         weather = self.weather
 
         class Planning(PlanningInLoop):
-            async def ask(self, work: Work) -> Done:
+            async def ask(self, work: PlannerJob) -> JobResult:
                 await asyncio.sleep(weather.planning * (0.5 + weather.rng.random()))
                 if weather.rng.random() < weather.dying:
                     raise ProcessDiedError("its process was ended by SIGKILL")
@@ -180,7 +180,7 @@ class World:
 
 @pytest.mark.parametrize("chaos_seed", TIERED)
 def test_after_chaos_nothing_is_left_to_do(chaos_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "SAFETY_LOOKS", 10**7)
+    monkeypatch.setattr(main, "SAFETY_PASSES", 10**7)
 
     async def story() -> None:
         asyncio.get_running_loop().set_default_executor(InPlace())

@@ -18,7 +18,7 @@ from hetserve.objects.node import Taint
 from hetserve.placement import Gpu
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.cluster.capacity import Capacity
+from hetserve.reconcile.cluster.capacity import ClusterCapacity
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact
 from testing.builders import MEASURED, instance_type, model_profile, service
 from testing.scenes import cpu_profile, cpu_type
@@ -148,7 +148,7 @@ class Both:
     """A capacity, and the same nodes and pods as plain collections."""
 
     def __init__(self) -> None:
-        self.capacity = Capacity()
+        self.capacity = ClusterCapacity()
         self.nodes: dict[str, NodeFact] = {}
         self.pods: dict[str, PodFact] = {}
 

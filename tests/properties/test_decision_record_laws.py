@@ -14,7 +14,7 @@ from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption, TypeRefusal
 from hetserve.planning.tenancy import GpuDemand, Tenancy
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.profiles import LatencyProfile, LinearProfile, Spread, TableProfile
 from hetserve.profiles.latency import slowed
 from hetserve.scaling import Facts, InForce, Unanswered
@@ -180,12 +180,12 @@ def test_profiles_of_every_kind_are_read_as_they_were_written(profile: LatencyPr
 @settings(max_examples=examples(50))
 @given(odd_facts(), odd_facts())
 def test_questions_have_one_digest_if_they_are_equal_and_others_if_not(one: Facts, other: Facts) -> None:
-    works = [Work(case.problem) for case in (one, other)]
+    works = [PlannerJob(case.problem) for case in (one, other)]
 
     assert (digest_of(works[0]) == digest_of(works[1])) == (text(works[0]) == text(works[1]))
 
 
-def text(work: Work) -> str:
+def text(work: PlannerJob) -> str:
     return repr(work)
 
 
@@ -215,7 +215,7 @@ def test_with_recorded_answers_no_planner_is_asked(case: Facts) -> None:
     assert {one.source for one in again.asked} <= {"Record"}
 
 
-def _unwanted(work: Work) -> Unanswered:
+def _unwanted(work: PlannerJob) -> Unanswered:
     raise AssertionError(f"asked: {work.kind} of {work.problem.load}")
 
 

@@ -94,7 +94,7 @@ async def test_a_deposed_leaders_growth_is_refused_once_the_next_leader_has_chan
 
 
 async def test_without_the_fence_the_same_growth_breaks_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STEP, "fence_first", lambda _world, work, _uid: work)
+    monkeypatch.setattr(STEP, "fence_first", lambda _snapshot, work: work)
     with pytest.raises(AssertionError, match=f"of {BUDGET}"):
         await _late_growth()
 
@@ -104,7 +104,7 @@ async def test_a_growth_without_an_answer_is_refused_once_its_sender_has_changed
 
 
 async def test_without_the_fence_a_growth_without_an_answer_breaks_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(STEP, "fence_first", lambda _world, work, _uid: work)
+    monkeypatch.setattr(STEP, "fence_first", lambda _snapshot, work: work)
     with pytest.raises(AssertionError, match=f"of {BUDGET}"):
         await _late_growth(answered=False)
 

@@ -15,7 +15,7 @@ from hetserve.api import names
 from hetserve.objects.metadata import OwnerReference as Owner
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.deployments.managed_fields import handed_over
+from hetserve.reconcile.deployments.diff import handed_over
 from hetserve.reconcile.deployments.ownership import sort_pods
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.plan import WIDEST_BUDGET
-from hetserve.reconcile import fits
+from hetserve.reconcile.plans.planner import fits
 from hetserve.registry.planners import OBJECTIVES, Objective, made_for
 from testing.planning_strategies import cost_problems, throughput_problems
 

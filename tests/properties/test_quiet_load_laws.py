@@ -13,7 +13,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.planning.reach import Capacity
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling import Action, Answer, Change, Decision, Facts, InForce, ScalingReason, ScalingRules, decide
 from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.mix import mix_to_follow
@@ -27,7 +27,7 @@ KEPT = 40
 """Samples that a look sees."""
 
 
-def _answer(work: Work) -> Answer:
+def _answer(work: PlannerJob) -> Answer:
     if work.kind == "Capacity" and work.counts is not None:
         large = 1 - work.problem.mix.share_of(range(2))
         return Capacity(QPS(sum(RATES[name] * n for name, n in work.counts) / (1 + large)), tried=True)

@@ -17,7 +17,7 @@ from hetserve.placement import GpuSelector, Ledger, parse_node, parse_pod
 from hetserve.placement.decision.decide import fits
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.cluster.capacity import Capacity
+from hetserve.reconcile.cluster.capacity import ClusterCapacity
 from hetserve.reconcile.cluster.observed import node_fact, pod_fact
 from hetserve.reconcile.deployments.build import desired_deployment
 from testing.builders import MEASURED, instance_type, model_profile, service
@@ -72,7 +72,7 @@ PODS = st.builds(
 def test_room_is_counted_where_the_ledger_takes_an_instance(pods: list[Json], wanted: Offer) -> None:
     raw = node("g", GPU_TYPE, gpus=GPUS)
     raw["metadata"]["uid"] = "uid-g"
-    capacity, ledger = Capacity(), Ledger()
+    capacity, ledger = ClusterCapacity(), Ledger()
     capacity.put_node(node_fact(raw))
     ledger.put_node(parse_node(raw))
     for pod in pods:

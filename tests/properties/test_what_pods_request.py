@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api import names
-from hetserve.objects.resources import gpu_compute, gpu_memory
+from hetserve.objects.resources import peak
 from hetserve.reconcile.cluster.observed import pod_fact
 from testing.cluster import gpu_pod
 
@@ -50,5 +50,5 @@ def test_cpu_is_what_runs_at_once_and_the_overhead(init: list[tuple[int, bool]],
 
 @given(started, st.lists(amounts, max_size=3))
 def test_gpu_memory_and_compute_are_counted_by_the_same_rule(init: list[tuple[int, bool]], main: list[int]) -> None:
-    assert gpu_memory(spec_of(init, main, names.RESOURCE_GPU_MEMORY)) == most_running(init, main)
-    assert gpu_compute(spec_of(init, main, names.RESOURCE_GPU_COMPUTE)) == most_running(init, main)
+    assert peak(spec_of(init, main, names.RESOURCE_GPU_MEMORY), names.RESOURCE_GPU_MEMORY) == most_running(init, main)
+    assert peak(spec_of(init, main, names.RESOURCE_GPU_COMPUTE), names.RESOURCE_GPU_COMPUTE) == most_running(init, main)

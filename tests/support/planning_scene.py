@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.pool import PlanningPool
 from hetserve_operator.plans.process import ProcessDiedError
@@ -29,7 +29,7 @@ class PlanningScene:
     def __init__(self) -> None:
         self.seconds: Callable[[Problem], float] = lambda _: 0.1
         self.quick_seconds = 0.1
-        self.begun: list[Work] = []
+        self.begun: list[PlannerJob] = []
         self.asked: list[Problem] = []
         self.plan: Callable[[Problem], Plan] = decided
         self.judge: Callable[[Problem, Counts], Trial] = judged
@@ -107,7 +107,7 @@ class PlanningScene:
         self.processes.append(PlanningInLoop(self.plan, self.begin, self.judge, self.quick))
         return self.processes[-1]
 
-    def begin(self, work: Work) -> float:
+    def begin(self, work: PlannerJob) -> float:
         """Seconds of what a process begins."""
         self.begun.append(work)
         self.asked.append(work.problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hetserve.base.units import Seconds
-from hetserve.reconcile import PlannerTimedOut
+from hetserve.reconcile.plans.planner import PlannerTimedOut
 from hetserve_operator.plans.queue import PlannerQueue
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.operator import SimulatedOperator

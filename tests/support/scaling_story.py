@@ -18,10 +18,10 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.demand.queries import MetricsQuerySpec, wanted_of
-from hetserve.planning.work import Done, Work
-from hetserve.reconcile import PlannerTimedOut
+from hetserve.planning.work import JobResult, PlannerJob
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name
+from hetserve.reconcile.plans.planner import PlannerTimedOut
 from hetserve_operator.demand.cache import DemandCache
 from hetserve_operator.plans.queue import PlannerQueue, Ticket
 from hetserve_operator.workqueue import Key
@@ -192,7 +192,7 @@ class Planners:
         return self._planned is not None or len(self._book) > 0
 
 
-def _answered(work: Work) -> Done:
+def _answered(work: PlannerJob) -> JobResult:
     """Of real planners; what is within reach is not tried, which takes a hundredth of the time."""
     if work.kind != "Decision":
         return worked_out(replace(work, quick=True))

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Any
 
 from hetserve.api import names
-from hetserve_operator.leader.leadership import NotLeadingError
+from hetserve_operator.leadership import NotLeadingError
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import NOT_SENT, Answer, ApiServer
 from hetserve_shell.kube.connection import JSON, ApiUnreachableError

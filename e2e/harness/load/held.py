@@ -11,7 +11,7 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Problem, Unplannable, build_problem
 from hetserve.planning.plan import Plan, summary
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import cost_of
@@ -40,7 +40,7 @@ class Static:
 def static_plan(problem: Problem, load: float, used: float) -> Static | None:
     """The plan for a load [queries/s] without scaling; None: no plan holds it."""
     asked = replace(problem, load=QPS(load / used), saturation_threshold=1.0)
-    answer = Answers()(Work(asked))
+    answer = Answers()(PlannerJob(asked))
     if not isinstance(answer, Plan) or not answer.feasible:
         return None
     return Static(load, used, summary(answer.counts), MicroDollarsPerHour(cost_of(answer.counts, problem)))

@@ -15,7 +15,7 @@ from hetserve.demand.windows import attained_below, highest, is_late, lowest, su
 from hetserve_operator.workqueue import Key
 
 MOVE: Final = 0.01
-"""Relative change of a figure for which a service is looked at."""
+"""Relative change of a figure for which a service has a pass."""
 _NOT_CONFIGURED: Final = "no Prometheus is configured (metrics.prometheus.url)"
 _NOT_ALLOWED: Final = "spec.metrics.source is Queries, which this installation does not allow (metrics.allowQueries)"
 
@@ -24,8 +24,8 @@ IsQuiet = Callable[[Key, Demand], bool]
 
 
 @dataclass(slots=True)
-class _Page:
-    """demand: as answered at `at` [s]; failing: why there is no newer answer; shown: as of when it was looked at."""
+class _ServiceDemand:
+    """demand: as answered at `at` [s]; failing: why there is no newer answer; shown: as of its last pass."""
 
     wanted: MetricsQuerySpec
     demand: Demand
@@ -37,7 +37,7 @@ class _Page:
 class DemandCache:
     """Demand of all services. clock: seconds that never go back.
 
-    wake: called with a service that should be looked at; is_quiet: keeps it from that where only figures moved. show:
+    wake: called with a service that should have a pass; is_quiet: keeps it from that where only figures moved. show:
     called with the demand of each service at each tick; None: it is measured no longer.
     """
 
@@ -57,7 +57,7 @@ class DemandCache:
         self._allow_queries = allow_queries
         self._is_quiet = is_quiet
         self._show = show
-        self._pages: dict[Key, _Page] = {}
+        self._pages: dict[Key, _ServiceDemand] = {}
 
     def follow(self, wanted: Mapping[Key, MetricsQuerySpec]) -> None:
         """These services are measured from now on, and no others."""
@@ -68,7 +68,7 @@ class DemandCache:
             page = self._pages.get(key)
             if page is None or not _same_source(page.wanted, one):
                 shown = None if page is None else page.shown
-                self._pages[key] = _Page(one, self._unasked(one), self._clock(), shown=shown)
+                self._pages[key] = _ServiceDemand(one, self._unasked(one), self._clock(), shown=shown)
             elif page.wanted != one:
                 if (page.wanted.slo, page.wanted.percentile) != (one.slo, one.percentile):
                     page.demand = replace(page.demand, attained=())
@@ -86,13 +86,13 @@ class DemandCache:
         if page is not None and _same_source(page.wanted, wanted):
             page.demand, page.at, page.failing = demand, at, ""
 
-    def fail(self, key: Key, words: str) -> None:
+    def fail(self, key: Key, message: str) -> None:
         """There was no answer: what was known stays, and ages."""
         if key in self._pages:
-            self._pages[key].failing = words
+            self._pages[key].failing = message
 
     def demand(self, key: Key, wanted: MetricsQuerySpec | None) -> Demand | None:
-        """What a look sees, for what a service wants; None: nothing is wanted. Later demand is compared to it."""
+        """What a pass sees, for what a service wants; None: nothing is wanted. Later demand is compared to it."""
         if wanted is None:
             return None
         page = self._pages.get(key)
@@ -114,7 +114,7 @@ class DemandCache:
                 self._wake(key)
             yield key
 
-    def _aged(self, page: _Page) -> Demand:
+    def _aged(self, page: _ServiceDemand) -> Demand:
         by = Seconds(max(0.0, self._clock() - page.at))
         return aged(page.demand, by, page.wanted.stale_after, page.failing)
 

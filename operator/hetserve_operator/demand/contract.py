@@ -18,9 +18,8 @@ from hetserve.demand.queries import (
     mix_query,
 )
 from hetserve.demand.reading import read_demand, unknown
-from hetserve_operator.demand.asking import CONTRACT, Asking, Complaint, ask_all
+from hetserve_operator.demand.asking import CONTRACT, Asking, Pauses, Poll, ask_all
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.pauses import Pauses
 from hetserve_operator.demand.prometheus import PrometheusError
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
@@ -33,16 +32,18 @@ MIX_INTERVAL: Final = 60.0
 Members = dict[Key, MetricsQuerySpec]
 
 
-class ContractPoll:
+class ContractPoll(Poll):
     """Asks for all services that hetserve's own metrics measure. interval: seconds between two polls; clock: seconds.
 
     A question that Prometheus refuses is asked anew about half of its services, until it is known who is to blame. Who
     is asked about alone from then on, and ever more seldom where no rates come.
     """
 
+    source = CONTRACT
+
     def __init__(
         self,
-        book: DemandCache,
+        cache: DemandCache,
         prometheus: Asking,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
@@ -50,27 +51,19 @@ class ContractPoll:
         *,
         interval: float,
     ) -> None:
-        self._book = book
-        self._prometheus = prometheus
-        self._metrics = metrics
-        self._clock = clock
+        super().__init__(cache, prometheus, metrics, clock)
         self._sleep = sleep
         self._apart: Pauses[MetricsQuerySpec] = Pauses(clock, interval)
         self._buckets: dict[Place, dict[float, float]] = {}
         self._buckets_at = float("-inf")
         self._mix_trouble: dict[Place, str] = {}
-        self._complaint = Complaint()
 
     async def ask(self) -> float | None:
         """Prometheus's time; None: nothing was to be asked, or it does not answer."""
-        members = self._book.to_ask(own=False)
-        if not members:
-            return None
+        members = self._cache.to_ask(own=False)
         at = self._clock()
-        try:
-            now = await self._prometheus.clock()
-        except PrometheusError as error:
-            self._fail(members, error)
+        now = await self.time(members) if members else None
+        if now is None:
             return None
         await self._ask_mix(list(members.values()), now)
         self._apart.keep(members)
@@ -102,13 +95,13 @@ class ContractPoll:
             self._apart.settle(members)
         if vital:
             if not vital.refused:
-                self._fail(members, vital)
+                self.fail(members, vital)
             return
         notes = [f"attainment is not known: {error}" for error in list(failed.values())[:1]]
         found = {part: [] if isinstance(answer, PrometheusError) else answer for part, answer in answers.items()}
         await self._read(take_apart(found, now), members, tuple(notes), at)
-        self._metrics.demand_polls.labels(CONTRACT, "failed" if failed else "ok").inc()
-        self._complaint.settle()
+        self.count("failed" if failed else "ok")
+        self.settle()
 
     def _set_apart(self, members: Members, vital: PrometheusError | None, at: float) -> None:
         """A service whose own series are refused; without rates its demand is not known."""
@@ -117,9 +110,9 @@ class ContractPoll:
             self._apart.note(key, wanted)
             return
         self._apart.fail(key, wanted)
-        self._metrics.demand_polls.labels(CONTRACT, "refused").inc()
-        words = f"{vital}; it was asked about this service alone: its exporter may have too many series"
-        self._book.take(key, wanted, unknown(Trouble.QUERY_REFUSED, words), at)
+        self.count("refused")
+        message = f"{vital}; it was asked about this service alone: its exporter may have too many series"
+        self._cache.take(key, wanted, unknown(Trouble.QUERY_REFUSED, message), at)
 
     async def _read(self, grouped: Grouped, members: Members, notes: tuple[str, ...], at: float) -> None:
         slices = Slices(self._sleep)
@@ -127,7 +120,7 @@ class ContractPoll:
             place = (wanted.namespace, wanted.name)
             said = (*notes, *filter(None, (self._mix_trouble.get(place),)))
             answered = grouped.answered(wanted, self._buckets.get(place), said)
-            self._book.take(key, wanted, read_demand(wanted, answered, grouped.now), at)
+            self._cache.take(key, wanted, read_demand(wanted, answered, grouped.now), at)
             await slices.turn()
 
     async def _ask_mix(self, members: Sequence[MetricsQuerySpec], now: float) -> None:
@@ -160,12 +153,6 @@ class ContractPoll:
         middle = len(places) // 2 if named else len(places)
         parts = [await self._mix_of(some, now, named=True) for some in (places[:middle], places[middle:]) if some]
         return {place: buckets for part in parts for place, buckets in part.items()}
-
-    def _fail(self, members: Members, error: PrometheusError) -> None:
-        self._complaint.tell(str(error))
-        self._metrics.demand_polls.labels(CONTRACT, "failed").inc()
-        for key in members:
-            self._book.fail(key, str(error))
 
 
 def _no_mix(error: PrometheusError) -> str:

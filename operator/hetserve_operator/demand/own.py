@@ -10,49 +10,39 @@ from hetserve.demand.grouped import buckets_of
 from hetserve.demand.observed import Trouble
 from hetserve.demand.queries import MetricsQuerySpec, OwnQueries, Part, own_queries
 from hetserve.demand.reading import PrometheusSamples, read_demand, unknown
-from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Complaint, ask_all
+from hetserve_operator.demand.asking import QUERIES, Answer, Asking, Pauses, Poll, ask_all
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.pauses import Pauses
 from hetserve_operator.demand.prometheus import CONNECTIONS, PrometheusError
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
 
 
-class OwnPoll:
+class OwnPoll(Poll):
     """Asks the queries of services. interval: seconds between two polls; clock: seconds."""
+
+    source = QUERIES
 
     def __init__(
         self,
-        book: DemandCache,
+        cache: DemandCache,
         prometheus: Asking,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
         interval: float,
     ) -> None:
-        self._book = book
-        self._prometheus = prometheus
-        self._metrics = metrics
-        self._clock = clock
+        super().__init__(cache, prometheus, metrics, clock)
         self._pauses: Pauses[OwnQueries] = Pauses(clock, interval)
-        self._complaint = Complaint()
 
     async def ask(self) -> float | None:
         """Prometheus's time; None: nothing was to be asked, or it does not answer."""
-        members = self._book.to_ask(own=True)
+        members = self._cache.to_ask(own=True)
         self._pauses.keep(members)
         due = {key: (one, one.own) for key, one in members.items() if one.own and self._pauses.is_due(key, one.own)}
-        if not due:
-            return None
         at = self._clock()
-        try:
-            now = await self._prometheus.clock()
-        except PrometheusError as error:
-            self._complaint.tell(str(error))
-            self._metrics.demand_polls.labels(QUERIES, "failed").inc()
-            for key in due:
-                self._book.fail(key, str(error))
+        now = await self.time(due) if due else None
+        if now is None:
             return None
-        self._complaint.settle()
+        self.settle()
         turns = asyncio.Semaphore(CONNECTIONS)
 
         async def one(key: Key, wanted: MetricsQuerySpec, own: OwnQueries) -> None:
@@ -73,20 +63,20 @@ class OwnPoll:
         self._pauses.settle([key])
         last = queries[Part.RATE].last_moment(now)
         answered = _answered(rate, answers, last)
-        self._book.take(key, wanted, read_demand(wanted, answered, now), at)
-        self._metrics.demand_polls.labels(QUERIES, "ok").inc()
+        self._cache.take(key, wanted, read_demand(wanted, answered, now), at)
+        self.count("ok")
 
     def _rate_failed(
         self, key: Key, wanted: MetricsQuerySpec, own: OwnQueries, error: PrometheusError, at: float
     ) -> None:
         """A refused query is wrong until it is edited, or Prometheus knows more; one without an answer may get one."""
-        self._metrics.demand_polls.labels(QUERIES, "refused" if error.refused else "failed").inc()
-        words = f"spec.metrics.queries.{Part.RATE} {own.rate!r}: {error}"
+        self.count("refused" if error.refused else "failed")
+        message = f"spec.metrics.queries.{Part.RATE} {own.rate!r}: {error}"
         if error.refused:
-            words = f"{words}; it must be PromQL for queries/s"
-            self._book.take(key, wanted, unknown(Trouble.QUERY_REFUSED, words), at)
+            message = f"{message}; it must be PromQL for queries/s"
+            self._cache.take(key, wanted, unknown(Trouble.QUERY_REFUSED, message), at)
         else:
-            self._book.fail(key, words)
+            self._cache.fail(key, message)
         self._pauses.fail(key, own)
 
 

@@ -28,14 +28,14 @@ _JUST_AFTER: Final = 0.1
 
 
 class DemandPoller:
-    """Fills a book with demand. prometheus, own: two ways to the same server, the second for services' own queries.
+    """Fills a cache with demand. prometheus, own: two ways to the same server, the second for services' own queries.
 
     wanted: what each service wants now. interval: seconds; clock: seconds.
     """
 
     def __init__(
         self,
-        book: DemandCache,
+        cache: DemandCache,
         prometheus: Asking,
         own: Asking,
         wanted: Callable[[], Mapping[Key, MetricsQuerySpec]],
@@ -45,15 +45,15 @@ class DemandPoller:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._book = book
+        self._cache = cache
         self._wanted = wanted
         self._metrics = metrics
         self._interval = interval
         self._clock = clock
         self._sleep = sleep
         self._early = {source: asyncio.Event() for source in (CONTRACT, QUERIES)}
-        self._contract = ContractPoll(book, prometheus, metrics, clock, sleep, interval=interval)
-        self._own = OwnPoll(book, own, metrics, clock, interval)
+        self._contract = ContractPoll(cache, prometheus, metrics, clock, sleep, interval=interval)
+        self._own = OwnPoll(cache, own, metrics, clock, interval)
 
     def loops(self) -> list[Callable[[], Awaitable[None]]]:
         """What to run until it is cancelled."""
@@ -79,8 +79,8 @@ class DemandPoller:
             await self._pause(source, self._interval - passed)
 
     async def _poll(self, source: str, ask: Callable[[], Awaitable[float | None]]) -> float | None:
-        self._book.follow(self._wanted())
-        asks = bool(self._book.to_ask(own=source == QUERIES))
+        self._cache.follow(self._wanted())
+        asks = bool(self._cache.to_ask(own=source == QUERIES))
         with self._metrics.demand_seconds.labels(source).time() if asks else contextlib.nullcontext():
             now = await ask()
             await self._tick()
@@ -94,5 +94,5 @@ class DemandPoller:
 
     async def _tick(self) -> None:
         slices = Slices(self._sleep)
-        for _ in self._book.tick():
+        for _ in self._cache.tick():
             await slices.turn()

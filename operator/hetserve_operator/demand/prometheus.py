@@ -1,4 +1,4 @@
-"""Queries to Prometheus over HTTP (decision 0045): each is limited in time, and answers series or words."""
+"""Queries to Prometheus over HTTP (decision 0045): each is limited in time, and answers series or a message."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ MOST_SERIES: Final = 50_000
 LARGEST_OWN: Final = 1 << 20
 """Bytes of an answer to a service's own query: one series is wanted, or one per bucket."""
 MOST_OWN: Final = 500
-_MOST_WORDS: Final = 300
+_LONGEST: Final = 300
 """Characters of an answer that is not understood, or of an error."""
 
 
 class PrometheusError(Exception):
-    """No whole answer, in words. refused: the query itself is to blame."""
+    """No whole answer, and why. refused: the query itself is to blame."""
 
-    def __init__(self, words: str, *, refused: bool = False) -> None:
-        super().__init__(_short(words))
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(_short(message))
         self.refused = refused
 
 
@@ -116,7 +116,9 @@ class Prometheus:
     async def _ask(self, query: Query, now: float) -> object:
         if isinstance(query, InstantQuery):
             return await self._answer("query", {"query": query.promql, "time": f"{now:.3f}"})
-        return await self._answer("query_range", _range(query, now))
+        start, end = query.moments(now)
+        times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{query.step:.3f}"}
+        return await self._answer("query_range", {"query": query.promql, **times})
 
     async def _answer(self, endpoint: str, fields: dict[str, str]) -> object:
         """Content of an answer. The time for it begins when it is sent, not while it waits for its turn."""
@@ -148,25 +150,20 @@ class Prometheus:
         return {"Authorization": f"Bearer {token}"}
 
 
-def _range(query: RangeQuery, now: float) -> dict[str, str]:
-    start, end = query.moments(now)
-    return {"query": query.promql, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{query.step:.3f}"}
-
-
 def _content(status: int, content: bytes) -> object:
     """JSON of an answer; Prometheus says in JSON too why it refuses a query (400, 422)."""
     try:
         with garbage.paused():
             answer: object = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        words = content[:_MOST_WORDS].decode(errors="replace")
+        message = content[:_LONGEST].decode(errors="replace")
         raise PrometheusError(
-            f"Prometheus: HTTP {status}: {words}" if status != 200 else f"Prometheus: the answer is not JSON: {error}"
+            f"Prometheus: HTTP {status}: {message}" if status != 200 else f"Prometheus: the answer is not JSON: {error}"
         ) from None
     known = isinstance(answer, dict) and "status" in answer
     if status != 200 and not (known and status in {400, 422}):
-        words = str(answer.get("error") or answer) if isinstance(answer, dict) else str(answer)
-        raise PrometheusError(f"Prometheus: HTTP {status}: {words}")
+        message = str(answer.get("error") or answer) if isinstance(answer, dict) else str(answer)
+        raise PrometheusError(f"Prometheus: HTTP {status}: {message}")
     return answer
 
 
@@ -183,6 +180,6 @@ def _tls(options: PrometheusOptions) -> ssl.SSLContext | None:
         raise PrometheusError(f"metrics.prometheus.caFile {options.ca_file} cannot be read: {error}") from None
 
 
-def _short(words: str) -> str:
-    clean = sanitize(words)
-    return clean if len(clean) <= _MOST_WORDS else clean[: _MOST_WORDS - 3] + "..."
+def _short(message: str) -> str:
+    clean = sanitize(message)
+    return clean if len(clean) <= _LONGEST else clean[: _LONGEST - 3] + "..."

@@ -18,8 +18,8 @@ from typing import Final, Protocol
 from hetserve.api.conditions import Reason
 from hetserve.base.units import Seconds
 from hetserve.planning.plan import Plan, infeasible
-from hetserve.planning.work import Done, Work
-from hetserve.reconcile import PlannerTimedOut
+from hetserve.planning.work import JobResult, PlannerJob
+from hetserve.reconcile.plans.planner import PlannerTimedOut
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.process import ProcessDiedError
 from hetserve_operator.plans.queue import PlannerQueue, Ticket
@@ -39,7 +39,7 @@ class Planning(Protocol):
     @property
     def alive(self) -> bool: ...
 
-    async def ask(self, work: Work, /) -> Done:
+    async def ask(self, work: PlannerJob, /) -> JobResult:
         """Raises ProcessDiedError."""
         ...
 
@@ -128,8 +128,8 @@ class PlanningPool:
                     return await self._start()
             except Exception as error:
                 expected = isinstance(error, OSError | ProcessDiedError)
-                words = str(error) or type(error).__name__
-                log.warning("cannot start a process that plans: %s", words, exc_info=not expected)
+                message = str(error) or type(error).__name__
+                log.warning("cannot start a process that plans: %s", message, exc_info=not expected)
                 await asyncio.sleep(_START_RETRY)
 
     async def _next(self) -> Ticket:
@@ -163,14 +163,14 @@ class PlanningPool:
         self._metrics.planning_seconds.labels(outcome).observe(self._clock() - begun)
         return outcome == "planned"
 
-    def _planned(self, ticket: Ticket, answer: Done) -> str:
+    def _planned(self, ticket: Ticket, answer: JobResult) -> str:
         if isinstance(answer, Plan):
             self._metrics.plans.labels(answer.planner, str(answer.feasible).lower()).inc()
         self._queue.settle(ticket, answer)
         return "planned"
 
     def _failed(self, ticket: Ticket, error: Exception) -> str:
-        planner, died = _planner_of(ticket), isinstance(error, ProcessDiedError)
+        planner, died = ticket.question.problem.planned_by, isinstance(error, ProcessDiedError)
         message = f"planner {planner} failed: " + (str(error) if died else f"{type(error).__name__}: {error}")
         log.warning("%s: %s", ticket.key, message, exc_info=None if died else error)
         plan = infeasible(ticket.question.problem, planner, Reason.PLANNER_FAILED, message)
@@ -180,7 +180,7 @@ class PlanningPool:
     def _late(self, ticket: Ticket) -> str:
         if not self._queue.is_planned(ticket):
             return "dropped"
-        planner = _planner_of(ticket)
+        planner = ticket.question.problem.planned_by
         log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, self._deadline)
         self._queue.settle(ticket, PlannerTimedOut(planner, self._deadline))
         return "timed-out"
@@ -190,7 +190,3 @@ class PlanningPool:
         limit = self._under_way.get(ticket)
         if limit is not None and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time())
-
-
-def _planner_of(ticket: Ticket) -> str:
-    return ticket.question.problem.planned_by

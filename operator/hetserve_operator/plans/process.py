@@ -11,7 +11,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from typing import Any
 
-from hetserve.planning.work import Done, Work
+from hetserve.planning.work import JobResult, PlannerJob
 from hetserve_operator.plans.worker import LENGTH, frame
 
 
@@ -47,14 +47,14 @@ class PlanningProcess:
         """False once it has ended."""
         return self._process.returncode is None
 
-    async def ask(self, work: Work) -> Done:
+    async def ask(self, work: PlannerJob) -> JobResult:
         """Its answer. Raises ProcessDiedError. A call that is cancelled leaves the process fit only for `end`."""
         assert self._process.stdin is not None  # noqa: S101  a pipe
         with contextlib.suppress(ConnectionError):  # the answer says how the process ended
             self._process.stdin.write(frame(work))
             await self._process.stdin.drain()
         answer = await self._answer()
-        assert isinstance(answer, Done)  # noqa: S101
+        assert isinstance(answer, JobResult)  # noqa: S101
         return answer
 
     async def end(self) -> None:
@@ -79,7 +79,7 @@ class PlanningProcess:
 
 
 def _ending(code: int) -> str:
-    """How a process ended, in words."""
+    """How a process ended."""
     if code >= 0:
         return f"its process ended with exit code {code}"
     try:

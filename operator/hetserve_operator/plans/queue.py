@@ -22,8 +22,8 @@ from typing import Final, TypeVar
 from hetserve.api.conditions import Reason
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import Done, Work, WorkKind
-from hetserve.reconcile import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
+from hetserve.planning.work import JobResult, PlannerJob, WorkKind
+from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class Ticket:
     since: float
 
     @property
-    def work(self) -> Work:
+    def work(self) -> PlannerJob:
         return replace(self.question.work, quick=self.untried)
 
     @property
@@ -81,7 +81,7 @@ class Ticket:
 
 
 _Kind = tuple[WorkKind, bool, bool, bool]
-_Answer = Done | PlannerTimedOut
+_Answer = JobResult | PlannerTimedOut
 
 
 def _kind(question: PlanQuestion, *, untried: bool = False) -> _Kind:
@@ -98,14 +98,14 @@ class _Wish:
 
 
 @dataclass(slots=True)
-class _Page:
+class _KnownPlans:
     """What is known of one declared problem of a service.
 
     answers: by work, the latest last. stopped: until when a failure or time-out is the answer.
     """
 
     declared: Problem
-    answers: dict[Work, Done] = field(default_factory=dict)
+    answers: dict[PlannerJob, JobResult] = field(default_factory=dict)
     stopped: dict[_Kind, tuple[float, Plan | PlannerTimedOut]] = field(default_factory=dict)
 
     def answer(self, question: PlanQuestion, now: float) -> tuple[PlannerAnswer, _Wish | None]:
@@ -197,7 +197,7 @@ class PlannerQueue:
         self.dropped: Callable[[Ticket], None] = lambda _: None
         self._clock = clock
         self._wake = wake
-        self._pages: dict[Key, _Page] = {}
+        self._pages: dict[Key, _KnownPlans] = {}
         self._waiting: dict[Key, Ticket] = {}
         """By age: what a service waits for may change, its place does not."""
         self._planned: dict[Key, Ticket] = {}
@@ -205,7 +205,7 @@ class PlannerQueue:
         """Tickets that were taken since the oldest was."""
         self._settles = -inf
         """When SETTLE has passed since the last new service."""
-        self._shared: dict[Work, tuple[float, _Answer]] = {}
+        self._shared: dict[PlannerJob, tuple[float, _Answer]] = {}
         """Answers for equal problems of any service, and until when they are."""
 
     def __len__(self) -> int:
@@ -217,7 +217,7 @@ class PlannerQueue:
         """Whether a service waits for an untried plan."""
         return any(ticket.untried for tickets in (self._waiting, self._planned) for ticket in tickets.values())
 
-    def look(self, key: Key, step: Callable[[Planner], T]) -> T:
+    def run_pass(self, key: Key, step: Callable[[Planner], T]) -> T:
         """Takes a step of a service; afterwards its ticket is for what the step asked and did not learn.
 
         A question without any answer keeps the ticket whatever is asked after it: nothing else would ever ask it.
@@ -292,10 +292,10 @@ class PlannerQueue:
             self._share(ticket.work, answer)
         self._wake(ticket.key)
 
-    def _page(self, key: Key, question: PlanQuestion) -> _Page:
+    def _page(self, key: Key, question: PlanQuestion) -> _KnownPlans:
         page = self._pages.get(key)
         if page is None or page.declared != question.declared:
-            page = self._pages[key] = _Page(question.declared)
+            page = self._pages[key] = _KnownPlans(question.declared)
         return page
 
     def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: _Wish | None) -> None:
@@ -345,16 +345,16 @@ class PlannerQueue:
         latest = inf if now >= self._settles else now - MOST_WAIT
         return [one for one in self._waiting.values() if one.priority < Priority.NEW or one.since <= latest]
 
-    def _works_planned(self) -> list[Work]:
+    def _works_planned(self) -> list[PlannerJob]:
         """What is planned now: whoever asks the same waits for its answer."""
         return [_nameless(ticket.work) for ticket in self._planned.values()]
 
-    def _answer_alike(self, work: Work) -> _Answer | None:
+    def _answer_alike(self, work: PlannerJob) -> _Answer | None:
         """The answer for an equal problem of any service, or its time-out while that still is the answer."""
         until, answer = self._shared.get(_nameless(work), (0.0, None))
         return answer if until > self._clock() else None
 
-    def _share(self, work: Work, answer: _Answer, until: float = inf) -> None:
+    def _share(self, work: PlannerJob, answer: _Answer, until: float = inf) -> None:
         """Keeps the first answer while it is one: the problem of a time-out is planned again when that ends."""
         if self._answer_alike(work) is not None:
             return
@@ -364,6 +364,6 @@ class PlannerQueue:
             del self._shared[next(iter(self._shared))]
 
 
-def _nameless(work: Work) -> Work:
+def _nameless(work: PlannerJob) -> PlannerJob:
     """The work without the name of its service, on which no plan depends."""
     return replace(work, problem=replace(work.problem, service=""))

@@ -3,7 +3,7 @@
 Requests come on standard input, answers go to standard output, both as pickles with their length before them. This
 module is the whole program of the process, so it imports nothing of the operator.
 
-A tried plan takes seconds, and the operator's looks and requests wait for a processor meanwhile: it gives way to them.
+A tried plan takes seconds, and the operator's passes and requests wait for a processor meanwhile: it gives way to them.
 An untried one takes a tenth of a second, and a service that has none waits for it: it does not (decision 0018).
 """
 
@@ -26,7 +26,7 @@ from typing import IO, Any, Final
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.problem import LatencySlo, Problem, TypeOption
-from hetserve.planning.work import Done, Work, done
+from hetserve.planning.work import JobResult, PlannerJob, done
 from hetserve.profiles import LinearProfile
 from hetserve.registry.planners import OBJECTIVES, Objective
 
@@ -58,7 +58,7 @@ def main() -> None:
     Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
     threads = PlanningThreads()
     for objective in OBJECTIVES:
-        threads.plan(Work(_tiny(objective)), gives_way=False)  # every service waits for it
+        threads.plan(PlannerJob(_tiny(objective)), gives_way=False)  # every service waits for it
     _send(answers, READY)
     while True:
         _send(answers, threads.plan(requests.get()))
@@ -73,7 +73,7 @@ class PlanningThreads:
         self._prompt, self._patient = (ThreadPoolExecutor(1, initializer=os.nice, initargs=(n,)) for n in (0, NICENESS))
         self._group: int | None = None
 
-    def plan(self, work: Work, *, gives_way: bool = True) -> Done:
+    def plan(self, work: PlannerJob, *, gives_way: bool = True) -> JobResult:
         """Its answer; a planner's error is raised. gives_way: to the operator, where it is not quick."""
         patient = gives_way and not work.quick
         self._weigh(NICENESS if patient else 0)

@@ -9,26 +9,27 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from hetserve.api import names
-from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.queries import MetricsQuerySpec
-from hetserve.planning.offers import DEFAULT_NAMESPACE, namespace_of
 from hetserve.profiles.sharing import compute_share
-from hetserve.reconcile.cluster.capacity import Capacity, Kind, kind_of
+from hetserve.reconcile.cluster.capacity import ClusterCapacity, Kind, kind_of
 from hetserve.reconcile.cluster.observed import (
     Broken,
     NodeFact,
     PodFact,
+    ScalerFact,
     ServiceOutline,
     SliceFact,
     node_fact,
+    place_of,
     pod_fact,
     read_input,
+    scaler_fact,
     service_outline,
     slice_fact,
 )
-from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
+from hetserve.reconcile.snapshot import Types
 from hetserve_operator.revisions import WatchedRevisions
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import RawObject
@@ -43,7 +44,7 @@ BY_TARGET: Final = "target"
 """Index of scalers: namespace and name of the Deployment that they change."""
 SCALERS_PATH: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
-Fact = TypeVar("Fact", NodeFact, PodFact)
+Fact = TypeVar("Fact", NodeFact, PodFact, SliceFact)
 Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
@@ -51,7 +52,7 @@ class Cache:
     """All stores, and the room that nodes and pods leave. inputs: by kind, those from which services are planned."""
 
     def __init__(self) -> None:
-        self.capacity = Capacity()
+        self.capacity = ClusterCapacity()
         self.heard = WatchedRevisions()
         self.nodes: Store[NodeFact] = Store(node_fact)
         self.nodes.subscribe(_follow(self.capacity.put_node, self.capacity.drop_node))
@@ -62,11 +63,11 @@ class Cache:
             index={BY_NAMESPACE: lambda service: service.namespace, BY_MODEL: lambda s: (s.namespace, s.model)},
         )
         self.slices: Store[SliceFact] = Store(slice_fact)
-        self.slices.subscribe(self._slice_changed)
+        self.slices.subscribe(_follow(self.capacity.put_slice, self.capacity.drop_slice))
         self.scalers: Store[ScalerFact] = Store(scaler_fact, index={BY_TARGET: lambda s: (s.namespace, s.deployment)})
         self.inputs: dict[str, Store[Any]] = {kind.name: _inputs(kind.name) for kind in KINDS if kind.planned_from}
         self.inputs[INSTANCE_TYPE.name].subscribe(self._types_changed)
-        self._types: tuple[tuple[InstanceType, ...], tuple[Broken, ...]] | None = None
+        self._types: tuple[Types, tuple[Broken, ...]] | None = None
 
     def listed(self) -> Iterator[tuple[str, Store[Any]]]:
         """Each store with the path of the list that fills it; the services come last."""
@@ -87,7 +88,7 @@ class Cache:
         services = self.services
         return {Key(one.namespace, one.name): one.wanted for one in services if one.wanted is not None}
 
-    def types(self) -> tuple[tuple[InstanceType, ...], tuple[Broken, ...]]:
+    def types(self) -> tuple[Types, tuple[Broken, ...]]:
         """Instance types in the order of their names, and those that cannot be read."""
         if self._types is None:
             self._types = _sorted(self.inputs[INSTANCE_TYPE.name])
@@ -122,27 +123,19 @@ class Cache:
         own = (found.spec for found in self.profiles(namespace, model)[0])
         return any(spec.instance_type == instance_type and compute_share(spec) is not None for spec in own)
 
-    def _slice_changed(self, before: SliceFact | None, after: SliceFact | None) -> None:
-        if before is not None:
-            self.capacity.drop_slice(before)
-        if after is not None:
-            self.capacity.put_slice(after)
-
     def _types_changed(self, _before: object, _after: object) -> None:
         self._types = None
 
 
 def _inputs(kind: str) -> Store[Any]:
-    index = {BY_MODEL: place_of, BY_TYPE: _type_of} if kind == MODEL_PROFILE.name else {}
+    index = (
+        {BY_MODEL: place_of, BY_TYPE: lambda profile: profile.spec.instance_type} if kind == MODEL_PROFILE.name else {}
+    )
     return Store(partial(_read, KINDS[kind].model), _error_of, index)
 
 
 def _error_of(found: BaseModel | Broken) -> str | None:
     return found.error if isinstance(found, Broken) else None
-
-
-def _type_of(profile: ModelProfile | Broken) -> str | None:
-    return profile.instance_type if isinstance(profile, Broken) else profile.spec.instance_type
 
 
 def _read(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
@@ -152,17 +145,10 @@ def _read(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
     return read_input(kind, {**raw, "metadata": kept})
 
 
-def place_of(profile: ModelProfile | Broken) -> tuple[str, str | None]:
-    """Namespace and model of a profile, as in the index BY_MODEL."""
-    if isinstance(profile, Broken):
-        return profile.namespace or DEFAULT_NAMESPACE, profile.model
-    return namespace_of(profile), profile.spec.model
-
-
 def _sorted(found: Iterable[Any]) -> tuple[tuple[Any, ...], tuple[Broken, ...]]:
-    good = [one for one in found if not isinstance(one, Broken)]
-    broken = [one for one in found if isinstance(one, Broken)]
-    return tuple(sorted(good, key=lambda one: str(one.metadata.name))), tuple(sorted(broken, key=lambda one: one.name))
+    in_order = sorted(found, key=lambda one: str(one.metadata.name))
+    good = tuple(one for one in in_order if not isinstance(one, Broken))
+    return good, tuple(one for one in in_order if isinstance(one, Broken))
 
 
 def _follow(put: Callable[[Fact], None], drop: Callable[[Fact], None]) -> Callable[[Fact | None, Fact | None], None]:

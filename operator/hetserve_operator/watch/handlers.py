@@ -5,27 +5,37 @@ A change that a list shows wakes the same services as an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INSTANCE_TYPE, KINDS, MODEL_PROFILE, CustomResource
 from hetserve.api.model_profile import ModelProfile
 from hetserve.reconcile.cluster.capacity import takes_instances
 from hetserve.reconcile.cluster.neighbours import disturbed_by
-from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, ServiceOutline, SliceFact
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.cluster.observed import (
+    Broken,
+    NodeFact,
+    PodFact,
+    ScalerFact,
+    ServiceOutline,
+    SliceFact,
+    place_of,
+)
 from hetserve.reconcile.deployments.build import may_be_of
-from hetserve.reconcile.interest import may_use
 from hetserve_operator.revisions import DEPLOYMENTS, PODS
-from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache, place_of
+from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
+from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.informer import Reflector
 from hetserve_shell.kube.store import Store
+
+log = logging.getLogger(__name__)
 
 DEPLOYMENTS_PATH: Final = "/apis/apps/v1/deployments"
 
@@ -52,7 +62,7 @@ class EventHandlers:
         self._add_later = add_later
         self._add_changed = add_changed
         cache.services.subscribe(self._service_changed)
-        cache.nodes.subscribe(self._node_changed)
+        cache.nodes.subscribe(self._room_changed)
         cache.slices.subscribe(self._slice_changed)
         cache.pods.subscribe(self._pod_changed)
         cache.scalers.subscribe(self._scaler_changed)
@@ -99,27 +109,23 @@ class EventHandlers:
     def _input_changed(self, kind: CustomResource, before: Any, after: Any) -> None:
         """An object that may concern any service of its namespace, or of all."""
         found = after if before is None else before
-        namespace = found.namespace if isinstance(found, Broken) else found.metadata.namespace
         services = self._cache.services
-        for service in services.by(BY_NAMESPACE, namespace) if kind.namespaced else services:
+        for service in services.by(BY_NAMESPACE, found.metadata.namespace) if kind.namespaced else services:
             self._add_later(Key(service.namespace, service.name))
 
-    def _type_changed(self, before: InstanceType | Broken | None, after: InstanceType | Broken | None) -> None:
-        forms = [form for form in (before, after) if form is not None]
-        name = forms[0].name if isinstance(forms[0], Broken) else forms[0].metadata.name
+    def _type_changed(self, before: Any, after: Any) -> None:
+        forms = [form.metadata for form in (before, after) if form is not None]
+        name = forms[0].name
         concerned, profiled = self._interests.in_type(name), self._cache.profiled(name)
         for service in self._cache.services:
             key, has_profile = Key(service.namespace, service.name), (service.namespace, service.model) in profiled
-            if key in concerned or any(may_use(service, form, profiled=has_profile) for form in forms):
+            if key in concerned or any(service.may_use(form, profiled=has_profile) for form in forms):
                 self._add_later(key)
 
-    def _profile_changed(self, before: ModelProfile | Broken | None, after: ModelProfile | Broken | None) -> None:
-        for place in {place_of(profile) for profile in (before, after) if profile is not None}:
+    def _profile_changed(self, *profiles: ModelProfile | Broken | None) -> None:
+        for place in {place_of(one) for one in profiles if one is not None}:
             for service in self._cache.services.by(BY_MODEL, place):
                 self._add_later(Key(service.namespace, service.name))
-
-    def _node_changed(self, before: NodeFact | None, after: NodeFact | None) -> None:
-        self._room_changed(before, after)
 
     def _slice_changed(self, *slices: SliceFact | None) -> None:
         nodes = {node for one in slices if one is not None for node in one.nodes}
@@ -153,7 +159,7 @@ class EventHandlers:
         if not self._interests.rooms:
             return
         found = [node for node in nodes if node is not None]
-        types = [one for one in self._cache.types()[0] if any(takes_instances(node, one) for node in found)]
+        types = [one for one in self._cache.types()[0] if any(takes_instances(node, one.spec) for node in found)]
         for key in self._interests.in_room_of(one.metadata.name for one in types):
             self._add_later(key)
 
@@ -183,11 +189,33 @@ def _taken(pod: PodFact | None) -> tuple[object, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A collection to watch. take: gets each object; labels: selects objects."""
+    """A collection to watch. Objects of a list are handed over page by page: all pods of a cluster take gigabytes.
+
+    take: gets each object; labels: selects objects; store: what `take` fills; what a list lacks is removed from it.
+    """
 
     path: str
     take: Callable[..., None]
     labels: str | None = None
+    store: Store[Any] | None = None
+
+    def listed(self, raw: RawObject) -> RawObject:
+        """Takes an object of a list; returns what tells that it was there."""
+        self._hand_over(raw, deleted=False)
+        return {"metadata": {"uid": raw["metadata"]["uid"]}}
+
+    def replace(self, objects: Sequence[RawObject]) -> None:
+        if self.store is not None:
+            self.store.keep({str(raw["metadata"]["uid"]) for raw in objects})
+
+    def apply(self, event: str, raw: RawObject) -> None:
+        self._hand_over(raw, deleted=event == "DELETED")
+
+    def _hand_over(self, raw: RawObject, *, deleted: bool) -> None:
+        try:
+            self.take(raw, deleted=deleted)
+        except Exception:  # one object must not hide the others
+            log.exception("%s cannot be taken", raw["metadata"].get("name"))
 
 
 def watched(feed: EventHandlers, *, without: Collection[str] = ()) -> tuple[Watched, ...]:
@@ -201,3 +229,10 @@ def watched(feed: EventHandlers, *, without: Collection[str] = ()) -> tuple[Watc
         Watched(names.RESOURCE_SLICES, feed.resource_slice),
     )
     return tuple(one for one in (*ours, *others) if one.path not in without)
+
+
+def watches(api: ApiServer, cache: Cache, feed: EventHandlers, without: Collection[str]) -> tuple[Reflector, ...]:
+    """A watch of every collection. without: paths of those that cannot be read."""
+    stores = dict(cache.listed())
+    found = [replace(one, store=stores.get(one.path)) for one in watched(feed, without=without)]
+    return tuple(Reflector(api, one.path, one, reduce=one.listed, labels=one.labels) for one in found)

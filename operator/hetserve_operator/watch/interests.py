@@ -1,16 +1,16 @@
-"""Which services an instance type concerns, as their last looks found."""
+"""Which services an instance type concerns, as their last passes found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from hetserve.demand.observed import Demand
-from hetserve.reconcile import Interest
+from hetserve.reconcile.snapshot import Interest
 from hetserve_operator.workqueue import Key
 
 
 class Interests:
-    """Interest of each service that has settled. Any other is looked at again anyway."""
+    """Interest of each service that has settled. Any other has another pass anyway."""
 
     def __init__(self) -> None:
         self._of: dict[Key, Interest] = {}
@@ -23,20 +23,18 @@ class Interests:
             return
         self.forget(key)
         self._of[key] = interest
-        for found, wanted in ((self._room, interest.room), (self._types, interest.types)):
-            for name in _names(wanted):
-                found.setdefault(name, set()).add(key)
+        for found, name in self._kept_by(interest):
+            found.setdefault(name, set()).add(key)
 
     def forget(self, key: Key) -> None:
         """Drops the interest of a deleted service."""
         interest = self._of.pop(key, None)
         if interest is None:
             return
-        for found, wanted in ((self._room, interest.room), (self._types, interest.types)):
-            for name in _names(wanted):
-                found[name].discard(key)
-                if not found[name]:
-                    del found[name]
+        for found, name in self._kept_by(interest):
+            found[name].discard(key)
+            if not found[name]:
+                del found[name]
 
     def is_quiet(self, key: Key, demand: Demand) -> bool:
         """Whether a measured load changes nothing for a service."""
@@ -56,7 +54,7 @@ class Interests:
         """Services that read a type, whether or not they may use it."""
         return self._types.get(None, set()) | self._types.get(name, set())
 
-
-def _names(wanted: frozenset[str] | None) -> Iterable[str | None]:
-    """The types; None for all of them."""
-    return (None,) if wanted is None else wanted
+    def _kept_by(self, interest: Interest) -> Iterator[tuple[dict[str | None, set[Key]], str | None]]:
+        """Where an interest is kept; None: under all types."""
+        for found, wanted in ((self._room, interest.room), (self._types, interest.types)):
+            yield from ((found, name) for name in ((None,) if wanted is None else wanted))

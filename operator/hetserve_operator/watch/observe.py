@@ -20,14 +20,11 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.demand.queries import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile import Interest, ServiceSnapshot
-from hetserve.reconcile.cluster.observed import Broken, PodFact, ServiceOutline, pod_fact, service_outline
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.cluster.observed import PodFact, ScalerFact, pod_fact, service_outline
 from hetserve.reconcile.deployments.ownership import (
     belongs,
     controller,
@@ -36,16 +33,18 @@ from hetserve.reconcile.deployments.ownership import (
     sort_pods,
     type_of,
 )
+from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve_operator.memory import Memory
-from hetserve_operator.paths import deployments_path, pods_path, replica_sets_path, service_path
+from hetserve_operator.paths import deployments_path, lease_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
-from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.kube.store import Store
+from hetserve_shell.leader.lease import signed
 
 log = logging.getLogger(__name__)
 
@@ -107,10 +106,7 @@ class Observer:
     async def relist(self) -> None:
         """Fills the cache from a list of each kind."""
         for path, store in self._cache.listed():
-            try:
-                await self._fill(path, store)
-            except ApiStatusError as error:
-                self._go_without(path, error)
+            await self._list(path, store)
 
     async def recount(self) -> None:
         """Lists each kind again of which the cache has too many or too few objects, twice in a row.
@@ -119,7 +115,7 @@ class Observer:
         """
         for path, store in self._cache.listed():
             if path in self.unread:
-                await self._list_unwatched(path, store)
+                await self._list(path, store)
         stores = [(path, store) for path, store in self._cache.listed() if path not in self.unread]
         surplus = {path: await self._surplus(path, store) for path, store in stores}
         if not any(surplus.values()):
@@ -130,7 +126,7 @@ class Observer:
                 log.info("%s: the watch has lost events, so all are listed again", path)
                 await self._fill(path, store)
 
-    async def look_back(self) -> None:
+    async def check_revision(self) -> None:
         """Raises RestoredError where the API server is at an earlier revision than at the last call."""
         now = (await glance(self._api, INSTANCE_TYPE.path())).revision
         if 0 < now < self._reached:
@@ -153,7 +149,7 @@ class Observer:
             return 0
         return 1 if there is None else len(store) - there
 
-    async def _list_unwatched(self, path: str, store: Store[Any]) -> None:
+    async def _list(self, path: str, store: Store[Any]) -> None:
         try:
             await self._fill(path, store)
         except ApiStatusError as error:
@@ -171,20 +167,13 @@ class Observer:
             log.warning("%s: they cannot be listed: %s", _WITHOUT[path], error)
         self.unread.add(path)
 
-    def settled(self, key: Key, interest: Interest) -> None:
-        """Remembers which changes of the cluster concern a service."""
-        self.interests.record(key, interest)
-
-    def forget(self, key: Key) -> None:
-        """Drops what is remembered of a deleted service."""
-        self.interests.forget(key)
-
-    async def world(self, key: Key, memory: Memory, clock: float) -> ServiceSnapshot:
+    async def snapshot(self, key: Key, memory: Memory, clock: float) -> ServiceSnapshot:
         """Snapshot of one service; clock: monotonic seconds, for expiries in the memory."""
         service, deployments, pods, foreign_pods = await self._own(key, memory.seen)
         types, broken_types = self._cache.types()
         outline = None if service is None else service_outline(service)
-        profiles, broken_profiles = self._profiles(outline)
+        place = ("", "") if outline is None else (outline.namespace, outline.model or "")
+        profiles, broken_profiles = self._cache.profiles(*place)
         return ServiceSnapshot(
             service=service,
             now=self._now(),
@@ -211,7 +200,7 @@ class Observer:
     async def _own(self, key: Key, seen: ListedRevisions) -> tuple[RawObject | None, _Deployments, _Pods, _Pods]:
         """The service, its Deployments, its pods, and strangers with its label."""
         service, labelled, listed = await asyncio.gather(
-            self._service(key),
+            self._find(service_path(*key)),
             self._listed(DEPLOYMENTS, deployments_path, key, seen),
             self._listed(PODS, pods_path, key, seen),
         )
@@ -247,14 +236,6 @@ class Observer:
             return ()
         own = [_name(one) for one in _belonging(service, deployments)]
         return self._cache.scaling(str(service["metadata"]["namespace"]), own)
-
-    def _profiles(self, outline: ServiceOutline | None) -> tuple[tuple[ModelProfile, ...], tuple[Broken, ...]]:
-        if outline is None or outline.model is None:
-            return (), ()
-        return self._cache.profiles(outline.namespace, outline.model)
-
-    async def _service(self, key: Key) -> RawObject | None:
-        return await self._find(service_path(*key))
 
     async def _owners(
         self, key: Key, labelled: list[RawObject], pods: Sequence[PodFact], sets: list[RawObject]
@@ -326,3 +307,42 @@ def _some_are_to_end(deployments: list[RawObject], pods: _Pods) -> bool:
 
 def _name(raw: Mapping[str, Any]) -> str:
     return str(raw["metadata"]["name"])
+
+
+ASK_AGAIN: Final = 2.0
+"""Seconds between two reads until the extender says it."""
+
+
+class ExtenderLease:
+    """The extender's Lease, which says whether it books compute: until it does, no plan with shared GPUs is made.
+
+    name: empty: it is not read. changed: called when the answer has changed.
+    """
+
+    def __init__(self, api: ApiServer, namespace: str, name: str, changed: Callable[[], None]) -> None:
+        self._api = api
+        self._path = lease_path(namespace, name) if name else None
+        self._changed = changed
+        self._complaint = ""
+        self.books_compute = not name
+
+    async def read(self) -> None:
+        """Reads the Lease; without an answer, or a holder, what was known stays. Raises nothing of the API."""
+        if self._path is None:
+            return
+        try:
+            found = signed((await self._api.request("GET", self._path)).content(), names.ANNOTATION_BOOKS_COMPUTE)
+        except (ApiStatusError, ApiUnreachableError, ValueError) as error:
+            if self._complaint != (message := str(error)):  # once until it works again or the message changes
+                log.warning("%s cannot be read: %s", self._path, message)
+            self._complaint = message
+            return
+        self._complaint = ""
+        if found is not None and found != self.books_compute:
+            self.books_compute = found
+            log.info("the extender that leads %s compute", "books" if found else "does not say that it books")
+            self._changed()
+
+    def pause(self, usual: float) -> float:
+        """Seconds until the next read; usual: once the extender says that it books compute."""
+        return usual if self.books_compute else min(ASK_AGAIN, usual)

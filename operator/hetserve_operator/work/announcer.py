@@ -1,4 +1,4 @@
-"""Posts Events about services, one after the other and beside the work: a look that records a plan waits for none.
+"""Posts Events about services, one after the other and beside the work: a pass that records a plan waits for none.
 
 Hundreds of services that come at once have two or three Events each, and others wait for their plans meanwhile. So
 their Events wait for the plans, for a while.
@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from hetserve.api import names
-from hetserve.reconcile import Announcement
+from hetserve.reconcile.events import Announcement
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
 from hetserve_shell.kube.events import Event, EventRecorder
@@ -76,7 +76,7 @@ class Announcer:
         async with self._one:
             while self._waiting and not (while_idle and self._may_wait()):
                 event = self._waiting.popleft()
-                if self._is_old(event):
+                if self._age(event) > KEPT_FOR:
                     _drop(event, f"no answer for {KEPT_FOR:g} s")
                     continue
                 try:
@@ -94,9 +94,6 @@ class Announcer:
         if not self.is_busy() or 4 * len(self._waiting) > MOST_WAITING:
             return False
         return self._age(self._waiting[0]) < HELD_FOR
-
-    def _is_old(self, event: Event) -> bool:
-        return self._age(event) > KEPT_FOR
 
     def _age(self, event: Event) -> float:
         return 0.0 if event.at is None else self._now().timestamp() - event.at

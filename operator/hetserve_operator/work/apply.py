@@ -10,7 +10,9 @@ import hashlib
 from typing import Final
 
 from hetserve.api import names
-from hetserve.reconcile import (
+from hetserve.reconcile.cluster.api_messages import is_of_the_content
+from hetserve.reconcile.deployments.ownership import is_ours
+from hetserve.reconcile.snapshot import (
     Apply,
     Create,
     Delete,
@@ -22,10 +24,8 @@ from hetserve.reconcile import (
     WriteFence,
     WriteStatus,
 )
-from hetserve.reconcile.cluster.api_messages import is_of_the_content
-from hetserve.reconcile.deployments.ownership import is_ours
 from hetserve.scaling.record.ring import appended, ring_manifest, ring_name, ring_of
-from hetserve_operator.leader.leadership import NotLeadingError, Permit
+from hetserve_operator.leadership import NotLeadingError, Permit
 from hetserve_operator.paths import config_map_path, deployments_path, service_path
 from hetserve_shell.kube.client import (
     APPLY_PATCH,
@@ -162,7 +162,7 @@ class Writer:
             raise
 
     async def _label(self, meta: RawObject, found: RawObject, permit: Permit) -> None:
-        """Restores only the labels, so that the next look sees it; its replicas were decided without knowing it."""
+        """Restores only the labels, so that the next pass sees it; its replicas were decided without knowing it."""
         path = deployments_path(meta["namespace"], meta["name"])
         known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
         await self._send(permit, "PATCH", path, {"metadata": {**known, "labels": meta["labels"]}}, MERGE_PATCH)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from hetserve.api import names
-from hetserve.reconcile import (
+from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
+from hetserve.reconcile.deployments.build import manifest_digest
+from hetserve.reconcile.events import announcements
+from hetserve.reconcile.snapshot import (
     Apply,
     Change,
     Create,
     Delete,
-    Planner,
     Render,
     Rendered,
     Replace,
@@ -23,20 +26,17 @@ from hetserve.reconcile import (
     Settled,
     WriteFence,
     WriteStatus,
-    announcements,
-    failure_status,
-    step,
 )
-from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
-from hetserve.reconcile.deployments.build import manifest_digest
-from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership, Permit
+from hetserve.reconcile.step import failure_status, step
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership, Permit
 from hetserve_operator.memory import TROUBLES, Memory
 from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.revisions import DEPLOYMENTS
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import NameTakenError, Writer, unused_name
-from hetserve_operator.workqueue import Key
+from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 MOST_STEPS: Final = 500
 MOST_CONFLICTS: Final = 5
 AFTER_STATUS: Final = 0.2
-"""Seconds until the next look: pods start in bursts, and an immediate look would write a status for each."""
+"""Seconds until the next pass: pods start in bursts, and an immediate one would write a status for each."""
 AFTER_RECORD: Final = 0.0
 """The services that wait have their plans recorded first, then each is followed."""
 CONFLICTS: Final = (404, 409)
@@ -54,22 +54,6 @@ CONFLICTS: Final = (404, 409)
 
 class StuckError(Exception):
     """A write did not persist; retrying at once could loop for ever."""
-
-
-class Plans(Protocol):
-    """Answers the questions of steps; a `PlannerQueue`."""
-
-    def look(self, key: Key, step: Callable[[Planner], T], /) -> T:
-        """Takes a step of a service with its planner."""
-        ...
-
-    def retry_after(self, key: Key, /) -> float | None:
-        """Seconds until a planner that failed or was stopped may be asked again."""
-        ...
-
-    def forget(self, key: Key, /) -> None:
-        """Drops what a deleted service has asked for."""
-        ...
 
 
 class Controller:
@@ -81,7 +65,7 @@ class Controller:
         writer: Writer,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
-        plans: Plans,
+        plans: PlannerQueue,
         *,
         announcer: Announcer,
         leadership: OperatorLeadership,
@@ -103,36 +87,38 @@ class Controller:
     async def reconcile(self, key: Key) -> float | None:
         """Reconciles a service until it is settled or its plan is recorded.
 
-        Returns seconds until the next look, or None.
+        Returns seconds until the next pass, or None.
 
         Raises errors that deserve a retry with backoff: no answer, a failing server, a write that does not persist.
-        Raises NotLeadingError if the term in which the look began is over.
+        Raises NotLeadingError if the term in which the pass began is over.
         """
         term = self._term()
         permit = self._leadership.permit(term)
         memory = self._memories.setdefault(key, Memory())
         done: Request | None = memory.recorded
         memory.recorded = None
-        world: ServiceSnapshot | None = None
+        snapshot: ServiceSnapshot | None = None
         conflicts = 0
         for _ in range(MOST_STEPS):
             memory.fence.begin(term, self._leadership.new_stamp)
             # A dry run changes nothing, so the snapshot stays good for one more step.
-            world = await self._snapshot(key, memory, world if isinstance(done, Render) else None)
-            if words := permit():
-                raise NotLeadingError(words)
-            if world.service is None:
+            snapshot = await self._snapshot(key, memory, snapshot if isinstance(done, Render) else None)
+            if message := permit():
+                raise NotLeadingError(message)
+            if snapshot.service is None:
                 self._forget(key)
                 return None
-            request = await self._step(key, world, permit)
-            self._export(key, world.service, request)
+            request = await self._step(key, snapshot, permit)
+            self._metrics.observe(key, snapshot.service)
+            if isinstance(request, Settled | WriteStatus):
+                self._metrics.observe_costs(key, request.costs)
             if isinstance(request, Settled):
-                kept = memory.keep_load(world.demand if request.interest.growing else None, self._clock())
+                kept = memory.keep_load(snapshot.demand if request.interest.growing else None, self._clock())
                 rest = self._rest(key, request, memory)
                 return AFTER_STATUS if kept else rest
             if _same(request, done):
                 raise StuckError(f"{request.key} was done and must be done again: is the CRD of another version?")
-            done = request if await self._perform(request, world, memory, permit) else None
+            done = request if await self._perform(request, snapshot, memory, permit) else None
             if isinstance(done, WriteStatus):
                 memory.recorded = done if done.intent else None
                 return AFTER_RECORD if done.intent else AFTER_STATUS
@@ -147,15 +133,9 @@ class Controller:
             raise NotLeadingError(self._leadership.refusal())
         return term
 
-    def _export(self, key: Key, service: Mapping[str, Any], request: Request | Settled) -> None:
-        """Shows a service's status, and its costs where the step says them."""
-        self._metrics.observe(key, service)
-        if isinstance(request, Settled | WriteStatus):
-            self._metrics.observe_costs(key, request.costs)
-
     def _rest(self, key: Key, settled: Settled, memory: Memory) -> float | None:
-        """Remembers what concerns a settled service; returns seconds until the next look, or None."""
-        self._observer.settled(key, settled.interest)
+        """Remembers what concerns a settled service; returns seconds until the next pass, or None."""
+        self._observer.interests.record(key, settled.interest)
         waits = (settled.wake_after, memory.wake_after(self._clock()), self._plans.retry_after(key))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -164,23 +144,23 @@ class Controller:
         now = self._clock()
         if last is not None:
             return replace(last, rendered=memory.rendered(now), refused=memory.refused(now))
-        world = await self._observer.world(key, memory, now)
-        memory.fence.keep(str(raw["metadata"]["uid"]) for raw in world.deployments)
-        return world
+        snapshot = await self._observer.snapshot(key, memory, now)
+        memory.fence.keep(str(raw["metadata"]["uid"]) for raw in snapshot.deployments)
+        return snapshot
 
-    async def _step(self, key: Key, world: ServiceSnapshot, permit: Permit) -> Request | Settled:
-        assert world.service is not None  # noqa: S101
+    async def _step(self, key: Key, snapshot: ServiceSnapshot, permit: Permit) -> Request | Settled:
+        assert snapshot.service is not None  # noqa: S101
         try:
-            return self._plans.look(key, partial(step, world))
+            return self._plans.run_pass(key, partial(step, snapshot))
         except Exception as error:
             log.exception("reconciling failed")
-            failure = failure_status(world.service, world, f"{type(error).__name__}: {error}")
+            failure = failure_status(snapshot.service, snapshot, f"{type(error).__name__}: {error}")
             if failure is not None:
                 await self._writer.perform(failure, permit)
             raise
 
-    async def _perform(self, request: Request, world: ServiceSnapshot, memory: Memory, permit: Permit) -> bool:
-        """Performs a request; False after a conflict, which needs a new look."""
+    async def _perform(self, request: Request, snapshot: ServiceSnapshot, memory: Memory, permit: Permit) -> bool:
+        """Performs a request; False after a conflict, which needs a new pass."""
         log.info("%s", describe(request))
         try:
             answer = await self._send(request, memory, permit)
@@ -197,7 +177,7 @@ class Controller:
             raise
         self._metrics.write(request, "ok")
         self._note(request, answer, memory)
-        service = world.service
+        service = snapshot.service
         assert service is not None  # noqa: S101
         if isinstance(request, WriteStatus):
             self._announcer.tell(service, announcements(request.previous, request.status, service))
@@ -290,7 +270,7 @@ class Controller:
     def _forget(self, key: Key) -> None:
         self._memories.pop(key, None)
         self._plans.forget(key)
-        self._observer.forget(key)
+        self._observer.interests.forget(key)
         self._metrics.forget(key)
 
 
@@ -317,3 +297,45 @@ def _same(request: Request, done: Request | None) -> bool:
 def _timeless(status: dict[str, Any]) -> dict[str, Any]:
     conditions = [{k: v for k, v in c.items() if k != "lastTransitionTime"} for c in status["conditions"]]
     return {**status, "conditions": conditions}
+
+
+class Workers:
+    """What all workers share."""
+
+    def __init__(
+        self, queue: WorkQueue, controller: Controller, leadership: OperatorLeadership, metrics: OperatorMetrics
+    ) -> None:
+        self._queue = queue
+        self._controller = controller
+        self._leadership = leadership
+        self._metrics = metrics
+
+    async def work(self) -> None:
+        """One worker. Never returns."""
+        while True:
+            await self._leadership.won()
+            key = await self._queue.get()
+            self._metrics.waiting.set(len(self._queue))
+            await self._work_on(key)
+
+    async def _work_on(self, key: Key) -> None:
+        """Reconciles one service; an error affects only it and is retried later."""
+        try:
+            with self._metrics.seconds.time():
+                wake_after = await self._controller.reconcile(key)
+        except asyncio.CancelledError:
+            raise
+        except NotLeadingError as error:
+            log.info("%s: %s", key, error)
+            self._queue.done(key)
+            self._queue.add(key, urgent=True)  # it had its turn
+            return
+        except Exception as error:
+            self._metrics.errors.labels(type(error).__name__).inc()
+            delay = self._queue.failed(key)
+            expected = isinstance(error, ApiStatusError | ApiUnreachableError | StuckError)
+            log.warning("%s: %s; again in %.1f s", key, error, delay, exc_info=not expected)
+            return
+        self._queue.done(key)
+        if wake_after is not None:
+            self._queue.add(key, wake_after)

@@ -1,4 +1,4 @@
-"""Writes the status of InstanceTypes and ModelProfiles, while this process leads and where it changes."""
+"""Writes the status of types and profiles, while this process leads and where it changes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from hetserve.api.instance_type import InstanceType
-from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
-from hetserve.api.model_profile import ModelProfile
-from hetserve.planning.offers import namespace_of
-from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
+from hetserve.api.kinds import KINDS
+from hetserve.reconcile.cluster.observed import PlanInput, ServiceOutline
 from hetserve.reconcile.status.inputs import input_statuses
-from hetserve_operator.leader.leadership import OperatorLeadership, Permit
+from hetserve_operator.leadership import OperatorLeadership, Permit
 from hetserve_operator.watch.cache import Cache
 from hetserve_shell.kube.client import MERGE_PATCH, NOT_SENT, ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -28,8 +25,8 @@ GATHERED_AT_MOST: Final = 60.0
 """Seconds while other work is more urgent, where only services have changed: a number that follows late is no harm."""
 RETRY: Final = 5.0
 _TURN: Final = 100
-"""Objects looked at between two turns of the loop."""
-_KINDS: Final = (INSTANCE_TYPE, MODEL_PROFILE)
+"""Objects compared between two turns of the loop."""
+_KINDS: Final = tuple(kind for kind in KINDS if kind.planned_from)
 
 
 class InputStatuses:
@@ -61,7 +58,7 @@ class InputStatuses:
             cache.inputs[kind.name].subscribe(self._input_changed)
 
     def begin_term(self) -> None:
-        """Looks at everything: another may have written since."""
+        """Compares everything: another may have written since."""
         self._is_read = False
         self._inputs_changed = True
         self._changed.set()
@@ -128,13 +125,12 @@ class InputStatuses:
         if _asks(before) != _asks(after):
             self._changed.set()
 
-    def _input_changed(
-        self, before: InstanceType | ModelProfile | Broken | None, after: InstanceType | ModelProfile | Broken | None
-    ) -> None:
+    def _input_changed(self, before: PlanInput | None, after: PlanInput | None) -> None:
         """A new object under a known name has no status yet."""
         found = before or after
         if found is not None and (before is None or after is None):
-            self._stored.pop(_path(found), None)
+            path = KINDS[found.kind].path(found.metadata.namespace_or_default, found.metadata.name)
+            self._stored.pop(path, None)
         self._inputs_changed = True
         self._changed.set()
 
@@ -142,12 +138,3 @@ class InputStatuses:
 def _asks(service: ServiceOutline | None) -> object:
     """What of a service counts here; None: nothing."""
     return service and (service.namespace, service.model, service.type_names, service.type_labels)
-
-
-def _path(found: InstanceType | ModelProfile | Broken) -> str:
-    if isinstance(found, Broken):
-        kind = INSTANCE_TYPE if found.kind == INSTANCE_TYPE.name else MODEL_PROFILE
-        return kind.path(found.namespace or None, found.name)
-    if isinstance(found, InstanceType):
-        return INSTANCE_TYPE.path(name=found.metadata.name)
-    return MODEL_PROFILE.path(namespace_of(found), found.metadata.name)

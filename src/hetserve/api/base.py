@@ -32,6 +32,11 @@ class Rule:
         return {"rule": self.cel, "message": self.message}
 
 
+def keyed_by(*fields: str) -> dict[str, Any]:
+    """Schema of a list of which each entry has another key: the values of these fields."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [*fields]}
+
+
 class ApiModel(BaseModel):
     """Base of every API object: frozen, unknown fields refused, camelCase on the wire."""
 
@@ -69,6 +74,11 @@ class ObjectMeta(BaseModel):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     deletion_timestamp: str | None = None
+
+    @property
+    def namespace_or_default(self) -> str:
+        """The namespace; kubectl's default without one."""
+        return self.namespace or "default"
 
 
 class ApiObject(ApiModel):

@@ -1,9 +1,26 @@
-"""Conditions and their reasons; `hetserve.api.docs.reasons` documents each."""
+"""Conditions and their reasons; docs/conditions.md says of each what it means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from hetserve.api.base import ApiModel, keyed_by
+
+
+class Condition(ApiModel):
+    """One observation about an object, as Kubernetes conditions are."""
+
+    type: str = Field(max_length=64, description="what is observed, for example Ready")
+    status: Literal["True", "False", "Unknown"] = Field(description="whether it holds")
+    reason: str = Field(max_length=128, description="why, as one word for programs")
+    message: str = Field(default="", max_length=4096, description="why, for people, with names and numbers")
+    observed_generation: int = Field(default=0, description="metadata.generation that this was observed of")
+    last_transition_time: str = Field(
+        max_length=32, description="when status last changed", json_schema_extra={"format": "date-time"}
+    )
 
 
 class ConditionType(StrEnum):
@@ -101,10 +118,14 @@ class Reason(StrEnum):
     LOAD_BEYOND_REACH = "LoadBeyondReach"
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonDoc:
-    condition: ConditionType
-    status: str
-    reason: Reason
-    meaning: str
-    next_step: str
+class PlanInputStatus(ApiModel):
+    """Status of what services are planned from: who may use it, and whether it can be used."""
+
+    observed_generation: int = Field(default=0, description="metadata.generation that this status is about")
+    services: int = Field(default=0, ge=0, description="services that may use it, by their spec")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=8,
+        description="Ready: whether services can be planned from it",
+        json_schema_extra=keyed_by("type"),
+    )

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from hetserve.api.base import ApiModel, ApiObject, Rule
-from hetserve.api.condition import Condition
+from hetserve.api.base import ApiModel, ApiObject, Rule, keyed_by
+from hetserve.api.conditions import Condition
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
 from hetserve.api.service.demand_source import MetricsSpec
 from hetserve.api.service.load import Load
@@ -208,7 +208,7 @@ class PlanStatus(ApiModel):
     counts: list[PlannedInstances] = Field(
         max_length=64,
         description="instances by type",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
+        json_schema_extra=keyed_by("instanceType"),
     )
     summary: str = Field(max_length=2048, description="for example 1xg4dn.xlarge+13xr5n.large")
     hourly_cost: str = Field(max_length=32, description="decimal dollars per hour")
@@ -223,7 +223,7 @@ class PlanStatus(ApiModel):
         default=None,
         max_length=1000,
         description="measured mix of batch sizes that the plan is for; absent: the declared",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
+        json_schema_extra=keyed_by("batch"),
     )
     mix_since: str | None = Field(
         default=None,
@@ -247,7 +247,7 @@ class PlanStatus(ApiModel):
 class InstanceStatus(ApiModel):
     """Instances of one type: planned, placed and serving."""
 
-    instance_type: str = Field(max_length=63, description="name of the InstanceType")
+    instance_type: str = Field(max_length=63, description="name of the instance type")
     desired: int = Field(default=0, description="instances that are wanted now")
     bound: int = Field(default=0, description="instances on nodes")
     ready: int = Field(default=0, description="instances that serve")
@@ -263,14 +263,14 @@ class InferenceServiceStatus(ApiModel):
         default_factory=list,
         max_length=32,
         description="observations; of Ready, Reconciling and Stalled exactly one is True",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        json_schema_extra=keyed_by("type"),
     )
     plan: PlanStatus | None = None
     instances: list[InstanceStatus] = Field(
         default_factory=list,
         max_length=64,
         description="instances as they are, by type",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]},
+        json_schema_extra=keyed_by("instanceType"),
     )
     demand: DemandStatus | None = Field(default=None, description="absent: spec.metrics is not set")
     capacity: CapacityStatus | None = Field(

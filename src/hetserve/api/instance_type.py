@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule
-from hetserve.api.input_status import InstanceTypeStatus
+from hetserve.api.conditions import PlanInputStatus
 from hetserve.api.scalars import Duration, Money, Quantity
 
 
@@ -85,6 +85,12 @@ class InstanceTypeSpec(ApiModel):
         le=10_000,
         description="least instances of every service that may use this type, whatever its load",
     )
+
+
+class InstanceTypeStatus(PlanInputStatus):
+    """Observed state of an instance type."""
+
+    profiles: int = Field(default=0, ge=0, description="model profiles on this type, in all namespaces")
 
 
 class InstanceType(ApiObject):

@@ -167,8 +167,8 @@ def _parse(document: Document, errors: list[str], notes: list[str]) -> ApiObject
         return None
     refused = _unknown_kind(kind, version) or _name_error(kind, content)
     if refused is not None:
-        path, words = refused
-        errors.append(f"{document.at(path)}: {subject}: {words}")
+        path, message = refused
+        errors.append(f"{document.at(path)}: {subject}: {message}")
         return None
     try:
         # strict: no text for a number.
@@ -183,7 +183,8 @@ def _not_an_object(content: Any) -> str | None:
         return f"a manifest is a mapping with apiVersion, kind, metadata and spec; this is {str(content)[:60]!r}"
     for field in ("apiVersion", "kind"):
         if not isinstance(content.get(field), str):
-            return f"{field} is missing; write for example `{_example(field)}`"
+            example = API_VERSION if field == "apiVersion" else INFERENCE_SERVICE.name
+            return f"{field} is missing; write for example `{field}: {example}`"
     return None
 
 
@@ -193,10 +194,6 @@ def _unknown_kind(kind: str, version: str) -> tuple[FieldPath, str] | None:
     if kind in KINDS:
         return ("apiVersion",), f"apiVersion {version!r} must be {API_VERSION}"
     return ("kind",), f"{version} has no kind {kind}; {API_VERSION} has {', '.join(KINDS.names)}"
-
-
-def _example(field: str) -> str:
-    return f"apiVersion: {API_VERSION}" if field == "apiVersion" else f"kind: {INFERENCE_SERVICE.name}"
 
 
 def _name_of(content: dict[str, Any]) -> str:

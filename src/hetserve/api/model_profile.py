@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, ApiObject, Rule
-from hetserve.api.input_status import ModelProfileStatus
+from hetserve.api.base import ApiModel, ApiObject, Rule, keyed_by
+from hetserve.api.conditions import PlanInputStatus
 from hetserve.api.scalars import (
     DnsLabel,
     Duration,
@@ -24,6 +24,8 @@ from hetserve.base.units import parse_duration
 from hetserve.registry.choices import SharingMode
 
 MAX_BATCH = 1_000_000
+MOST_CONFLICTS: Final = 16
+"""Names of rivals that a status holds."""
 QUANTILES: Final = (("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
 """Quantile fields, ascending, with their probabilities."""
 
@@ -122,7 +124,7 @@ class LatencySpec(ApiModel):
         min_length=1,
         max_length=256,
         description="measured latencies, by batch size; between two of them it is a line",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
+        json_schema_extra=keyed_by("batch"),
     )
     linear: Linear | None = None
 
@@ -192,12 +194,24 @@ class ModelProfileSpec(ApiModel):
         max_length=256,
         description="how much this model slows others while it serves beside them; absent: by 1 in TimeSlicing, by "
         "1.18 under MPS",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["model", "batch"]},
+        json_schema_extra=keyed_by("model", "batch"),
     )
     measured_at: str | None = Field(
         default=None, max_length=32, description="when it was measured", json_schema_extra={"format": "date-time"}
     )
     source: str | None = Field(default=None, max_length=512, description="where the numbers come from")
+
+
+class ModelProfileStatus(PlanInputStatus):
+    """Observed state of a model profile."""
+
+    conflicts: list[str] = Field(
+        default_factory=list,
+        max_length=MOST_CONFLICTS,
+        description="other profiles of its namespace for the same model and type; services are not planned while "
+        "there is one",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
 
 
 class ModelProfile(ApiObject):

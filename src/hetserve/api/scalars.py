@@ -175,4 +175,4 @@ def distinct(key: Callable[[Any], Any], what: str) -> AfterValidator:
 
 
 DnsLabel = Annotated[str, _scalar(DNS_LABEL_PATTERN, 63, "a DNS label: lower-case letters, digits and dashes")]
-TypeName = Annotated[str, _scalar(DNS_SUBDOMAIN_PATTERN, 63, "name of an InstanceType, for example g4dn.xlarge")]
+TypeName = Annotated[str, _scalar(DNS_SUBDOMAIN_PATTERN, 63, "name of an instance type, for example g4dn.xlarge")]

@@ -52,26 +52,11 @@ def gpus_requested(spec: Mapping[str, Any]) -> GpusRequested:
     if not named:
         return GpusRequested()
     return GpusRequested(
-        gpu_memory(spec) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
-        gpu_count(spec) if names.RESOURCE_GPU in named else 0,
+        MiB(peak(spec, names.RESOURCE_GPU_MEMORY)) if names.RESOURCE_GPU_MEMORY in named else MiB(0),
+        peak(spec, names.RESOURCE_GPU) if names.RESOURCE_GPU in named else 0,
         _through(spec) if any(map(of_device_plugin, named)) else (),
-        gpu_compute(spec) if names.RESOURCE_GPU_COMPUTE in named else Percent(0),
+        Percent(peak(spec, names.RESOURCE_GPU_COMPUTE)) if names.RESOURCE_GPU_COMPUTE in named else Percent(0),
     )
-
-
-def gpu_memory(spec: Mapping[str, Any]) -> MiB:
-    """MiB that a pod needs on each of its GPUs. Raises as `peak`."""
-    return MiB(peak(spec, names.RESOURCE_GPU_MEMORY))
-
-
-def gpu_count(spec: Mapping[str, Any]) -> int:
-    """Number of GPUs that a pod requests; 0 if it names none. Raises as `peak`."""
-    return peak(spec, names.RESOURCE_GPU)
-
-
-def gpu_compute(spec: Mapping[str, Any]) -> Percent:
-    """Percent of compute that a pod needs on each of its GPUs; 0 if it declares none. Raises as `peak`."""
-    return Percent(peak(spec, names.RESOURCE_GPU_COMPUTE))
 
 
 def requested(spec: Mapping[str, Any], resource: Literal["cpu", "memory"]) -> int:

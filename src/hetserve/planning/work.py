@@ -11,12 +11,12 @@ from hetserve.planning.reach import Capacity, capacity_of, most_within_reach
 from hetserve.planning.registry import plan, trial
 
 WorkKind = Literal["Decision", "MostWithinReach", "Capacity"]
-Done = Plan | Trial | Capacity
+JobResult = Plan | Trial | Capacity
 """What a planner answers: a trial or a capacity where counts were given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PlannerJob:
     """kind: a plan for a problem or, of counts, a trial; the plan of the most load; what counts hold.
 
     quick: an untried answer will do.
@@ -28,7 +28,7 @@ class Work:
     kind: WorkKind = "Decision"
 
 
-def done(work: Work) -> Done:
+def done(work: PlannerJob) -> JobResult:
     """The answer. Raises ValueError for a capacity without counts, and as the function that answers."""
     if work.kind == "MostWithinReach":
         return most_within_reach(work.problem, quick=work.quick)

@@ -16,9 +16,8 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
-from hetserve.reconcile.cluster.capacity import Capacity, Kind
-from hetserve.reconcile.cluster.observed import Broken, PodFact
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.cluster.capacity import ClusterCapacity, Kind
+from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact
 from hetserve.reconcile.events import Announcement
 from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.record.record import DecisionRecord
@@ -27,6 +26,7 @@ from hetserve.transition.staging import Costs
 
 Json = dict[str, Any]
 RawObject = Mapping[str, Any]
+Types = tuple[InstanceType, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class ServiceSnapshot:
 
     service: RawObject | None
     now: datetime
-    types: tuple[InstanceType, ...] = ()
+    types: Types = ()
     profiles: tuple[ModelProfile, ...] = ()
     broken: tuple[Broken, ...] = ()
     deployments: tuple[RawObject, ...] = ()
     pods: tuple[PodFact, ...] = ()
     foreign_pods: tuple[PodFact, ...] = ()
-    capacity: Capacity = field(default_factory=Capacity)
+    capacity: ClusterCapacity = field(default_factory=ClusterCapacity)
     declaring: frozenset[Kind] = frozenset()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
     refused: Mapping[str, ApiRefusal] = field(default_factory=dict)
@@ -89,6 +89,16 @@ class ServiceSnapshot:
     demand: Demand | None = None
     scalers: tuple[ScalerFact, ...] = ()
     settings: PlanSettings = field(default_factory=PlanSettings)
+
+    @property
+    def name(self) -> str:
+        """Name of the service; empty: it is gone."""
+        return "" if self.service is None else str(self.service["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """UID of the service; empty: it is gone."""
+        return "" if self.service is None else str(self.service["metadata"]["uid"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +116,15 @@ class Render:
 
 @dataclass(frozen=True, slots=True)
 class _OfManifest:
-    """A write of a whole Deployment; its key has the kind of write, the name and the applied digest."""
+    """A write of a whole Deployment; its key has the kind of write, the name and the applied digest.
+
+    repair: undoes a foreign change. cut: removes replicas beyond the budget.
+    """
 
     manifest: Json
+    reason: str
+    repair: bool = True
+    cut: bool = False
 
     @property
     def name(self) -> str:
@@ -120,49 +136,44 @@ class _OfManifest:
         return f"{type(self).__name__.lower()} {self.name} {applied}"
 
 
-@dataclass(frozen=True, slots=True)
 class Create(_OfManifest):
     """Creation of a Deployment; fails if the name exists.
 
     Without replicas, so that a creation that lands late costs nothing.
     """
 
-    reason: str
-    repair: bool = True
-    cut: bool = False
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Apply(_OfManifest):
     """Server-side apply of a whole Deployment to the one with this UID at exactly this resourceVersion.
 
-    repair: undoes a foreign change. cut: removes replicas beyond the budget. news: Event on success.
+    news: Event on success.
     """
 
-    uid: str
-    resource_version: str
-    reason: str
-    repair: bool = False
-    cut: bool = False
+    uid: str = field(kw_only=True)
+    resource_version: str = field(kw_only=True)
     news: Announcement | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Replace(_OfManifest):
-    """Update of a Deployment at exactly the resourceVersion in the manifest. repair, cut: as of Apply."""
+    """Update of a Deployment at exactly the resourceVersion in the manifest."""
 
-    reason: str
-    repair: bool = True
-    cut: bool = False
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
-    """Patch of only a Deployment's managedFields, at exactly this resourceVersion."""
-
+class _OfName:
     namespace: str
     name: str
     uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver(_OfName):
+    """Patch of only a Deployment's managedFields, at exactly this resourceVersion."""
+
     resource_version: str
     managed_fields: list[Json]
     reason: str
@@ -173,12 +184,9 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(_OfName):
     """Deletion of a Deployment at exactly this resourceVersion, its pods in the background. news: as of Apply."""
 
-    namespace: str
-    name: str
-    uid: str
     resource_version: str
     reason: str
     news: Announcement | None = None
@@ -189,15 +197,12 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteFence:
+class WriteFence(_OfName):
     """Patch of only a Deployment's fence label, which moves the resourceVersion that earlier requests name.
 
     Without a resourceVersion of its own: it decides nothing and must not lose to an update of the status.
     """
 
-    namespace: str
-    name: str
-    uid: str
     stamp: str
     reason: str
 
@@ -225,16 +230,13 @@ class WriteDecisions:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteStatus:
+class WriteStatus(_OfName):
     """Merge patch of the status at exactly this resourceVersion.
 
     intent: it records a plan before Deployments follow it; else it only reports. decided: what the plan stands on, to
     be recorded when the status is. costs: of what exists.
     """
 
-    namespace: str
-    name: str
-    uid: str
     resource_version: str
     status: Json
     previous: Json

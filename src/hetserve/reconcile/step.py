@@ -5,25 +5,24 @@ Order: record the plan, change Deployments (each fenced before), write the resul
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.cluster.neighbours import CrowdedGpu, crowded_gpus
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, owner_reference
-from hetserve.reconcile.deployments.diff import NextWrite, Target, next_cut, next_write
-from hetserve.reconcile.deployments.fence import fence_first
-from hetserve.reconcile.deployments.ownership import is_deleting
+from hetserve.reconcile.deployments.diff import NextWrite, Target, fence_first, next_cut, next_write
+from hetserve.reconcile.deployments.ownership import is_deleting, type_of
 from hetserve.reconcile.deployments.template import TemplateError
-from hetserve.reconcile.interest import NO_INTEREST, WAITS, interest_of
 from hetserve.reconcile.plans.decision import decide
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import read_record
 from hetserve.reconcile.plans.planner import Planner
-from hetserve.reconcile.rollout.carrying import ServiceRate
-from hetserve.reconcile.rollout.making_room import in_the_way
-from hetserve.reconcile.rollout.progress import creation_failures, holdings, limits_of, type_states
-from hetserve.reconcile.rollout.surge import surged
+from hetserve.reconcile.rollout.making_room import in_the_way, surged
+from hetserve.reconcile.rollout.progress import ServiceRate, creation_failures, holdings, limits_of, type_states
 from hetserve.reconcile.snapshot import (
+    Interest,
     Json,
     RawObject,
     Render,
@@ -48,23 +47,20 @@ def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
     raw = snapshot.service
     if raw is None or is_deleting(raw):
         return Settled(interest=NO_INTEREST)
-    uid = str(raw["metadata"]["uid"])
     decision = decide(snapshot, planner)
-    held = holdings(snapshot, decision, uid)
+    held = holdings(snapshot, decision)
     spent = costs(held, decision.counts)
-    move = _moved(snapshot, decision, held, uid)
-    work = fence_first(snapshot, move.work, uid)
+    move = _moved(snapshot, decision, held)
+    work = fence_first(snapshot, move.work)
     if work.request is not None:
         return work.request
     if decision.state is PlanState.AWAITED:
         return Settled(_wakes(decision, work), WAITS, spent)
-    states = type_states(snapshot, decision, move.targets, uid)
-    failures, crowded = creation_failures(snapshot, uid), _crowded(snapshot)
-    template, stage = work.template_refusal, move.stage
-    seen = StatusInputs(
-        states, held, snapshot.pods, work, template, snapshot.foreign_pods, failures, crowded, stage, snapshot.demand
-    )
-    seen = replace(seen, carried=_carried(snapshot, decision, held), scalers=snapshot.scalers)
+    states = type_states(snapshot, decision, move.targets)
+    pods, strangers, failures = snapshot.pods, snapshot.foreign_pods, creation_failures(snapshot)
+    refusal, crowded, carried = work.template_refusal, _crowded(snapshot), _carried(snapshot, decision, held)
+    told = StatusInputs(states, held, pods, work, refusal, strangers, failures, crowded, move.stage)
+    seen = replace(told, demand=snapshot.demand, carried=carried, scalers=snapshot.scalers)
     status = build_status(raw, decision, seen, snapshot.now)
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):
@@ -83,9 +79,9 @@ def failure_status(raw: RawObject, snapshot: ServiceSnapshot, error: str) -> Wri
     """Status of a service whose reconciliation failed through a bug; None if the status says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
-    states = type_states(snapshot, decision, (), str(raw["metadata"]["uid"]))
-    seen = StatusInputs(states, None, snapshot.pods, foreign_pods=snapshot.foreign_pods, crowded=_crowded(snapshot))
-    seen = replace(seen, scalers=snapshot.scalers)
+    states = type_states(snapshot, decision, ())
+    pods, strangers, scalers = snapshot.pods, snapshot.foreign_pods, snapshot.scalers
+    seen = StatusInputs(states, pods=pods, foreign_pods=strangers, crowded=_crowded(snapshot), scalers=scalers)
     status = build_status(raw, decision, seen, snapshot.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
@@ -124,7 +120,7 @@ def _carried(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
+class _Work:
     """What is done about the Deployments. stage: the step of a change of plan; None without a plan to follow."""
 
     work: NextWrite = NextWrite()
@@ -132,24 +128,24 @@ class _Move:
     stage: Stage | None = None
 
 
-def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, uid: str) -> _Move:
+def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> _Work:
     """Towards the plan that is followed; else within the budget, unless the user wants what runs kept."""
     if not decision.is_followed:
-        return _Move(_cut(snapshot, decision, held, uid) if decision.shrinks else NextWrite())
+        return _Work(_cut(snapshot, decision, held) if decision.shrinks else NextWrite())
     manifests = _manifests(decision)
     if isinstance(manifests, str):
-        cut = NextWrite() if decision.is_new else _cut(snapshot, decision, held, uid)
-        return _Move(replace(cut, template_refusal=manifests))
+        cut = NextWrite() if decision.is_new else _cut(snapshot, decision, held)
+        return _Work(replace(cut, template_refusal=manifests))
     limits, rate = limits_of(snapshot, decision), ServiceRate(snapshot, decision, held)
-    stage = next_counts(decision.counts, held, limits, rate, in_the_way(snapshot, decision, held, manifests, uid))
+    stage = next_counts(decision.counts, held, limits, rate, in_the_way(snapshot, decision, held, manifests))
     manifests = surged(snapshot, decision, (held, limits), manifests, stage.counts)
     targets = tuple(Target(t, manifests[t], stage.counts[t], n) for t, n in sorted(decision.counts.items()))
     if decision.is_new:
-        return _Move(NextWrite(pending=True), targets, stage)
+        return _Work(NextWrite(pending=True), targets, stage)
     kept = {t: n for t, n in stage.counts.items() if n > 0 and t not in decision.counts}
     over = exceeds(held, decision.ceiling)
-    work = next_write(snapshot, targets, _by_deployment(decision, kept), uid, over_budget=over)
-    return _Move(_cut_first(snapshot, decision, held, work, uid), targets, stage)
+    work = next_write(snapshot, targets, _by_deployment(decision, kept), over_budget=over)
+    return _Work(_cut_first(snapshot, decision, held, work), targets, stage)
 
 
 def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
@@ -161,21 +157,19 @@ def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
         return str(error)
 
 
-def _cut(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, uid: str) -> NextWrite:
+def _cut(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> NextWrite:
     """What brings the service within its budget, whatever else is known of it."""
     if not exceeds(held, decision.ceiling):
         return NextWrite()
     limits, rate = Limits(decision.ceiling), ServiceRate(snapshot, decision, held)
     counts = within_limits(decision.counts if decision.is_followed else {}, held, limits, rate)
-    return next_cut(snapshot, _by_deployment(decision, counts), uid)
+    return next_cut(snapshot, _by_deployment(decision, counts))
 
 
-def _cut_first(
-    snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, work: NextWrite, uid: str
-) -> NextWrite:
+def _cut_first(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings, work: NextWrite) -> NextWrite:
     """If the budget is exceeded and an unproven template blocks the work: cut replicas first."""
     blocked = work.template_refusal is not None or work.refusals or isinstance(work.request, Render)
-    cut = _cut(snapshot, decision, held, uid) if blocked else NextWrite()
+    cut = _cut(snapshot, decision, held) if blocked else NextWrite()
     return NextWrite(
         cut.request or work.request,
         work.template_refusal,
@@ -202,3 +196,34 @@ def _write(raw: RawObject, status: dict[str, object], why: str, *, intent: bool 
         why,
         intent,
     )
+
+
+NO_INTEREST: Final = Interest(frozenset(), frozenset())
+WAITS: Final = Interest(frozenset())
+"""Of a service that waits for its plan: room is counted when the plan is there."""
+
+
+def interest_of(decision: PlanDecision, snapshot: ServiceSnapshot) -> Interest:
+    """Interest of a service after a decision.
+
+    Room counts for nothing while the recorded plan is the ideal one, or carries the load that it follows, or stays for
+    want of samples, and its instances are all on nodes: it fits then, whatever the rest of the cluster holds. A service
+    that cannot be planned reads all types, since its message names them.
+    """
+    following = decision.following
+    stays = following is not None and (following.dead_band is not None or following.stays)
+    content = (decision.ideal or stays) and _all_bound(decision, snapshot)
+    room = frozenset() if content else frozenset(decision.offers)
+    growing = following is not None and following.growing
+    if decision.planned.status != "True":
+        return Interest(room, growing=growing)
+    held = (
+        {pod.instance_type for pod in snapshot.pods} | set(map(type_of, snapshot.deployments)) | decision.counts.keys()
+    )
+    dead_band = None if following is None else following.dead_band
+    return Interest(room, frozenset(filter(None, held)), dead_band, growing)
+
+
+def _all_bound(decision: PlanDecision, snapshot: ServiceSnapshot) -> bool:
+    bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
+    return all(bound[name] >= count for name, count in decision.counts.items())

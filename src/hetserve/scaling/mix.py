@@ -12,7 +12,7 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
@@ -66,7 +66,7 @@ def follow_mix(facts: Facts, ask: Ask) -> Decision:
         moved, least = share_text(moved_by(problem.mix, demand)), share_text(least_move(demand))
         return hold(ScalingReason.LOAD_CARRIED, f"the mix has moved by {moved}, less than {least}")
     asked = replace(problem, mix=coarse(found))
-    answer = ask(Work(asked))
+    answer = ask(PlannerJob(asked))
     holds = answer if isinstance(answer, Pending) else capacity(asked, held, ask)
     if isinstance(answer, Pending) or isinstance(holds, Pending):
         return hold(ScalingReason.PLANNING, "a plan for the mix as measured is being worked out", pending=True)

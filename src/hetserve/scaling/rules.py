@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hetserve.api.service.scaling import ScaleDown, ScaleUp, ScalingSpec
-from hetserve.base.units import Seconds
+from hetserve.api.service.scaling import DEFAULT_PAYBACK_HORIZON, ScaleDown, ScaleUp, ScalingSpec
+from hetserve.base.units import Seconds, parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,18 @@ def scaling_rules(spec: ScalingSpec) -> ScalingRules:
     """Rules of a valid spec."""
     up, down = spec.scale_up_or_default, spec.scale_down_or_default
     return ScalingRules(
-        least=spec.least,
-        most=spec.most,
+        least=spec.min_instances or 1,
+        most=spec.max_instances,
         saturation=spec.saturation_share,
-        tolerance=spec.tolerance_share,
+        tolerance=float(spec.tolerance),
         up=_direction(up),
         look_ahead=up.look_ahead == "LaunchTime",
         down=_direction(down),
-        replaces=spec.replaces,
-        payback=spec.payback_seconds,
+        replaces=spec.replacement == "WhenItPays",
+        payback=parse_duration(spec.payback_horizon or DEFAULT_PAYBACK_HORIZON),
     )
 
 
 def _direction(spec: ScaleUp | ScaleDown) -> Direction:
-    limits = tuple(StepLimit(limit.type, limit.value, limit.period_seconds) for limit in spec.step_policies)
-    return Direction(spec.window_seconds, limits, spec.select)
+    limits = tuple(StepLimit(one.type, one.value, parse_duration(one.period)) for one in spec.policies or ())
+    return Direction(spec.window_seconds, limits, spec.select_policy or "Max")

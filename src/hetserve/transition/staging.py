@@ -15,7 +15,7 @@ Counts = Mapping[str, int]
 class Instances:
     """Instances of a service on one type: requested replicas, live pods, terminating pods.
 
-    price: of one instance as declared now; None if its InstanceType is gone. surplus: cost beyond `price` of pods
+    price: of one instance as declared now; None if its type is gone. surplus: cost beyond `price` of pods
     that hold more GPU memory than declared now. paid: cost of the existing pods by what they hold; None: the price
     each. placed, ready: live pods that have a node, and that are Ready.
     """

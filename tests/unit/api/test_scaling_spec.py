@@ -12,9 +12,11 @@ from hetserve.api.manifests import read_manifests
 from hetserve.api.service.demand_source import MetricsSpec
 from hetserve.api.service.scaling import ScalingSpec
 from hetserve.api.service.scaling_status import DecisionStatus, InstanceCount
+from hetserve.base.units import Seconds
 from hetserve.planning.inputs import build_problem
 from hetserve.planning.problem import Problem
 from hetserve.reconcile.plans.planning_context import inputs_digest
+from hetserve.scaling.rules import Direction, StepLimit, scaling_rules
 from testing import builders
 from testing.data import REPOSITORY
 
@@ -48,18 +50,17 @@ def test_without_an_age_samples_count_for_two_minutes_or_the_window(
 
 
 def test_absent_fields_of_scaling_mean_what_their_descriptions_say() -> None:
-    scaling = ScalingSpec()
-    up, down = scaling.scale_up_or_default, scaling.scale_down_or_default
-    assert (scaling.least, scaling.most, scaling.saturation_share, scaling.tolerance_share) == (1, None, 0.8, 0.1)
-    assert (scaling.replaces, scaling.payback_seconds) == (False, 3600.0)
-    assert (up.window_seconds, up.step_policies, up.select, up.look_ahead) == (30.0, (), "Max", "LaunchTime")
-    assert (down.window_seconds, down.step_policies, down.select) == (300.0, (), "Max")
+    rules = scaling_rules(ScalingSpec())
+    assert (rules.least, rules.most, rules.saturation, rules.tolerance) == (1, None, 0.8, 0.1)
+    assert (rules.replaces, rules.payback, rules.look_ahead) == (False, 3600.0, True)
+    assert rules.up == Direction(Seconds(30.0), (), "Max")
+    assert rules.down == Direction(Seconds(300.0), (), "Max")
 
 
-def test_every_field_of_scaling_reaches_its_accessor() -> None:
+def test_every_field_of_scaling_reaches_its_rule() -> None:
     policy = {"type": "Percent", "value": 10, "period": "90s"}
     direction = {"stabilizationWindow": "0s", "policies": [policy], "selectPolicy": "Min"}
-    scaling = ScalingSpec.model_validate(
+    spec = ScalingSpec.model_validate(
         {
             "minInstances": 2,
             "maxInstances": 3,
@@ -71,13 +72,11 @@ def test_every_field_of_scaling_reaches_its_accessor() -> None:
             "paybackHorizon": "2h",
         }
     )
-    assert (scaling.least, scaling.most, scaling.saturation_share, scaling.tolerance_share) == (2, 3, 0.75, 0.0)
-    assert (scaling.replaces, scaling.payback_seconds) == (True, 7200.0)
-    assert scaling.scale_up_or_default.look_ahead == "None"
-    for read in (scaling.scale_up_or_default, scaling.scale_down_or_default):
-        (step,) = read.step_policies
-        assert (read.window_seconds, read.select) == (0.0, "Min")
-        assert (step.type, step.value, step.period_seconds) == ("Percent", 10, 90.0)
+    rules = scaling_rules(spec)
+    assert (rules.least, rules.most, rules.saturation, rules.tolerance) == (2, 3, 0.75, 0.0)
+    assert (rules.replaces, rules.payback, rules.look_ahead) == (True, 7200.0, False)
+    step = StepLimit("Percent", 10, Seconds(90.0))
+    assert rules.up == rules.down == Direction(Seconds(0.0), (step,), "Min")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.reconcile import Announcement
+from hetserve.reconcile.events import Announcement
 from hetserve_operator.work import announcer
 from hetserve_operator.work.announcer import HELD_FOR, KEPT_FOR, Announcer
 from hetserve_operator.workqueue import Key

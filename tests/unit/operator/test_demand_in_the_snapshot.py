@@ -40,7 +40,7 @@ async def demand_of(overrides: dict[str, Any]) -> Demand | None:
     await observer.relist()
     book.follow(cache.wanted())
     assert set(cache.wanted()) == ({KEY} if "spec.metrics" in overrides else set())
-    return (await observer.world(KEY, Memory(), 0.0)).demand
+    return (await observer.snapshot(KEY, Memory(), 0.0)).demand
 
 
 async def test_a_snapshot_holds_what_is_known_of_the_load() -> None:
@@ -58,7 +58,7 @@ async def test_an_operator_without_prometheus_says_so() -> None:
     operator = Operator(OperatorSettings(), stored(METRICS))
     await operator.observer.relist()
 
-    found = (await operator.observer.world(KEY, Memory(), 0.0)).demand
+    found = (await operator.observer.snapshot(KEY, Memory(), 0.0)).demand
 
     assert found is not None
     assert found.trouble is Trouble.NOT_CONFIGURED

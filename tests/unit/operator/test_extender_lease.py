@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from hetserve.api.names import ANNOTATION_BOOKS_COMPUTE
-from hetserve_operator.watch.extender_lease import ASK_AGAIN, ExtenderLease
+from hetserve_operator.watch.observe import ASK_AGAIN, ExtenderLease
 from hetserve_shell.kube.client import MERGE_PATCH
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
@@ -43,7 +43,7 @@ class Scene:
             await self.api.request("PATCH", PATH, body=patch, content_type=MERGE_PATCH)
 
     async def look(self) -> bool:
-        await self.lease.look()
+        await self.lease.read()
         return self.lease.books_compute
 
 

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve.api.input_status import InstanceTypeStatus, ModelProfileStatus
-from hetserve.api.instance_type import InstanceType
+from hetserve.api.base import ObjectMeta
+from hetserve.api.instance_type import InstanceType, InstanceTypeStatus
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
-from hetserve.api.model_profile import ModelProfile
+from hetserve.api.model_profile import ModelProfile, ModelProfileStatus
 from hetserve.reconcile.cluster.observed import Broken, ServiceOutline
-from hetserve.reconcile.interest import may_use
 from hetserve.reconcile.status.inputs import InputStatus, input_statuses
-from hetserve_operator.leader.leadership import OperatorLeadership
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.work.input_statuses import GATHERED, GATHERED_AT_MOST, InputStatuses
 from testing import builders
@@ -65,7 +64,7 @@ def test_whom_a_status_counts_is_whom_a_change_would_wake(services: list[Service
         users = [
             service
             for service in services
-            if may_use(service, one, profiled=service.namespace == "ns" and (service.model, name) in on)
+            if service.may_use(one.metadata, profiled=service.namespace == "ns" and (service.model, name) in on)
         ]
         assert found[INSTANCE_TYPE.path(name=name)].services == len(users)
     for number, (model, kind) in enumerate(on):
@@ -77,12 +76,12 @@ def test_rivals_are_named_and_neither_is_ready() -> None:
     profiles = [profile_of("one", "m", "a"), profile_of("two", "m", "a"), profile_of("lost", "m", "absent")]
     found = by_path([], [type_of("a")], profiles)
     one, lost = (found[MODEL_PROFILE.path("ns", name)] for name in ("one", "lost"))
-    assert (one.ready, one.reason, dict(one.extra)) == (False, "ProfileConflict", {"conflicts": ("two",)})
+    assert (one.ready, one.reason, one.extra) == (False, "ProfileConflict", {"conflicts": ["two"]})
     assert (lost.reason, lost.message) == ("InstanceTypeNotFound", "there is no InstanceType absent")
 
 
 def test_what_breaks_a_rule_says_which() -> None:
-    found = by_path([], [Broken("InstanceType", "a", "", "spec.price: is required", {}, generation=4)], [])
+    found = by_path([], [Broken("InstanceType", ObjectMeta(name="a", generation=4), "spec.price: is required")], [])
     one = found[INSTANCE_TYPE.path(name="a")]
     assert (one.ready, one.reason, one.message) == (False, "SpecInvalid", "spec.price: is required")
     assert one.document({}, NOW)["observedGeneration"] == 4

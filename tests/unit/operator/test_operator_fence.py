@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hetserve.api import names
-from hetserve_operator.leader.fence import LANDED_BY
-from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
+from hetserve_operator.memory import LANDED_BY
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError

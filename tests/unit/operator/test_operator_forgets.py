@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve.reconcile import Rendered
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
-from hetserve_operator.main import SAFETY_LOOKS, Operator
+from hetserve.reconcile.snapshot import Rendered
+from hetserve_operator.main import SAFETY_PASSES, Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.watch.observe import RECOUNT_PAUSE
@@ -111,7 +111,7 @@ def test_a_service_that_came_and_went_without_an_event_is_forgotten_too() -> Non
             await asyncio.sleep(SOON)
             assert running.remembered() == {RM2, Key("default", "late")}
             running.cluster.remove(path_of(late))
-            await asyncio.sleep(SAFETY_LOOKS * RESYNC)
+            await asyncio.sleep(SAFETY_PASSES * RESYNC)
             assert running.remembered() == {RM2}
 
     virtually(story())
@@ -234,12 +234,12 @@ def test_every_service_is_looked_at_once_per_period_and_never_many_at_once() -> 
             for name in names[1:]:
                 raw = running.cluster.put(path_of(service(name)), service(name, {"spec.model.name": "none"}))
                 running.operator.feed.service(raw, deleted=False)
-            await asyncio.sleep(SAFETY_LOOKS * RESYNC)
+            await asyncio.sleep(SAFETY_PASSES * RESYNC)
             running.cluster.looks.clear()
             begun = asyncio.get_running_loop().time()
-            await asyncio.sleep(SAFETY_LOOKS * RESYNC)
+            await asyncio.sleep(SAFETY_PASSES * RESYNC)
             assert sorted(name for _, name in running.cluster.looks) == names
-            apart = SAFETY_LOOKS * RESYNC / len(names)
+            apart = SAFETY_PASSES * RESYNC / len(names)
             assert [round((at - begun) // apart) for at, _ in running.cluster.looks] == list(range(len(names)))
 
     virtually(story())

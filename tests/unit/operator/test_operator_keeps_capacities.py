@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from effort import spread
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve_operator.plans.queue import PlannerQueue, Ticket
 from measured_demand import steady
 from testing.builders import REMOVED, instance_type, model_profile, service
@@ -26,7 +26,7 @@ class Counted(SimulatedOperator):
     """Its questions are answered after each round, and noted. most: of what counts hold, so many are answered."""
 
     def __init__(self, most: int = 1000) -> None:
-        self.asked: list[Work] = []
+        self.asked: list[PlannerJob] = []
         self.most = most
         super().__init__(plans=self.begun())
 
@@ -48,12 +48,12 @@ class Counted(SimulatedOperator):
             return None
         return self.book.take()
 
-    async def restarted(self) -> list[Work]:
+    async def restarted(self) -> list[PlannerJob]:
         """What a new process asks until nothing changes."""
         self.restart(self.begun())
         return await self.asks()
 
-    async def asks(self) -> list[Work]:
+    async def asks(self) -> list[PlannerJob]:
         self.asked.clear()
         await self.converge()
         return list(self.asked)

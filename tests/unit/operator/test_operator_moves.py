@@ -9,9 +9,9 @@ import pytest
 
 from effort import spread
 from hetserve.base.units import parse_money
-from hetserve.reconcile import Planner, PlanQuestion
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve.reconcile.plans.planner import PlannerAnswer, PlanPending
+from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlanPending, PlanQuestion
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
 from testing.builders import REMOVED, instance_type, model_profile, service
@@ -230,13 +230,13 @@ async def test_a_crash_at_any_write_opens_no_gap(where: str, at: int) -> None:
     assert ready(sim) == {OLD: 0, NEW: 4}
 
 
-class Away:
+class Away(PlannerQueue):
     """A planner that never answers, or fails whenever it is asked."""
 
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
 
-    def look(self, _key: Key, step: Callable[[Planner], T]) -> T:
+    def run_pass(self, _key: Key, step: Callable[[Planner], T]) -> T:
         return step(self._answer)
 
     def _answer(self, _question: PlanQuestion) -> PlannerAnswer:

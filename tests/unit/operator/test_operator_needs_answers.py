@@ -10,8 +10,8 @@ from typing import TypeVar
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve.planning.reach import Capacity
-from hetserve.planning.work import Done
-from hetserve.reconcile import Planner, PlanPending, PlanQuestion
+from hetserve.planning.work import JobResult
+from hetserve.reconcile.plans.planner import Planner, PlanPending, PlanQuestion
 from hetserve_operator.workqueue import Key
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.operator import SimulatedOperator
@@ -36,8 +36,8 @@ class Overheard(PlansAtOnce):
         self.away = False
         self.questions: list[PlanQuestion] = []
 
-    def look(self, key: Key, step: Callable[[Planner], T]) -> T:
-        def planner(question: PlanQuestion) -> Done | PlanPending:
+    def run_pass(self, key: Key, step: Callable[[Planner], T]) -> T:
+        def planner(question: PlanQuestion) -> JobResult | PlanPending:
             self.questions.append(question)
             if self.away:
                 return PlanPending()

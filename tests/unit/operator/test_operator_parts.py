@@ -8,14 +8,13 @@ from typing import cast
 
 import pytest
 
-from hetserve.reconcile import Rendered
 from hetserve.reconcile.cluster.api_messages import ApiRefusal
-from hetserve_operator.leader.leadership import NotLeadingError, OperatorLeadership
+from hetserve.reconcile.snapshot import Rendered
+from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.settings import OperatorSettings
-from hetserve_operator.work.controller import Controller
-from hetserve_operator.work.workers import Workers
+from hetserve_operator.work.controller import Controller, Workers
 from hetserve_operator.workqueue import FIRST_RETRY, IN_A_ROW, LONGEST_RETRY, DelayQueue, Key, WorkQueue
 from hetserve_shell.settings import SettingsError, load_settings
 

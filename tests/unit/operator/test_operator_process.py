@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from harness import limits
-from hetserve_operator.main import LOOK_BACK_EVERY, NOT_SYNCED, Operator
+from hetserve_operator.main import CHECK_REVISION_EVERY, NOT_SYNCED, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.watch.handlers import watched
 from hetserve_operator.workqueue import Key, WorkQueue
@@ -176,10 +176,10 @@ def test_the_operator_ends_after_etcd_was_restored_from_a_copy(restored: bool) -
         tasks = operator.start()
         copy = api.copy()
         api.add(gpu_node("of a future"))
-        await asyncio.sleep(LOOK_BACK_EVERY)
+        await asyncio.sleep(CHECK_REVISION_EVERY)
         if restored:
             api.restore(copy)
-        await asyncio.sleep(2 * LOOK_BACK_EVERY)
+        await asyncio.sleep(2 * CHECK_REVISION_EVERY)
         assert operator.stop.is_set() is restored
         for task in tasks:
             task.cancel()

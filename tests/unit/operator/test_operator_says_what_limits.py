@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from documented_conditions import DOCS
 from hetserve.api.conditions import ConditionType
-from hetserve.api.docs.reasons import DOCS
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
 from hetserve_operator.workqueue import Key

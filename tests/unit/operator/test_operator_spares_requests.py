@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.names import LABEL_SERVICE
-from hetserve.reconcile import Announcement
+from hetserve.reconcile.events import Announcement
 from hetserve_operator.main import Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.workqueue import Key

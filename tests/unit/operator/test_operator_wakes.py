@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
-from hetserve.reconcile import Interest
 from hetserve.reconcile.deployments.build import deployment_name, may_be_of
+from hetserve.reconcile.snapshot import Interest
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.watch.interests import Interests

@@ -14,7 +14,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Problem
 from hetserve.planning import plan as planned_by
 from hetserve.planning.plan import infeasible
-from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve_operator.plans.queue import FAIR, MOST_WAIT, RETRY_AFTER, PlannerQueue, Ticket
 from hetserve_operator.workqueue import Key
 from testing.planning import line, option, problem
@@ -54,20 +54,22 @@ class Bench:
         """A pass that asks one question."""
         own = own_of(key)
         question = PlanQuestion(problem or own, declared or own, needed)
-        return self.queue.look(key, lambda planner: planner(question))
+        return self.queue.run_pass(key, lambda planner: planner(question))
 
     def short(self, key: Key) -> PlannerAnswer:
         """A pass of a service with a plan, whose load exceeds what that holds."""
         question = PlanQuestion(own_of(key), own_of(key), needed=False, exact=True, short=True)
-        return self.queue.look(key, lambda planner: planner(question))
+        return self.queue.run_pass(key, lambda planner: planner(question))
 
     def ideal(self, key: Key, declared: Problem = DECLARED) -> PlannerAnswer:
         """A pass that asks for the plan without facts of the cluster."""
-        return self.queue.look(key, lambda planner: planner(PlanQuestion(declared, declared, needed=False, exact=True)))
+        return self.queue.run_pass(
+            key, lambda planner: planner(PlanQuestion(declared, declared, needed=False, exact=True))
+        )
 
     def silent(self, key: Key) -> None:
         """A pass that asks nothing."""
-        self.queue.look(key, lambda _: None)
+        self.queue.run_pass(key, lambda _: None)
 
     def take(self) -> Ticket:
         ticket = self.queue.take(processes=99)
@@ -217,7 +219,7 @@ def test_a_plan_for_other_facts_is_no_answer_to_an_exact_question(bench: Bench) 
 
 def test_a_plan_for_another_mix_is_no_answer(bench: Bench) -> None:
     moved = replace(DECLARED, mix=BatchMix.single(2))
-    bench.queue.look(A, lambda planner: planner(PlanQuestion(moved, DECLARED, needed=False, exact=True)))
+    bench.queue.run_pass(A, lambda planner: planner(PlanQuestion(moved, DECLARED, needed=False, exact=True)))
     bench.settle()
     assert bench.ask(A) == PlanPending(), "what counts hold under one mix is taken for what they hold under another"
 
@@ -334,7 +336,7 @@ def test_of_several_processes_one_is_left_for_untried_plans(bench: Bench) -> Non
     assert [bench.queue.take(processes=3) is not None for _ in range(3)] == [True, True, False]
     assert bench.queue.waits(), "another process may begin"
     new = PlanQuestion(OTHER, OTHER, needed=True, untried=True)
-    bench.queue.look(Key("ns", "new"), lambda planner: planner(new))
+    bench.queue.run_pass(Key("ns", "new"), lambda planner: planner(new))
     ticket = bench.queue.take(processes=3)
     assert ticket is not None
     assert ticket.untried
@@ -356,7 +358,7 @@ def test_a_step_that_fails_leaves_a_consistent_queue(bench: Bench) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        bench.queue.look(A, broken)
+        bench.queue.run_pass(A, broken)
     assert not bench.queue.is_planned(running)
     assert bench.ask(A, OTHER, OTHER) == PlanPending()
 
@@ -369,7 +371,7 @@ def test_a_question_that_is_open_waits_though_a_later_one_of_the_same_look_is_an
         def step(planner: Callable[[PlanQuestion], PlannerAnswer]) -> list[PlannerAnswer]:
             return [planner(PlanQuestion(one, DECLARED, needed=False, exact=True)) for one in (first, last)]
 
-        return bench.queue.look(A, step)
+        return bench.queue.run_pass(A, step)
 
     looks = 0
     while PlanPending() in look():

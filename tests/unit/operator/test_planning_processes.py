@@ -21,8 +21,8 @@ from harness import limits
 from hetserve.base.units import Seconds
 from hetserve.demand.mix import kairos_mixture
 from hetserve.planning import Plan, Problem, plan
-from hetserve.planning.work import Work
-from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanQuestion
+from hetserve.planning.work import PlannerJob
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans import worker
 from hetserve_operator.plans.pool import PlanningPool
@@ -86,7 +86,7 @@ class Pool:
         return [process for process in self.started if process.alive]
 
     def _look(self, asked: Problem) -> PlannerAnswer:
-        return self.queue.look(KEY, lambda planner: planner(PlanQuestion(asked, asked, needed=True)))
+        return self.queue.run_pass(KEY, lambda planner: planner(PlanQuestion(asked, asked, needed=True)))
 
     async def _start(self) -> PlanningProcess:
         self.started.append(await PlanningProcess.start())
@@ -107,8 +107,8 @@ async def running(deadline: float = 30.0) -> AsyncIterator[Pool]:
 
 async def test_a_process_makes_the_plans_of_both_objectives_and_ends() -> None:
     process = await PlanningProcess.start()
-    assert await process.ask(Work(BY_KAIROS)) == plan(BY_KAIROS)
-    assert await process.ask(Work(SMALL)) == plan(SMALL)
+    assert await process.ask(PlannerJob(BY_KAIROS)) == plan(BY_KAIROS)
+    assert await process.ask(PlannerJob(SMALL)) == plan(SMALL)
     pidfd = os.pidfd_open(process.pid)
     await process.end()
     assert ended(pidfd, 0.0)
@@ -134,7 +134,7 @@ async def test_what_takes_seconds_lets_the_operator_go_first_and_what_services_w
             pytest.skip("nobody can give way to who is at the greatest niceness")
         for quick in (False, True):
             before = used_by_niceness(process.pid)
-            await process.ask(Work(SMALL, quick=quick))
+            await process.ask(PlannerJob(SMALL, quick=quick))
             after = used_by_niceness(process.pid)
             assert set(after) <= {ours, patient}
             used = after - before
@@ -148,9 +148,9 @@ def test_the_session_gives_way_as_its_thread_does(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(worker, "AUTOGROUP", autogroup)
     threads, told = worker.PlanningThreads(), []
     for quick in (True, False, False, True):
-        threads.plan(Work(BY_KAIROS, quick=quick))
+        threads.plan(PlannerJob(BY_KAIROS, quick=quick))
         told.append(autogroup.read_text())
-    threads.plan(Work(BY_KAIROS), gives_way=False)
+    threads.plan(PlannerJob(BY_KAIROS), gives_way=False)
     assert [*told, autogroup.read_text()] == ["0", str(NICENESS), str(NICENESS), "0", "0"]
 
 
@@ -173,19 +173,19 @@ def test_a_session_that_may_not_change_yet_waits_a_moment(monkeypatch: pytest.Mo
     file = OftenRefused(2)
     monkeypatch.setattr(worker, "AUTOGROUP", file)
     threads = worker.PlanningThreads(paused.append)
-    threads.plan(Work(BY_KAIROS, quick=True))
+    threads.plan(PlannerJob(BY_KAIROS, quick=True))
     assert (file.told, len(paused)) == ("0", 2)
     file.refusals = 99
-    threads.plan(Work(BY_KAIROS))
+    threads.plan(PlannerJob(BY_KAIROS))
     assert len(paused) < 10, "it plans all the same"
     file.refusals = 0
-    threads.plan(Work(BY_KAIROS))
+    threads.plan(PlannerJob(BY_KAIROS))
     assert file.told == str(NICENESS), "and is weighed with the next plan"
 
 
 def test_a_process_can_plan_where_no_session_is_weighed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(worker, "AUTOGROUP", tmp_path / "none" / "autogroup")
-    assert worker.PlanningThreads().plan(Work(BY_KAIROS)) == plan(BY_KAIROS)
+    assert worker.PlanningThreads().plan(PlannerJob(BY_KAIROS)) == plan(BY_KAIROS)
 
 
 async def silent() -> PlanningProcess:
@@ -197,7 +197,7 @@ async def test_a_process_that_is_killed_says_so() -> None:
     process = await silent()
     os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(ProcessDiedError, match="SIGKILL"):
-        await process.ask(Work(SMALL))
+        await process.ask(PlannerJob(SMALL))
     await process.end()
 
 
@@ -236,7 +236,7 @@ async def test_a_plan_that_takes_long_is_stopped_and_the_next_one_made() -> None
 
 def test_no_process_outlives_an_operator_that_is_killed(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    work.write_bytes(pickle.dumps(Work(LARGE)))
+    work.write_bytes(pickle.dumps(PlannerJob(LARGE)))
     command = [sys.executable, "-c", OPERATOR, str(work)]
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=path) as operator:
@@ -251,7 +251,7 @@ def test_no_process_outlives_an_operator_that_is_killed(tmp_path: Path) -> None:
 def test_a_process_ends_with_an_operator_that_is_killed_while_it_sends_a_problem() -> None:
     command = [sys.executable, "-P", "-m", "hetserve_operator.plans.worker"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        sent = frame(Work(LARGE))
+        sent = frame(PlannerJob(LARGE))
         try:
             process.communicate(sent[: len(sent) // 2], timeout=limits.REACTION)
         finally:

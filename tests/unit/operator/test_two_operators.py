@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve_operator.leader.leadership import BRIEF
+from hetserve_operator.leadership import BRIEF
 from hetserve_operator.main import STANDBY_PLANS_AFTER, Operator
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.workqueue import Key

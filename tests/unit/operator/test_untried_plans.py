@@ -13,7 +13,7 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, Seconds
 from hetserve.planning.plan import Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
-from hetserve.reconcile import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion
 from hetserve_operator.main import Operator
 from hetserve_operator.plans.queue import FAIR, MOST_WAIT, SETTLE, PlannerQueue, Ticket
 from hetserve_operator.settings import OperatorSettings
@@ -59,13 +59,13 @@ class Bench:
         """A pass of a service of which nothing runs, or that only checks for a better plan."""
         types = tuple(replace(one, max_instances=cap) for one in declared.types)
         question = PlanQuestion(replace(declared, types=types), declared, needed=new, untried=new)
-        return self.queue.look(key, lambda planner: planner(question))
+        return self.queue.run_pass(key, lambda planner: planner(question))
 
     def runs(self, key: Key, *, short: bool = False) -> PlannerAnswer:
         """A pass of a service that runs, and waits for its plan."""
         declared = replace(OTHER, load=QPS(ord(key.name)))
         question = PlanQuestion(declared, declared, needed=not short, short=short)
-        return self.queue.look(key, lambda planner: planner(question))
+        return self.queue.run_pass(key, lambda planner: planner(question))
 
     def come(self, number: int) -> list[Key]:
         """So many new services."""
@@ -232,7 +232,7 @@ def test_an_untried_plan_for_a_load_that_has_moved_is_an_answer(bench: Bench) ->
     def measured(load: float) -> PlannerAnswer:
         asked = replace(DECLARED, load=QPS(load))
         question = PlanQuestion(asked, DECLARED, needed=True, exact=True, untried=True)
-        return bench.queue.look(A, lambda planner: planner(question))
+        return bench.queue.run_pass(A, lambda planner: planner(question))
 
     measured(40.0)
     bench.settle(UNTRIED)
@@ -275,7 +275,7 @@ def test_what_is_not_wanted_any_more_is_not_made(bench: Bench, end: str) -> None
     elif end == "edited":
         bench.ask(A, OTHER)
     else:
-        bench.queue.look(A, lambda _: None)
+        bench.queue.run_pass(A, lambda _: None)
     assert bench.dropped == [untried]
     bench.queue.settle(untried, UNTRIED)
     assert bench.woken == []
@@ -297,7 +297,7 @@ async def test_events_and_statuses_of_types_wait_for_first_plans() -> None:
     waits = operator.input_statuses.is_busy, operator.announcer.is_busy
     assert (waits[0](), waits[1]()) == (False, False)
     first = PlanQuestion(DECLARED, DECLARED, needed=True, exact=True, untried=True)
-    operator.plans.look(A, lambda planner: planner(first))
+    operator.plans.run_pass(A, lambda planner: planner(first))
     assert (waits[0](), waits[1]()) == (True, True)
 
 

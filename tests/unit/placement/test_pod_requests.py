@@ -10,7 +10,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.objects.resources import MAX_MIB, gpu_memory
+from hetserve.objects.resources import MAX_MIB, peak
 from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_pod
 
@@ -40,13 +40,13 @@ def _container(mib: str | None, *, sidecar: bool = False, kind: str = "limits") 
     ],
 )
 def test_gpu_memory_of_a_pod(init: list[Any], containers: list[Any], expected: int) -> None:
-    assert gpu_memory({"initContainers": init, "containers": containers}) == expected
+    assert peak({"initContainers": init, "containers": containers}, names.RESOURCE_GPU_MEMORY) == expected
 
 
 @pytest.mark.parametrize("text", ["-1", "much", "1e99", str(MAX_MIB + 1), "1.2.3", "", "0" * 65 + "1"])
 def test_a_quantity_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match=names.RESOURCE_GPU_MEMORY):
-        gpu_memory({"containers": [{"resources": {"limits": {names.RESOURCE_GPU_MEMORY: text}}}]})
+        peak({"containers": [{"resources": {"limits": {names.RESOURCE_GPU_MEMORY: text}}}]}, names.RESOURCE_GPU_MEMORY)
 
 
 def test_a_preset_gpu_counts_only_on_a_bound_pod() -> None:

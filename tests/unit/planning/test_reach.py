@@ -15,7 +15,7 @@ from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, capacity_of,
 from hetserve.planning.check import violations
 from hetserve.planning.reach import for_capacity
 from hetserve.planning.registry import trial
-from hetserve.planning.work import Work, done
+from hetserve.planning.work import PlannerJob, done
 from testing.planning import kairos_types, line, min_cost, option, problem
 
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 1000, 50))
@@ -164,10 +164,10 @@ def test_counts_of_no_type_and_fewer_than_none_are_refused(counts: tuple[tuple[s
 
 def test_a_planner_process_is_asked_the_same() -> None:
     reach = replace(BEYOND, most_total=4)
-    most, few = Work(reach, kind="MostWithinReach", quick=True), Work(BEYOND, FEW, kind="Capacity")
+    most, few = PlannerJob(reach, kind="MostWithinReach", quick=True), PlannerJob(BEYOND, FEW, kind="Capacity")
     assert [pickle.loads(pickle.dumps(one)) for one in (most, few)] == [most, few]  # noqa: S301
     assert done(most) == most_within_reach(reach, quick=True)
     assert done(few) == capacity_of(BEYOND, FEW)
     assert done(replace(few, quick=True)) == capacity_of(BEYOND, FEW, quick=True)
     with pytest.raises(ValueError, match="the capacity of no counts"):
-        done(Work(BEYOND, kind="Capacity"))
+        done(PlannerJob(BEYOND, kind="Capacity"))

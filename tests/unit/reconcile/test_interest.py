@@ -13,11 +13,11 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
-from hetserve.reconcile import Interest, ServiceSnapshot
 from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.interest import interest_of
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import PlanRecord
+from hetserve.reconcile.snapshot import Interest, ServiceSnapshot
+from hetserve.reconcile.step import interest_of
 from hetserve.scaling.dead_band import DeadBand
 
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "")
@@ -32,8 +32,8 @@ def pods(bound: int, waiting: int = 0, kind: str = "gpu") -> tuple[PodFact, ...]
     return tuple(PodFact(f"u{n}", "d", f"p{n}", instance_type=kind, node=node) for n, node in enumerate(places))
 
 
-def interest(decision: PlanDecision = DECISION, of: tuple[PodFact, ...] = pods(2), **world: Any) -> Interest:
-    return interest_of(decision, ServiceSnapshot({}, datetime(2026, 1, 1, tzinfo=UTC), pods=of, **world))
+def interest(decision: PlanDecision = DECISION, of: tuple[PodFact, ...] = pods(2), **snapshot: Any) -> Interest:
+    return interest_of(decision, ServiceSnapshot({}, datetime(2026, 1, 1, tzinfo=UTC), pods=of, **snapshot))
 
 
 def test_no_room_counts_while_the_ideal_plan_is_on_nodes() -> None:

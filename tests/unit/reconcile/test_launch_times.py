@@ -10,11 +10,10 @@ import pytest
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Seconds
-from hetserve.reconcile import PlannerAnswer, PlanPending, PlanQuestion
-from hetserve.reconcile.cluster.launch import Launch
 from hetserve.reconcile.cluster.launch_times import observed_launch_times
-from hetserve.reconcile.cluster.observed import PodFact, pod_fact
+from hetserve.reconcile.cluster.observed import Launch, PodFact, pod_fact
 from hetserve.reconcile.plans.decision import decide
+from hetserve.reconcile.plans.planner import PlannerAnswer, PlanPending, PlanQuestion
 from hetserve.reconcile.snapshot import ServiceSnapshot
 from testing.builders import REMOVED, instance_type, model_profile, service
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from documented_conditions import DOCS
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.api.docs.reasons import DOCS
 from hetserve.api.inference_service import InferenceService
 from hetserve.demand.observed import Demand, Freshness, Trouble
-from hetserve.reconcile.status.metrics_status import metrics_finding
+from hetserve.reconcile.status.scaling_status import metrics_finding
 from testing.builders import REMOVED, service
 
 

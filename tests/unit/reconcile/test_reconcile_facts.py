@@ -15,7 +15,7 @@ from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.cluster.capacity import MOST_ROOMS, Capacity
+from hetserve.reconcile.cluster.capacity import MOST_ROOMS, ClusterCapacity
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact, node_fact, pod_fact, read_service
 from testing.builders import MEASURED, instance_type, model_profile, service
 from testing.cluster import gpu_pod, plugin_pod
@@ -55,7 +55,7 @@ def facts(
     others: tuple[PodFact, ...] = (),
     given: tuple[Offer, ...] = SHARED,
 ) -> dict[str, TypeFacts]:
-    capacity = Capacity()
+    capacity = ClusterCapacity()
     for found in nodes:
         capacity.put_node(found)
     for number, other in enumerate(others):
@@ -151,7 +151,7 @@ _SOON = (("default", "other", GPU_TYPE),)
 def test_a_measured_instance_waits_for_neighbours_that_declare_nothing_until_they_are_measured(
     given: tuple[Offer, ...], declaring: tuple[tuple[str, str, str], ...], most: int
 ) -> None:
-    capacity = Capacity()
+    capacity = ClusterCapacity()
     capacity.put_node(GPU_NODE)
     none = Percent(0)
     for gpu in "01":
@@ -180,8 +180,8 @@ def test_a_cpu_type_has_no_room_beside_a_pod_that_cannot_be_read_and_keeps_it_be
     assert facts(others=(replace(beside, gpus_unknown=True),))[CPU_TYPE].room == 1
 
 
-def remembered(*pods: PodFact) -> Capacity:
-    capacity = Capacity()
+def remembered(*pods: PodFact) -> ClusterCapacity:
+    capacity = ClusterCapacity()
     capacity.put_node(GPU_NODE)
     for found in pods:
         capacity.put_pod(found)
@@ -325,7 +325,7 @@ def test_ids_that_no_node_can_have_are_not_kept() -> None:
 
 
 def test_gpus_that_a_slice_offers_are_no_room_until_the_last_slice_goes() -> None:
-    capacity = Capacity()
+    capacity = ClusterCapacity()
     capacity.put_slice(SliceFact("early", ("g",)))
     capacity.put_node(GPU_NODE)
     capacity.put_node(CPU_NODE)

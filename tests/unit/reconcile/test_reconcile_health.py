@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from documented_conditions import DOCS
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.api.docs.reasons import DOCS
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.reconcile.cluster.scalers import ScalerFact, scaler_fact
+from hetserve.reconcile.cluster.observed import ScalerFact, scaler_fact
 from hetserve.reconcile.status.scaling_status import foreign_scaler
 from testing.scenes import autoscaler
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hetserve.base.units import Seconds
+from hetserve.reconcile.cluster.launch_times import served_since
 from hetserve.reconcile.cluster.observed import PodFact, pod_fact
-from hetserve.reconcile.cluster.serving import served_since
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 23, 13, 10, tzinfo=UTC)
@@ -44,7 +44,7 @@ def serving(
 
 def served(*pods: PodFact, counts: dict[str, int], declared: float = 60.0) -> float | None:
     """Seconds ago."""
-    latest = NOW + timedelta(seconds=60)
+    latest = NOW.timestamp() + 60
     since = served_since(pods, counts, {name: Seconds(declared) for name in counts}, latest)
     return None if since is None else NOW.timestamp() - since
 

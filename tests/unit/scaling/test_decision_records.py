@@ -13,7 +13,7 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.planning.plan import Plan, Trial, infeasible
 from hetserve.planning.reach import Capacity
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, Pending, ScalingReason, ScalingRules, Unanswered
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import decide
@@ -129,7 +129,7 @@ def test_infinite_numbers_are_kept_and_shown_to_people_as_text(number: float) ->
 def test_equal_questions_have_equal_texts_whoever_writes_a_whole_number() -> None:
     ways = [replace(CASE.problem, load=QPS(one), launch_weight=one) for one in (1, 1.0)]
 
-    assert len({digest_of(Work(problem)) for problem in ways}) == 1
+    assert len({digest_of(PlannerJob(problem)) for problem in ways}) == 1
 
 
 # Replay
@@ -158,7 +158,7 @@ def test_a_replay_names_each_field_of_the_decision_that_differs() -> None:
 
 
 def test_another_planner_makes_a_difference_that_the_recorded_answers_do_not() -> None:
-    def poor(_: Work) -> Answer:
+    def poor(_: PlannerJob) -> Answer:
         return Unanswered("it is another one")
 
     record = made()
@@ -186,7 +186,7 @@ def test_untried_plans_are_made_untried_again() -> None:
     problem = scaled_problem(planner="flow")
     record = planned(made(facts(steady(60.0), {"t4": 2}, problem=problem), quick=True))
 
-    def unwanted(work: Work) -> Answer:
+    def unwanted(work: PlannerJob) -> Answer:
         raise AssertionError(f"{work.kind} is tried")
 
     assert {question.untried for question in record.questions} == {True}

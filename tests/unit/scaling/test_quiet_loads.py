@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.reach import Capacity
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling import Action, Answer, Facts, Pending, ScalingReason, decide
 from hetserve.scaling.plans.answers import Answers
 from testing.scaling import facts, measured, scaled_problem, steady
@@ -24,11 +24,11 @@ def service(load: float) -> Facts:
     return facts(steady(load), {"t4": 3}, problem=scaled_problem(planner="flow"))
 
 
-def unanswered(_work: Work) -> Answer:
+def unanswered(_work: PlannerJob) -> Answer:
     return Pending()
 
 
-def but_fewer(work: Work) -> Answer:
+def but_fewer(work: PlannerJob) -> Answer:
     """All but what fewer than three instances hold."""
     if work.kind != "Capacity" or work.counts is None:
         return Answers(quick=True)(work)
@@ -56,7 +56,7 @@ def test_until_it_is_known_what_fewer_hold_a_load_that_needs_more_asks_for_a_loo
 
 
 def test_while_more_instances_are_planned_every_load_asks_for_a_look() -> None:
-    def holds_alone(work: Work) -> Answer:
+    def holds_alone(work: PlannerJob) -> Answer:
         return but_fewer(work) if work.kind == "Capacity" else Pending()
 
     found = decide(service(HELD), holds_alone)

@@ -9,7 +9,7 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.plan import Counts
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import turns_in
@@ -177,7 +177,7 @@ def test_what_cannot_matter_of_what_missed_the_slo_is_not_asked(
     planner = Answers(quick=True)
     asked: list[Counts | None] = []
 
-    def ask(work: Work) -> Answer:
+    def ask(work: PlannerJob) -> Answer:
         asked.append(work.counts)
         return planner(work)
 

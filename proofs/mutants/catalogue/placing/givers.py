@@ -90,7 +90,7 @@ GIVERS: Final = (
     Mutant(
         "givers: the room of before a slice is remembered",
         "hetserve.reconcile.cluster.capacity",
-        "Capacity._count_slice",
+        "ClusterCapacity._count_slice",
         DropStatement("self._mark(node)"),
         FACTS,
         "test_gpus_that_a_slice_offers_are_no_room_until_the_last_slice_goes",

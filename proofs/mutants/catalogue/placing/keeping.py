@@ -47,7 +47,7 @@ KEEPING: Final = (
     ),
     Mutant(
         "a rollout starts an instance beyond the budget",
-        "hetserve.reconcile.rollout.surge",
+        "hetserve.reconcile.rollout.making_room",
         "surged",
         always("$one.price is not None and ..."),
         SURGE,
@@ -55,7 +55,7 @@ KEEPING: Final = (
     ),
     Mutant(
         "a rollout starts an instance that finds no place",
-        "hetserve.reconcile.rollout.surge",
+        "hetserve.reconcile.rollout.making_room",
         "_finds_place",
         always("$room >= missing"),
         SURGE,

@@ -62,7 +62,7 @@ READING: Final = (
     ),
     Mutant(
         "a node that was lost makes a launch of days",
-        "hetserve.reconcile.cluster.launch",
+        "hetserve.reconcile.cluster.observed",
         "_became_ready",
         Replace("min($containers, end)", "end"),
         LAUNCHES,

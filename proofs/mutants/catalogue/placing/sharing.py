@@ -80,7 +80,7 @@ SHARING: Final = (
     Mutant(
         "sharing: room ignores compute",
         "hetserve.reconcile.cluster.capacity",
-        "FreeGpu.takes",
+        "GpuRoom.takes",
         always("self.compute >= instance.compute"),
         ROOM,
         LEDGER,
@@ -88,7 +88,7 @@ SHARING: Final = (
     Mutant(
         "sharing: room for an instance that declares beside one that does not",
         "hetserve.reconcile.cluster.capacity",
-        "FreeGpu.takes",
+        "GpuRoom.takes",
         always("not self.undeclared"),
         ROOM,
         LEDGER,
@@ -96,7 +96,7 @@ SHARING: Final = (
     Mutant(
         "sharing: room for an exclusive instance on a busy GPU",
         "hetserve.reconcile.cluster.capacity",
-        "FreeGpu.takes",
+        "GpuRoom.takes",
         Replace("self.idle", "True"),
         ROOM,
         LEDGER,
@@ -129,7 +129,7 @@ SHARING: Final = (
         "sharing: a whole GPU costs nothing",
         "hetserve.reconcile.rollout.progress",
         "_held",
-        Replace("_whole(known) if pod.whole_gpu else pod.gpu_memory", "pod.gpu_memory"),
+        Replace("_whole(gpu) if pod.whole_gpu else pod.gpu_memory", "pod.gpu_memory"),
         SHARES,
         "test_exclusive_instances_are_paid_whole_until_they_are_gone",
     ),

@@ -60,7 +60,7 @@ TENANTS: Final = (
     Mutant(
         "the operator looks for its model in no namespace",
         CAPACITY,
-        "Capacity._special",
+        "ClusterCapacity._special",
         Replace("($service[0], model)", '("", model)'),
         FACTS,
         "test_another_namespaces_instances_of_a_model_by_the_same_name_leave_their_gpus_to_be_used",

@@ -16,7 +16,7 @@ CONTROLLER: Final = "hetserve_operator.work.controller"
 OPERATORS: Final = (
     Mutant(
         "two operators: no fence",
-        "hetserve.reconcile.deployments.fence",
+        "hetserve.reconcile.deployments.diff",
         "fence_first",
         always("not isinstance(work.request, Change)"),
         LAWS,
@@ -40,7 +40,7 @@ OPERATORS: Final = (
     ),
     Mutant(
         "two operators: the stamp of a term is written twice",
-        "hetserve_operator.leader.leadership",
+        "hetserve_operator.leadership",
         "OperatorLeadership.new_stamp",
         Replace("next(self._stamps)", "0"),
         FENCE,
@@ -48,7 +48,7 @@ OPERATORS: Final = (
     ),
     Mutant(
         "two operators: a write of an earlier term is sent",
-        "hetserve_operator.leader.leadership",
+        "hetserve_operator.leadership",
         "OperatorLeadership.refusal",
         always("term is not None and self.term() == term"),
         FENCE,
@@ -57,7 +57,7 @@ OPERATORS: Final = (
     Mutant(
         "two operators: a creation that lands late costs money",
         "hetserve.reconcile.deployments.diff",
-        "_create",
+        "_changes",
         Replace("with_replicas(target.manifest, 0)", "with_replicas(target.manifest, target.staged)"),
         FENCE,
         "test_a_deployment_is_created_without_replicas_and_scaled_by_the_next_apply",

@@ -202,9 +202,9 @@ DEMAND: Final = (
     ),
     Mutant(
         "metrics that decide nothing are said until they are stale",
-        "hetserve.reconcile.status.metrics_status",
-        "says_the_same",
-        always("_first_clause(one) == _first_clause(other)"),
+        "hetserve.reconcile.status.scaling_status",
+        "_steady",
+        never("_first_clause(stored) != _first_clause(finding)"),
         "tests/unit/operator/test_operator_follows_the_mix.py",
         "test_metrics_that_decide_by_now_are_said_by_a_newer_operator_too",
     ),

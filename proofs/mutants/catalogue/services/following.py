@@ -92,7 +92,7 @@ FOLLOWING: Final = (
         "following: findings get new digits at each look",
         SCALED,
         "_steady",
-        Replace("stored if same else finding", "finding"),
+        Replace("finding.as_stored(context.stored[kind])", "finding"),
         LITTLE,
         "test_noise_of_a_load_beyond_reach_writes_nothing",
     ),
@@ -171,7 +171,7 @@ FOLLOWING: Final = (
     Mutant(
         "following: a question that is open is dropped for a later one that is answered",
         "hetserve_operator.plans.queue",
-        "PlannerQueue.look",
+        "PlannerQueue.run_pass",
         Replace("isinstance(answer, PlanPending) or not waits", "True"),
         "tests/unit/operator/test_planner_queue.py",
         "test_a_question_that_is_open_waits_though_a_later_one_of_the_same_look_is_answered",

@@ -10,7 +10,7 @@ from mutants.mutant import Mutant
 LOOK: Final = "hetserve.scaling.context"
 GROWTH: Final = "hetserve.scaling.actions.growth"
 SHRINKING: Final = "hetserve.scaling.actions.shrinking"
-SERVING: Final = "hetserve.reconcile.cluster.serving"
+SERVING: Final = "hetserve.reconcile.cluster.launch_times"
 GROWING: Final = "tests/unit/scaling/test_growing.py"
 SHRINKS: Final = "tests/unit/scaling/test_shrinking.py"
 SERVES: Final = "tests/unit/reconcile/test_since_when_instances_serve.py"
@@ -44,7 +44,7 @@ LATENESS: Final = (
         "lateness: what is said of late queries comes and goes with each sample",
         "hetserve.reconcile.plans.autoscaled",
         "_late",
-        Replace("late or (stored is not None and words in stored.message)", "late"),
+        Replace("late or (stored is not None and message in stored.message)", "late"),
         "tests/unit/operator/test_operator_scales.py",
         "test_late_queries_that_do_not_count_yet_are_named_until_they_do",
     ),

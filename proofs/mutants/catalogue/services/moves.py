@@ -40,8 +40,8 @@ MOVES: Final = (
         "hetserve.reconcile.step",
         "_moved",
         Replace(
-            "_cut(snapshot, decision, held, uid) if decision.shrinks else NextWrite()",
-            "_cut(snapshot, decision, held, uid) if decision.shrinks and decision.offers else NextWrite()",
+            "_cut(snapshot, decision, held) if decision.shrinks else NextWrite()",
+            "_cut(snapshot, decision, held) if decision.shrinks and decision.offers else NextWrite()",
         ),
         "tests/unit/operator/test_untried_plans.py",
         "test_a_lower_budget_does_not_wait_for_the_planner",

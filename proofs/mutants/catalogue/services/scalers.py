@@ -64,7 +64,7 @@ SCALERS: Final = (
     ),
     Mutant(
         "scalers: one of another kind's target counts",
-        "hetserve.reconcile.cluster.scalers",
+        "hetserve.reconcile.cluster.observed",
         "scaler_fact",
         Replace("(group, target['kind']) == ('apps', 'Deployment')", "group == 'apps'"),
         FACTS,

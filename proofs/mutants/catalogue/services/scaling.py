@@ -147,7 +147,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: room that comes free wakes every service that follows its load",
-        "hetserve.reconcile.interest",
+        "hetserve.reconcile.step",
         "interest_of",
         Replace("decision.ideal or stays", "decision.ideal"),
         "tests/unit/reconcile/test_interest.py",
@@ -275,7 +275,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: advice is given anew at each look",
-        "hetserve.reconcile.plans.advice",
+        "hetserve.reconcile.plans.pause_and_advise",
         "stored_advice",
         always("not isinstance(told, Mapping)"),
         "tests/unit/operator/test_operator_scales.py",
@@ -340,7 +340,7 @@ SCALING: Final = (
     Mutant(
         "scaling: a plan for another mix is an answer",
         "hetserve_operator.plans.queue",
-        "_Page._latest",
+        "_KnownPlans._latest",
         Replace("work.problem.mix", "problem.mix"),
         "tests/unit/operator/test_planner_queue.py",
         "test_a_plan_for_another_mix_is_no_answer",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, Rule
+from hetserve.api.base import ApiModel, Rule, keyed_by
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import MeanBatch, PositiveDecimal, distinct
 
@@ -27,48 +26,37 @@ def _bell(distribution: BatchDistribution) -> bool:
     return distribution.type in ("Normal", "LogNormal")
 
 
-def _takes(types: str, cel_of: str, fields: dict[str, bool], message: str, of: Callable[..., bool]) -> Rule:
-    """A rule for some types: each field is there (True) or not there (False)."""
-    names = {"mean": "mean", "standardDeviation": "standard_deviation", "min": "min", "max": "max"}
-    cel = " && ".join(f"{'' if there else '!'}has(self.{field})" for field, there in fields.items())
-
-    def holds(distribution: BatchDistribution) -> bool:
-        return not of(distribution) or all(
-            (getattr(distribution, names[field]) is not None) is there for field, there in fields.items()
-        )
-
-    return Rule(f"!{cel_of} || ({cel})", f"type {types} {message}", holds)
+def _given(distribution: BatchDistribution) -> set[str]:
+    fields = ("mean", "standard_deviation", "min", "max")
+    return {field for field in fields if getattr(distribution, field) is not None}
 
 
 class BatchDistribution(ApiModel):
     """A mix of batch sizes by name; the operator expands it to whole batch sizes."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        _takes(
-            "Fixed",
-            "(self.type == 'Fixed')",
-            {"mean": True, "standardDeviation": False, "min": False, "max": False},
-            "needs mean and nothing else: every query carries so many items",
-            lambda d: d.type == "Fixed",
+        Rule(
+            "!(self.type == 'Fixed') || "
+            "(has(self.mean) && !has(self.standardDeviation) && !has(self.min) && !has(self.max))",
+            "type Fixed needs mean and nothing else: every query carries so many items",
+            lambda d: d.type != "Fixed" or _given(d) == {"mean"},
         ),
         Rule(
             "self.type != 'Fixed' || !has(self.mean) || self.mean.matches('^[0-9]+([.]0+)?$')",
             "mean of type Fixed must be a whole number of items, for example '32'",
             lambda d: d.type != "Fixed" or d.mean is None or Decimal(d.mean) % 1 == 0,
         ),
-        _takes(
-            "Uniform",
-            "(self.type == 'Uniform')",
-            {"min": True, "max": True, "mean": False, "standardDeviation": False},
-            "needs min and max and nothing else",
-            lambda d: d.type == "Uniform",
+        Rule(
+            "!(self.type == 'Uniform') || "
+            "(has(self.min) && has(self.max) && !has(self.mean) && !has(self.standardDeviation))",
+            "type Uniform needs min and max and nothing else",
+            lambda d: d.type != "Uniform" or _given(d) == {"min", "max"},
         ),
-        _takes(
-            "Normal and LogNormal",
-            _BELLS,
-            {"mean": True, "standardDeviation": True, "max": True},
-            "need mean, standardDeviation and max, the most items that a query can carry; min is 1 if absent",
-            _bell,
+        Rule(
+            f"!{_BELLS} || (has(self.mean) && has(self.standardDeviation) && has(self.max))",
+            "type Normal and LogNormal need mean, standardDeviation and max, the most items that a query can carry; "
+            "min is 1 if absent",
+            lambda d: not _bell(d) or _given(d) >= {"mean", "standard_deviation", "max"},
         ),
         Rule(
             "!has(self.min) || !has(self.max) || self.min <= self.max",
@@ -120,7 +108,7 @@ class Load(ApiModel):
         max_length=1000,
         description="mix of batch sizes; MaxThroughput needs it or batchDistribution; neither: single-item queries "
         "under MinCost",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["batch"]},
+        json_schema_extra=keyed_by("batch"),
     )
     batch_distribution: BatchDistribution | None = Field(
         default=None, description="mix of batch sizes by name, instead of batchSizes"

@@ -1,12 +1,4 @@
-"""spec.scaling: how a service follows its load.
-
-For decisions, with what absent fields mean:
-
-- `ScalingSpec.least`, `.most` (None: no limit), `.saturation_share`, `.tolerance_share`, `.replaces`,
-  `.payback_seconds`, `.scale_up_or_default`, `.scale_down_or_default`;
-- `ScaleUp` and `ScaleDown`: `.window_seconds`, `.step_policies` (empty: no limit), `.select`; `ScaleUp.look_ahead`;
-- `StepPolicy`: `.type`, `.value`, `.period_seconds`.
-"""
+"""spec.scaling: how a service follows its load; `scaling_rules` says what absent fields mean."""
 
 from __future__ import annotations
 
@@ -14,7 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel, Rule
+from hetserve.api.base import ApiModel, Rule, keyed_by
 from hetserve.api.scalars import Horizon, InstanceCount, Share, StabilizationWindow, Tolerance, Window, distinct
 from hetserve.base.units import Seconds, parse_duration
 
@@ -35,10 +27,6 @@ class StepPolicy(ApiModel):
     value: InstanceCount = Field(description="instances or percent")
     period: Window = Field(description="the changes of this time count together, for example 1m")
 
-    @property
-    def period_seconds(self) -> Seconds:
-        return parse_duration(self.period)
-
 
 class _Direction(ApiModel):
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -54,21 +42,11 @@ class _Direction(ApiModel):
         min_length=1,
         max_length=MOST_POLICIES,
         description="limits of steps; absent: no limit",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type", "period"]},
+        json_schema_extra=keyed_by("type", "period"),
     )
     select_policy: SelectPolicy | None = Field(
         default=None, description="which of the policies counts: Max, the one that allows most (absent), or Min"
     )
-
-    @property
-    def step_policies(self) -> tuple[StepPolicy, ...]:
-        """The policies; empty: no limit."""
-        return tuple(self.policies or ())
-
-    @property
-    def select(self) -> SelectPolicy:
-        """Which policy counts; absent: Max."""
-        return self.select_policy or "Max"
 
 
 class ScaleUp(_Direction):
@@ -108,12 +86,12 @@ class ScalingSpec(ApiModel):
         Rule(
             "!has(self.minInstances) || !has(self.maxInstances) || self.minInstances <= self.maxInstances",
             "minInstances must be at most maxInstances",
-            lambda s: s.max_instances is None or s.least <= s.max_instances,
+            lambda s: s.max_instances is None or (s.min_instances or 1) <= s.max_instances,
         ),
         Rule(
             "!has(self.paybackHorizon) || (has(self.replacement) && self.replacement == 'WhenItPays')",
             "paybackHorizon needs replacement WhenItPays",
-            lambda s: s.payback_horizon is None or s.replaces,
+            lambda s: s.payback_horizon is None or s.replacement == "WhenItPays",
         ),
     )
 
@@ -143,22 +121,8 @@ class ScalingSpec(ApiModel):
     )
 
     @property
-    def least(self) -> int:
-        """Least instances; absent: 1."""
-        return 1 if self.min_instances is None else self.min_instances
-
-    @property
-    def most(self) -> int | None:
-        """Most instances; None: no limit."""
-        return self.max_instances
-
-    @property
     def saturation_share(self) -> float:
         return float(self.saturation)
-
-    @property
-    def tolerance_share(self) -> float:
-        return float(self.tolerance)
 
     @property
     def scale_up_or_default(self) -> ScaleUp:
@@ -167,12 +131,3 @@ class ScalingSpec(ApiModel):
     @property
     def scale_down_or_default(self) -> ScaleDown:
         return self.scale_down or ScaleDown()
-
-    @property
-    def replaces(self) -> bool:
-        """Whether instances may be swapped for cheaper types; absent: never."""
-        return self.replacement == "WhenItPays"
-
-    @property
-    def payback_seconds(self) -> Seconds:
-        return parse_duration(self.payback_horizon or DEFAULT_PAYBACK_HORIZON)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from hetserve.api.base import ApiModel
+from hetserve.api.base import ApiModel, keyed_by
 
 Freshness = Literal["Fresh", "Stale", "Missing", "Invalid"]
 DecisionAction = Literal["ScaleUp", "ScaleDown", "Replace", "Shrink", "FirstPlan"]
@@ -15,14 +15,14 @@ MOST_DECISIONS = 5
 """Decisions that the status keeps, the newest first."""
 
 _DATE_TIME: dict[str, Any] = {"format": "date-time"}
-_MAP: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["instanceType"]}
+_MAP: dict[str, Any] = keyed_by("instanceType")
 _REASON = r"^[A-Z][A-Za-z0-9]{0,127}$"
 
 
 class InstanceCount(ApiModel):
     """A number of instances of one type."""
 
-    instance_type: str = Field(max_length=63, description="name of the InstanceType")
+    instance_type: str = Field(max_length=63, description="name of the instance type")
     count: int = Field(ge=0, description="instances of this type")
 
 

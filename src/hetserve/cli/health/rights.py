@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from hetserve.api.kinds import KINDS
 from hetserve.api.names import GROUP
 from hetserve.cli.cluster.client import ClusterClient
 
@@ -25,9 +26,7 @@ class Right(NamedTuple):
 
 OF_COMPONENTS: Final = {
     "operator": (
-        Right("watch", GROUP, "inferenceservices"),
-        Right("watch", GROUP, "instancetypes"),
-        Right("watch", GROUP, "modelprofiles"),
+        *(Right("watch", GROUP, kind.plural) for kind in KINDS),
         Right("patch", GROUP, "inferenceservices/status"),
         Right("patch", GROUP, "modelprofiles/status"),
         Right("watch", "", "nodes"),

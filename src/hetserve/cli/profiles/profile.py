@@ -52,7 +52,9 @@ def profile() -> None:
 @profile.command()
 @click.argument("samples", metavar="SAMPLES.CSV")
 @click.option("--model", required=True, metavar="NAME", callback=values.label, help="As in spec.model.name.")
-@click.option("--instance-type", required=True, metavar="TYPE", callback=values.subdomain, help="As the InstanceType.")
+@click.option(
+    "--instance-type", required=True, metavar="TYPE", callback=values.subdomain, help="Name of the instance type."
+)
 @click.option("--name", metavar="NAME", callback=values.subdomain, help="Default: MODEL-TYPE.")
 @click.option("--namespace", metavar="NAME", default="default", show_default=True, callback=values.label)
 @click.option(

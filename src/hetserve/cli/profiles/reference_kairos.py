@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from hetserve.api.kinds import INSTANCE_TYPE
 from hetserve.api.manifests import Document, ManifestError, parse_documents
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
@@ -98,7 +99,7 @@ def _mix(path: Path) -> list[Json]:
 
 def _instance_type(name: str, spec: Json) -> Json:
     node = {"nodeSelector": {"node.kubernetes.io/instance-type": name}}
-    return {"apiVersion": API_VERSION, "kind": "InstanceType", "metadata": {"name": name}, "spec": {**spec, **node}}
+    return {"apiVersion": API_VERSION, "kind": INSTANCE_TYPE.name, "metadata": {"name": name}, "spec": {**spec, **node}}
 
 
 def _profile(model: str, name: str, means: Mapping[int, str], spreads: Mapping[int, Json]) -> Json:

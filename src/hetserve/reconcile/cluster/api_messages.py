@@ -1,4 +1,4 @@
-"""What messages of the API server and of Kubernetes' controllers mean: the one place that reads their words."""
+"""What messages of the API server and of Kubernetes' controllers mean: the one place that reads their text."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from hetserve.api.instance_type import InstanceType
+from hetserve.api.instance_type import InstanceTypeSpec
 from hetserve.api.names import DRA_DRIVER
 from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
@@ -44,14 +44,15 @@ Kind = tuple[str, str, str]
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Capacity:
+class ClusterCapacity:
     """Nodes and bound pods of a cluster, and the room that they leave. For one thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeFact] = {}
         self._pods: dict[str, PodFact] = {}
         self._on: defaultdict[str, dict[str, PodFact]] = defaultdict(dict)
-        self._slices: Counter[str] = Counter()
+        self._slices: dict[str, SliceFact] = {}
+        self._offered: Counter[str] = Counter()
         """ResourceSlices that offer GPUs of each node."""
         self._of_service: _Places[Service] = _Places()
         self._of_model: _Places[ModelKey] = _Places()
@@ -76,12 +77,16 @@ class Capacity:
             self._mark(node.name)
 
     def put_slice(self, offered: SliceFact) -> None:
-        """Adds a ResourceSlice: the GPUs of its nodes are not ours while it is there."""
+        """Adds a ResourceSlice, or replaces the one with this name: the GPUs of its nodes are not ours."""
+        self.drop_slice(offered)
+        self._slices[offered.name] = offered
         self._count_slice(offered, 1)
 
     def drop_slice(self, offered: SliceFact) -> None:
-        """Removes a ResourceSlice that `put_slice` has added."""
-        self._count_slice(offered, -1)
+        """Removes the ResourceSlice of this name, if it is known."""
+        known = self._slices.pop(offered.name, None)
+        if known is not None:
+            self._count_slice(known, -1)
 
     def put_pod(self, pod: PodFact) -> None:
         """Adds a pod, or replaces the one with this UID."""
@@ -193,7 +198,7 @@ class Capacity:
         if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
             return None
         rooms = self._counted(offer)
-        here = [name for name in special if takes_instances(self._nodes[name], offer.type)]
+        here = [name for name in special if takes_instances(self._nodes[name], offer.type.spec)]
         differences = (room_in(special[name], offer) - rooms.on.get(name, 0) for name in here)
         return rooms.total + sum(differences)
 
@@ -201,9 +206,9 @@ class Capacity:
         """Rooms of a type and demand, with every change of a node counted."""
         key = (offer.name, offer.demand, None if offer.gpu is None else offer.gpu.tenancy)
         rooms = self._rooms.pop(key, None)
-        if rooms is None or (rooms.type is not offer.type and rooms.type.spec != offer.type.spec):
-            rooms = _Rooms(offer.type)
-        rooms.type = offer.type
+        if rooms is None or (rooms.spec is not offer.type.spec and rooms.spec != offer.type.spec):
+            rooms = _Rooms(offer.type.spec)
+        rooms.spec = offer.type.spec
         self._rooms[key] = rooms
         if len(self._rooms) > MOST_ROOMS:
             del self._rooms[next(iter(self._rooms))]
@@ -211,7 +216,7 @@ class Capacity:
             if change <= rooms.seen:
                 break
             node = self._nodes.get(name)
-            takes = node is not None and takes_instances(node, offer.type)
+            takes = node is not None and takes_instances(node, offer.type.spec)
             rooms.put(name, room_in(self._free_on(name), offer) if takes else 0)
         rooms.seen = self._change
         return rooms
@@ -224,13 +229,11 @@ class Capacity:
     def _judged(self, name: str) -> NodeFact:
         """A node, refused if a ResourceSlice offers its GPUs."""
         node = self._nodes[name]
-        return replace(node, refused=DRA_DRIVER) if self._slices[name] and not node.refused else node
+        return replace(node, refused=DRA_DRIVER) if self._offered[name] and not node.refused else node
 
     def _count_slice(self, offered: SliceFact, by: int) -> None:
         for node in offered.nodes:
-            self._slices[node] += by
-            if not self._slices[node]:
-                del self._slices[node]
+            self._offered[node] += by
             if node in self._nodes:
                 self._mark(node)
 
@@ -256,7 +259,7 @@ class Capacity:
             self._changed = {known: change for known, change in self._changed.items() if known in self._nodes}
 
 
-class FreeGpu(NamedTuple):
+class GpuRoom(NamedTuple):
     """What is free of one GPU. memory: MiB. compute: percent. undeclared: it is shared by pods that declare none."""
 
     product: str
@@ -281,7 +284,7 @@ class Free(NamedTuple):
 
     cpu: int
     memory: int
-    gpus: tuple[FreeGpu, ...]
+    gpus: tuple[GpuRoom, ...]
 
 
 def free_on(node: NodeFact, pods: Iterable[PodFact], model: ModelKey | None = None) -> Free | None:
@@ -312,11 +315,11 @@ def _has_model(pods: Iterable[PodFact], model: ModelKey | None) -> bool:
     return model is not None and any((pod.namespace, pod.model) == model for pod in pods)
 
 
-def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> FreeGpu:
+def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> GpuRoom:
     used = sum(pod.gpu_memory or MAX_MIB for pod in pods)  # without memory: the whole GPU
     booked = sum(pod.booked_compute for pod in pods)
     undeclared = any(pod.is_undeclared for pod in pods)
-    return FreeGpu(gpu.product, gpu.memory_mib - used, WHOLE_COMPUTE - booked, undeclared, not pods)
+    return GpuRoom(gpu.product, gpu.memory_mib - used, WHOLE_COMPUTE - booked, undeclared, not pods)
 
 
 def room_in(free: Free | None, offer: Offer) -> int:
@@ -346,9 +349,8 @@ def kind_of(pod: PodFact) -> Kind | None:
     return pod.namespace, pod.model, pod.instance_type
 
 
-def takes_instances(node: NodeFact, instance_type: InstanceType) -> bool:
+def takes_instances(node: NodeFact, spec: InstanceTypeSpec) -> bool:
     """Whether new instances of a type may go to a node."""
-    spec = instance_type.spec
     return (
         node.usable
         and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
@@ -360,7 +362,7 @@ def takes_instances(node: NodeFact, instance_type: InstanceType) -> bool:
 class _Rooms:
     """Room of each node that has any for a type and demand. seen: the last change of a node that is counted."""
 
-    type: InstanceType
+    spec: InstanceTypeSpec
     seen: int = 0
     total: int = 0
     on: dict[str, int] = field(default_factory=dict)

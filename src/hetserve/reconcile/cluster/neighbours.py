@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hetserve.base.units import Percent
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Place
-from hetserve.reconcile.cluster.capacity import Capacity, Service
+from hetserve.reconcile.cluster.capacity import ClusterCapacity, Service
 from hetserve.reconcile.cluster.observed import PodFact
 
 
@@ -32,7 +32,7 @@ class CrowdedGpu:
         return f"GPU {self.gpu} of node {self.node}, {why}"
 
 
-def crowded_gpus(capacity: Capacity, service: Service, own: Sequence[PodFact]) -> tuple[CrowdedGpu, ...]:
+def crowded_gpus(capacity: ClusterCapacity, service: Service, own: Sequence[PodFact]) -> tuple[CrowdedGpu, ...]:
     """GPUs on which instances of a service that book compute have neighbours beyond it, by node and id.
 
     own: its pods, as just read.

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from hetserve.api import names
+from hetserve.api.base import ApiObject, ObjectMeta
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifest_errors import field_errors
+from hetserve.api.model_profile import ModelProfile
 from hetserve.base.nesting import DEEPEST, too_deep
-from hetserve.base.units import MiB, MilliCPU, Percent
+from hetserve.base.timestamps import unix_seconds
+from hetserve.base.units import MiB, MilliCPU, Percent, Seconds
 from hetserve.demand.queries import MetricsQuerySpec, wanted_of
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.objects.metadata import OwnerReference, RawObject
+from hetserve.objects.metadata import KubernetesObject, OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.objects.resources import WHOLE_COMPUTE
@@ -26,24 +28,79 @@ from hetserve.placement.decision.reading import waits_for_other_model
 from hetserve.placement.ledger.inventory import Gpu, parse_node
 from hetserve.placement.ledger.other_givers import slice_nodes
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
-from hetserve.reconcile.cluster.launch import Launch, launch_of
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """seconds: from its node to Ready. warming: the last of them, since its containers ran; all of them if not told.
+
+    The status has the time of the last change of Ready only. So a pod that was not Ready for a moment, without a
+    restart, shows its age in both. Only the time until its containers ran is beyond doubt.
+    """
+
+    seconds: Seconds
+    warming: Seconds
+
+
+def launch_of(pod: Pod, raw: RawObject) -> Launch | None:
+    """None: it is not Ready, a container of it has run before, or its times cannot be read."""
+    scheduled, ready = pod.condition("PodScheduled"), pod.condition("Ready")
+    if (scheduled.get("status"), ready.get("status")) != ("True", "True"):
+        return None
+    with suppress(Exception):  # an odd time or status says nothing, and hides nothing else
+        if _restarted(raw["status"]):
+            return None
+        begin, end = unix_seconds(str(scheduled["lastTransitionTime"])), _became_ready(pod, ready)
+        seconds, warming = end - begin, end - _ran(raw["status"], begin)
+        if seconds < 0:
+            return None
+        return Launch(Seconds(seconds), Seconds(min(max(warming, 0.0), seconds)))
+    return None
+
+
+def _restarted(status: Mapping[str, Any]) -> bool:
+    """An init container may fail and be run again before the pod is Ready; one that still runs is a sidecar."""
+    sidecars = [one for one in status.get("initContainerStatuses") or () if "running" in (one.get("state") or {})]
+    return any(one.get("restartCount") for one in (*(status.get("containerStatuses") or ()), *sidecars))
+
+
+def _became_ready(pod: Pod, ready: Mapping[str, Any]) -> float:
+    """A node that is lost takes Ready away, not ContainersReady. Where the pod has gates of its own, Ready is later."""
+    containers, end = pod.condition("ContainersReady"), unix_seconds(str(ready["lastTransitionTime"]))
+    if pod.spec.get("readinessGates") or containers.get("status") != "True":
+        return end
+    return min(unix_seconds(str(containers["lastTransitionTime"])), end)
+
+
+def _ran(status: Mapping[str, Any], otherwise: float) -> float:
+    """When the last container began to run."""
+    running = [(one.get("state") or {}).get("running") or {} for one in status.get("containerStatuses") or ()]
+    return max((unix_seconds(str(one["startedAt"])) for one in running if "startedAt" in one), default=otherwise)
+
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _MOST_ERRORS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A stored InstanceType or ModelProfile that breaks a rule. error: one line that names the field."""
+class BrokenSpec(NamedTuple):
+    """What is known of a spec that breaks a rule: what a profile is of."""
 
-    kind: str
-    name: str
-    namespace: str
-    error: str
-    labels: Mapping[str, str]
     model: str | None = None
     instance_type: str | None = None
-    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A stored object that breaks a rule of its kind. error: one line that names the field."""
+
+    kind: str
+    metadata: ObjectMeta
+    error: str
+    spec: BrokenSpec = BrokenSpec()
+
+
+PlanInput = ApiObject | Broken
+"""An object from which services are planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +117,17 @@ class ServiceOutline:
     type_names: frozenset[str] | None = None
     type_labels: Mapping[str, str] | None = None
     wanted: MetricsQuerySpec | None = None
+
+    def may_use(self, metadata: ObjectMeta, *, profiled: bool) -> bool:
+        """Whether the service may use a type with this metadata, so that a change of the type concerns it.
+
+        profiled: whether a profile of the service's model on this type is in its namespace.
+        """
+        if self.type_names is not None:
+            return metadata.name in self.type_names
+        if self.type_labels is not None:
+            return self.type_labels.items() <= metadata.labels.items()
+        return profiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +158,7 @@ class SliceFact:
 
 @dataclass(frozen=True, slots=True)
 class PodFact:
-    """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's words.
+    """A pod that is not finished. cpu, memory, gpu_memory: what it requests; waiting: the scheduler's message.
 
     other_model: by these it waits only for a GPU without its model: others would find room. refused_since: Unix seconds
     of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
@@ -187,7 +255,7 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
 
 
 def _refusal(pod: Pod) -> str | None:
-    """Why the scheduler cannot place a pod, in its words."""
+    """Why the scheduler cannot place a pod, as it says."""
     scheduled = pod.condition("PodScheduled")
     if scheduled.get("reason") != "Unschedulable":
         return None
@@ -198,7 +266,7 @@ def _ready_since(pod: Pod) -> float | None:
     """Since when it has been Ready [Unix seconds]; None: it is not, or its status does not say."""
     ready = pod.condition("Ready")
     with suppress(Exception):  # an odd time says nothing
-        return _seconds(ready["lastTransitionTime"]) if ready.get("status") == "True" else None
+        return unix_seconds(str(ready["lastTransitionTime"])) if ready.get("status") == "True" else None
     return None
 
 
@@ -207,12 +275,12 @@ def _refused_since(pod: Pod) -> float | None:
 
     The condition is False at a gate too, so its time is that of the first refusal only if nobody has edited the pod
     since it was made: Kubernetes counts edits from 1.33 on. Of an edited one the time is that at which the scheduler
-    last changed its words: no earlier than the first refusal after the gate was lifted.
+    last changed its message: no earlier than the first refusal after the gate was lifted.
     """
     with suppress(Exception):  # an odd time says nothing
         told, edited = pod.condition("PodScheduled").get("lastTransitionTime"), pod.metadata.get("generation", 1) > 1
         written = _last_written(pod.metadata, "PodScheduled") if edited else None
-        return _seconds(told) if written is None and told is not None else written
+        return unix_seconds(str(told)) if written is None and told is not None else written
     return None
 
 
@@ -229,12 +297,8 @@ def _last_written(metadata: Mapping[str, Any], condition: str) -> float | None:
 def _written_at(entry: Any, key: str) -> float | None:
     with suppress(Exception):  # it may be anything
         if entry["subresource"] == "status" and key in entry["fieldsV1"]["f:status"]["f:conditions"]:
-            return _seconds(entry["time"])
+            return unix_seconds(str(entry["time"]))
     return None
-
-
-def _seconds(time: object) -> float:
-    return datetime.fromisoformat(str(time)).timestamp()
 
 
 def _gpus(raw: RawObject) -> tuple[PodView | None, str | None]:
@@ -282,6 +346,11 @@ def slice_fact(raw: RawObject) -> SliceFact | None:
     return SliceFact(str(raw["metadata"]["name"]), nodes) if nodes else None
 
 
+def place_of(profile: ModelProfile | Broken) -> tuple[str, str | None]:
+    """Namespace and model of a profile."""
+    return profile.metadata.namespace_or_default, profile.spec.model
+
+
 def read_service(raw: RawObject) -> InferenceService | str:
     """The service without its status, or one line that says which field breaks which rule."""
     return _read(InferenceService, raw)
@@ -301,7 +370,7 @@ def service_outline(raw: RawObject) -> ServiceOutline:
     ref = _mapping(spec.get("instanceTypes"))
     type_names, labels = ref.get("names"), _mapping(ref.get("selector")).get("matchLabels")
     return ServiceOutline(
-        str(meta["namespace"]),
+        str(meta.get("namespace") or "default"),
         str(meta["name"]),
         model if isinstance(model, str) else None,
         frozenset(map(str, type_names)) if isinstance(type_names, list) else None,
@@ -319,16 +388,14 @@ def _wanted(raw: RawObject) -> MetricsQuerySpec | None:
 def _broken(kind: str, raw: RawObject, error: str) -> Broken:
     meta, spec = raw["metadata"], _mapping(raw.get("spec"))
     model, on = spec.get("model"), spec.get("instanceType")
-    return Broken(
-        kind,
-        str(meta["name"]),
-        str(meta.get("namespace", "")),
-        error,
-        dict(_mapping(meta.get("labels"))),
-        model if isinstance(model, str) else None,
-        on if isinstance(on, str) else None,
-        int(meta.get("generation") or 0),
+    known = ObjectMeta.model_construct(
+        name=str(meta["name"]),
+        namespace=meta.get("namespace"),
+        labels=dict(_mapping(meta.get("labels"))),
+        generation=int(meta.get("generation") or 0),
     )
+    named = BrokenSpec(model if isinstance(model, str) else None, on if isinstance(on, str) else None)
+    return Broken(kind, known, error, named)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -340,3 +407,27 @@ def _read(kind: type[Parsed], raw: RawObject) -> Parsed | str:
         return kind.model_validate({key: value for key, value in raw.items() if key != "status"})
     except ValidationError as error:
         return "; ".join(islice(field_errors(error), _MOST_ERRORS))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ScalerFact:
+    """A HorizontalPodAutoscaler. deployment: the Deployment of its namespace whose replicas it changes."""
+
+    namespace: str
+    name: str
+    deployment: str
+
+
+def scaler_fact(raw: RawObject) -> ScalerFact | None:
+    """Fact of a HorizontalPodAutoscaler; None for one that scales no Deployment, or is being deleted.
+
+    The version of its target does not count, as for Kubernetes. Raises KeyError or TypeError for one that cannot be
+    read.
+    """
+    target = raw["spec"]["scaleTargetRef"]
+    group, _, version = str(target.get("apiVersion") or "").partition("/")
+    is_deployment = (group, target["kind"]) == ("apps", "Deployment") and version
+    if not is_deployment or KubernetesObject(raw).terminating:
+        return None
+    meta = raw["metadata"]
+    return ScalerFact(str(meta["namespace"]), str(meta["name"]), str(target["name"]))

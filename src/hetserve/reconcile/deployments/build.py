@@ -1,7 +1,7 @@
 """Builds the Deployment of one service on one instance type: pure manifests.
 
 No type gets a progress deadline, which gated pods may exceed, nor surge instances, which would cost more than the
-budget and might find no node: see `rollout/surge.py` for where they do not.
+budget and might find no node: see `rollout/making_room.py` for where they do not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.instance_type import InstanceType
 from hetserve.planning.offers import Offer
 from hetserve.planning.tenancy import GpuDemand, Tenancy
 from hetserve.reconcile.deployments.template import TemplateError, model_container, user_template
@@ -117,9 +116,9 @@ def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, 
     template = user_template(service.spec.template)
     spec, instance_type = template["spec"], offer.type
     template["metadata"]["labels"] |= labels
-    _place(spec, instance_type)
+    _place(spec, offer)
     container = model_container(template)
-    _add_resources(container, instance_type, offer.gpu)
+    _add_resources(container, offer)
     if instance_type.spec.gpu is not None:
         template["metadata"]["annotations"][names.ANNOTATION_GPU_PRODUCT] = instance_type.spec.gpu.product
         _schedule_on_gpu(spec)
@@ -129,26 +128,26 @@ def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, 
     return template
 
 
-def _place(spec: Json, instance_type: InstanceType) -> None:
-    selector = spec.setdefault("nodeSelector", {})
-    for key, value in instance_type.spec.node_selector.items():
+def _place(spec: Json, offer: Offer) -> None:
+    selector, declared = spec.setdefault("nodeSelector", {}), offer.type.spec
+    for key, value in declared.node_selector.items():
         if selector.get(key, value) != value:
             raise TemplateError(
-                f"spec.template.spec.nodeSelector: {key}={selector[key]} contradicts InstanceType "
-                f"{instance_type.metadata.name}, whose nodes have {key}={value}; take it out"
+                f"spec.template.spec.nodeSelector: {key}={selector[key]} contradicts {offer.type.kind} "
+                f"{offer.name}, whose nodes have {key}={value}; take it out"
             )
         selector[key] = value
     if not selector:
         del spec["nodeSelector"]
-    if instance_type.spec.tolerations:
-        spec["tolerations"] = [*spec.get("tolerations", []), *instance_type.spec.tolerations]
+    if declared.tolerations:
+        spec["tolerations"] = [*spec.get("tolerations", []), *declared.tolerations]
 
 
-def _add_resources(container: Json, instance_type: InstanceType, gpu: GpuDemand | None) -> None:
-    host = instance_type.spec.resources
+def _add_resources(container: Json, offer: Offer) -> None:
+    host = offer.type.spec.resources
     wanted = {} if host is None else {"cpu": host.cpu, "memory": host.memory}
     ours = {key: value for key, value in wanted.items() if value is not None}
-    ours |= {} if gpu is None else gpu_resources(gpu)
+    ours |= {} if offer.gpu is None else gpu_resources(offer.gpu)
     if not ours:
         return
     resources = container.setdefault("resources", {})
@@ -158,7 +157,7 @@ def _add_resources(container: Json, instance_type: InstanceType, gpu: GpuDemand 
             if key in section:
                 raise TemplateError(
                     f"spec.template: container {container.get('name')!r} sets resources.{kind}.{key}, which "
-                    f"InstanceType {instance_type.metadata.name} sets to {value}; take it out of the template"
+                    f"{offer.type.kind} {offer.name} sets to {value}; take it out of the template"
                 )
             section[key] = value
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.base.nesting import too_deep
 from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_replicas
-from hetserve.reconcile.deployments.managed_fields import handed_over
 from hetserve.reconcile.deployments.ownership import (
     belongs,
     controller,
@@ -22,9 +22,11 @@ from hetserve.reconcile.deployments.ownership import (
     is_ours,
     is_predecessors,
 )
+from hetserve.reconcile.deployments.template import without_nulls
 from hetserve.reconcile.events import Announcement
 from hetserve.reconcile.snapshot import (
     Apply,
+    Change,
     Create,
     Delete,
     HandOver,
@@ -34,8 +36,11 @@ from hetserve.reconcile.snapshot import (
     Replace,
     Request,
     ServiceSnapshot,
+    WriteFence,
 )
 
+_REMOVED: Final = ("OrphanRemoved", "in no plan and is deleted")
+_FENCED: Final = "no request from before may change it"
 _KEPT: Final = "no plan holds the others any more"
 _CUT: Final = "the budget holds no more"
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
@@ -71,7 +76,6 @@ def next_write(
     snapshot: ServiceSnapshot,
     targets: tuple[Target, ...],
     kept: Mapping[str, int],
-    service_uid: str,
     *,
     over_budget: bool = False,
 ) -> NextWrite:
@@ -89,24 +93,24 @@ def next_write(
     writes: list[Request] = list(asked.values())
     live = {str(d["metadata"]["name"]): d for d in snapshot.deployments}
     if len(denied) == len(asked):
-        writes += _deletions(snapshot, {*(t.name for t in targets), *kept}, service_uid)
-        writes += [_cut(w, live, over_budget) for w in _shrinks_to(snapshot, kept, service_uid, _KEPT)]
-        changes = _changes(snapshot, tuple(t for t in targets if t.name not in asked), live, service_uid)
+        writes += _deletions(snapshot, {*(t.name for t in targets), *kept})
+        writes += [_cut(w, live, over_budget) for w in _shrinks_to(snapshot, kept, _KEPT)]
+        changes = _changes(snapshot, tuple(t for t in targets if t.name not in asked), live)
         writes += [_cut(w, live, over_budget) for w in changes]
-    return _first(snapshot, writes, tuple(_strangers(snapshot, targets, service_uid)))
+    return _first(snapshot, writes, tuple(_strangers(snapshot, targets)))
 
 
-def next_cut(snapshot: ServiceSnapshot, staged: Mapping[str, int], service_uid: str) -> NextWrite:
+def next_cut(snapshot: ServiceSnapshot, staged: Mapping[str, int]) -> NextWrite:
     """The first write that only reduces: Deployments outside the plan, and replicas beyond `staged` (by Deployment).
 
     Keeps the existing template and so needs no rendering: the budget holds even while a new template is refused.
     """
-    shrinks = _shrinks_to(snapshot, staged, service_uid, _CUT)
-    writes = [*_deletions(snapshot, set(staged), service_uid), *(replace(write, cut=True) for write in shrinks)]
+    shrinks = _shrinks_to(snapshot, staged, _CUT)
+    writes = [*_deletions(snapshot, set(staged)), *(replace(write, cut=True) for write in shrinks)]
     return _first(snapshot, writes)
 
 
-def _shrinks_to(snapshot: ServiceSnapshot, counts: Mapping[str, int], service_uid: str, why: str) -> list[Replace]:
+def _shrinks_to(snapshot: ServiceSnapshot, counts: Mapping[str, int], why: str) -> list[Replace]:
     """Writes that reduce the service's Deployments to these replicas, by name."""
     return [
         _shrunk(snapshot, found, count, why)
@@ -114,7 +118,7 @@ def _shrinks_to(snapshot: ServiceSnapshot, counts: Mapping[str, int], service_ui
         if (count := counts.get(str(found["metadata"]["name"]))) is not None
         and int(found["spec"].get("replicas") or 0) > count
         and not is_deleting(found)
-        and belongs(found, _service_of(snapshot), service_uid)
+        and belongs(found, snapshot.name, snapshot.uid)
     ]
 
 
@@ -129,10 +133,6 @@ def _first(snapshot: ServiceSnapshot, writes: list[Request], foreign_pods: tuple
         wake_after=min(waits.values(), default=None),
         pending=bool(writes),
     )
-
-
-def _service_of(snapshot: ServiceSnapshot) -> str:
-    return "" if snapshot.service is None else str(snapshot.service["metadata"]["name"])
 
 
 def _shrunk(snapshot: ServiceSnapshot, found: RawObject, count: int, why: str) -> Replace:
@@ -165,7 +165,7 @@ def expected_spec(snapshot: ServiceSnapshot, target: Target, live: RawObject | N
 
 def same(one: Any, other: Any) -> bool:
     """Equality of two JSON values in which null and absent mean the same."""
-    return bool(_without_nulls(one) == _without_nulls(other))
+    return bool(without_nulls(one) == without_nulls(other))
 
 
 def _render(snapshot: ServiceSnapshot, target: Target) -> Render | str | None:
@@ -176,13 +176,13 @@ def _render(snapshot: ServiceSnapshot, target: Target) -> Render | str | None:
     return rendered.refusal
 
 
-def _deletions(snapshot: ServiceSnapshot, wanted: set[str], service_uid: str) -> list[Request]:
+def _deletions(snapshot: ServiceSnapshot, wanted: set[str]) -> list[Request]:
     spare = [d for d in snapshot.deployments if not is_deleting(d) and d["metadata"]["name"] not in wanted]
-    ours = [d["metadata"] for d in spare if is_ours(d, service_uid)]
-    orphans = [d["metadata"] for d in spare if is_orphan(d, _service_of(snapshot))]
+    ours = [d["metadata"] for d in spare if is_ours(d, snapshot.uid)]
+    orphans = [d["metadata"] for d in spare if is_orphan(d, snapshot.name)]
     return [
         *(_delete(m, f"no plan holds {m['name']} any more") for m in ours),
-        *(_delete(m, (news := _removed(m["name"])).note, news) for m in orphans),
+        *(_delete(m, news.note, news) for m in orphans for news in (_orphan(m["name"], *_REMOVED),)),
     ]
 
 
@@ -190,41 +190,30 @@ def _delete(meta: Mapping[str, Any], why: str, news: Announcement | None = None)
     return Delete(meta["namespace"], meta["name"], meta["uid"], meta["resourceVersion"], why, news)
 
 
-def _changes(
-    snapshot: ServiceSnapshot, targets: tuple[Target, ...], live: Mapping[str, RawObject], service_uid: str
-) -> list[Request]:
+def _changes(snapshot: ServiceSnapshot, targets: tuple[Target, ...], live: Mapping[str, RawObject]) -> list[Request]:
     shrinks: list[Request] = []
     others: list[Request] = []
     for target in targets:
         found = live.get(target.name)
-        write = _create(target) if found is None else _change(snapshot, target, found, service_uid)
-        if write is not None:
-            (shrinks if found is not None and _shrinks(target, found) else others).append(write)
+        if found is None:
+            others.append(Create(with_replicas(target.manifest, 0), f"{target.name} is missing"))
+        elif (write := _change(snapshot, target, found)) is not None:
+            (shrinks if _shrinks(target, found) else others).append(write)
     return shrinks + others
 
 
-def _create(target: Target) -> Create:
-    """Without replicas: the next apply scales it, and a creation that lands late costs nothing."""
-    return Create(with_replicas(target.manifest, 0), f"{target.name} is missing")
+def _orphan(name: str, reason: str, end: str) -> Announcement:
+    note = f"Deployment {name} of a service of this name, which nobody controlled, is {end}"
+    return Announcement(False, reason, note)
 
 
-def _removed(name: str) -> Announcement:
-    note = f"Deployment {name} of a service of this name, which nobody controlled, is in no plan and is deleted"
-    return Announcement(False, "OrphanRemoved", note)
-
-
-def _adopted(name: str) -> Announcement:
-    note = f"Deployment {name} of a service of this name, which nobody controlled, is adopted"
-    return Announcement(False, "OrphanAdopted", note)
-
-
-def _change(snapshot: ServiceSnapshot, target: Target, found: RawObject, service_uid: str) -> Request | None:
-    if is_deleting(found) or not belongs(found, _service_of(snapshot), service_uid):
+def _change(snapshot: ServiceSnapshot, target: Target, found: RawObject) -> Request | None:
+    if is_deleting(found) or not belongs(found, snapshot.name, snapshot.uid):
         return None
     wanted, meta = with_replicas(target.manifest, target.staged), found["metadata"]
     if controller(found) is None:
         why = f"nobody controls {target.name}"
-        return _apply(found, wanted, why, repair=True, news=_adopted(target.name))
+        return _apply(found, wanted, why, repair=True, news=_orphan(target.name, "OrphanAdopted", "adopted"))
     held = handed_over(found)
     if held is not None and not _shrinks(target, found):
         why = f"what an update wrote of {target.name} is to be held by apply"
@@ -250,8 +239,8 @@ def _brought_to(snapshot: ServiceSnapshot, target: Target, found: RawObject, wan
 
 
 def _apply(found: RawObject, wanted: Json, why: str, *, repair: bool, news: Announcement | None = None) -> Apply:
-    meta = found["metadata"]
-    return Apply(wanted, str(meta["uid"]), str(meta["resourceVersion"]), why, repair=repair, news=news)
+    uid, version = (str(found["metadata"][key]) for key in ("uid", "resourceVersion"))
+    return Apply(wanted, why, repair, uid=uid, resource_version=version, news=news)
 
 
 def _shrinks(target: Target, found: RawObject) -> bool:
@@ -286,16 +275,16 @@ def _replacement(found: RawObject, wanted: Json, spec: Json) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _strangers(snapshot: ServiceSnapshot, targets: tuple[Target, ...], service_uid: str) -> list[str]:
+def _strangers(snapshot: ServiceSnapshot, targets: tuple[Target, ...]) -> list[str]:
     """Messages about foreign Deployments with our names; the garbage collector removes an earlier service's."""
-    service, wanted = _service_of(snapshot), {target.name for target in targets}
+    service, wanted = snapshot.name, {target.name for target in targets}
     return [
         _in_the_way(found)
         for found in snapshot.deployments
         if found["metadata"]["name"] in wanted
         and not is_deleting(found)
-        and not belongs(found, service, service_uid)
-        and not is_predecessors(found, service, service_uid)
+        and not belongs(found, service, snapshot.uid)
+        and not is_predecessors(found, service, snapshot.uid)
     ]
 
 
@@ -321,9 +310,55 @@ def _template_annotations(raw: RawObject) -> Mapping[str, Any]:
     return (template.get("metadata") or {}).get("annotations") or {}
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list | tuple):
-        return [_without_nulls(v) for v in value]
-    return value
+def handed_over(raw: Mapping[str, Any]) -> list[Json] | None:
+    """managedFields with all our fields held by apply, which removes no others; None if they are held already."""
+    written: list[Json] = list(raw["metadata"].get("managedFields") or ())
+    entries = [entry for entry in written if too_deep(entry.get("fieldsV1")) is None]  # others name no field
+    ours = [entry for entry in entries if _is_ours(entry)]
+    if not any(entry["operation"] == "Update" for entry in ours):
+        return None
+    fields: Json = {}
+    for entry in ours:
+        fields = _union(fields, entry.get("fieldsV1") or {})
+    apply = {**ours[-1], "operation": "Apply", "fieldsV1": fields}
+    return [apply, *(entry for entry in entries if not _is_ours(entry))]
+
+
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    return entry.get("manager") == names.FIELD_MANAGER and not entry.get("subresource")
+
+
+def _union(one: Json, other: Json) -> Json:
+    """Union of two trees of fields."""
+    return {key: _union(one.get(key, {}), other.get(key, {})) for key in {**one, **other}}
+
+
+def fence_first(snapshot: ServiceSnapshot, work: NextWrite) -> NextWrite:
+    """The work, or the fences that must be up before its request.
+
+    Every change names a resourceVersion, and a fence moves it: what an earlier leader has under way is refused. One
+    that cannot be fenced holds back every change of the service: a late request would change it unseen.
+    """
+    if not isinstance(work.request, Change):
+        return work
+    missing = missing_fences(snapshot)
+    if not missing:
+        return work
+    refused = tuple(snapshot.refused[fence.key].message for fence in missing if fence.key in snapshot.refused)
+    request = next((fence for fence in missing if fence.key not in snapshot.refused), None)
+    return replace(work, request=request, refusals=(*work.refusals, *refused))
+
+
+def missing_fences(snapshot: ServiceSnapshot) -> list[WriteFence]:
+    """Fences of all Deployments that an earlier leader may have changed for this service, or one of its name."""
+    fence, owner = snapshot.fence, (snapshot.name, snapshot.uid)
+    if fence is None or snapshot.service is None:
+        return []
+    open_to_change = [
+        found["metadata"]
+        for found in snapshot.deployments
+        if found["metadata"]["uid"] not in fence.cleared
+        and not is_deleting(found)
+        and (belongs(found, *owner) or is_predecessors(found, *owner))
+    ]
+    return [WriteFence(m["namespace"], m["name"], m["uid"], fence.stamp, _FENCED) for m in open_to_change]

@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 from hetserve.api import names
 from hetserve.objects.metadata import KubernetesObject, OwnerReference, RawObject
+from hetserve.objects.resources import GpusRequested, gpus_requested
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.build import deployment_name
 
@@ -65,6 +66,14 @@ def type_of(deployment: RawObject) -> str | None:
     selector = deployment["spec"].get("selector") or {}
     labels: Mapping[str, str] = selector.get("matchLabels") or {}
     return labels.get(names.LABEL_INSTANCE_TYPE)
+
+
+def gpus_of(deployment: RawObject) -> GpusRequested:
+    """What each pod of a Deployment asks for; nothing, where it cannot be read."""
+    try:
+        return gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
+    except ValueError:
+        return GpusRequested()
 
 
 def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[OwnerReference]:

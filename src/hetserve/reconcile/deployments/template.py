@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hetserve.api import names
+from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.base.nesting import DEEPEST, too_deep
 from hetserve.base.units import parse_quantity
 
@@ -32,8 +33,9 @@ _PLUGIN_GPUS: Final = re.compile(r"nvidia\.com/(gpu(\.|$)|mig-)")
 """Resources of NVIDIA's device plugin."""
 
 _OUR_RESOURCES: Final[Mapping[str, str]] = {
-    names.RESOURCE_GPU_MEMORY: "is set by hetserve from the ModelProfile or the InstanceType; take it out",
-    names.RESOURCE_GPU_COMPUTE: "is set by hetserve from the computeShare of the ModelProfile; take it out",
+    names.RESOURCE_GPU_MEMORY: f"is set by hetserve from the {MODEL_PROFILE.name} or the {INSTANCE_TYPE.name}; take it "
+    "out",
+    names.RESOURCE_GPU_COMPUTE: f"is set by hetserve from the computeShare of the {MODEL_PROFILE.name}; take it out",
     names.RESOURCE_GPU: "must not be set: an instance is planned on one GPU; for a whole one set spec.sharing to "
     "Exclusive",
 }
@@ -55,7 +57,7 @@ def user_template(raw: Mapping[str, Any]) -> Json:
         raise TemplateError(
             f"spec.template{path} is nested too deeply: a pod template may have at most {DEEPEST} levels; take it out"
         )
-    template: Json = _without_nulls(dict(raw))
+    template: Json = without_nulls(dict(raw))
     spec = template.get("spec")
     if not isinstance(spec, dict):
         raise TemplateError("spec.template.spec is missing: give a pod template with its containers")
@@ -107,11 +109,11 @@ def _check_metadata(metadata: Any, field: str) -> None:
             raise TemplateError(f"spec.template.metadata.{field}: {key} asks for a device past hetserve; take it out")
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """Copy without null fields, which the API server drops, too; a null in a list is an entry."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
-    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
+    if isinstance(value, Mapping):
+        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+    return [without_nulls(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _check_types(path: str, found: Json, types: Mapping[str, type]) -> None:

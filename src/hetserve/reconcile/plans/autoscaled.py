@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from hetserve import scaling
@@ -21,12 +21,12 @@ from hetserve.demand.measured_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import highest, lowest
 from hetserve.planning.registry import has_judge
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
+from hetserve.reconcile.cluster.launch_times import served_since
 from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.cluster.serving import served_since
-from hetserve.reconcile.plans.advice import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.capacities import Capacities
 from hetserve.reconcile.plans.changes import CLOCKS_DIFFER, entry_of, history_of
+from hetserve.reconcile.plans.pause_and_advise import Advice, held_advice, stored_advice
 from hetserve.reconcile.plans.plan_decision import Explained, Finding, Following, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, with_load, with_mix
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion
@@ -76,7 +76,8 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
     in_force = _in_force(context)
     if not context.books_compute and any(offer.shares for offer in context.offers.usable):
         return unbooked(context, in_force)
-    before, context = context, _under_what_is_measured(context, snapshot)
+    # A mix that has moved is recorded at once, with whatever is decided: it stays while nothing is measured.
+    before, context = context, context.under(mix_to_follow(context.problem, snapshot.demand or _NOT_MEASURED))
     advice = stored_advice(context, snapshot.service or {})
     history = history_of(snapshot.service or {}, snapshot.now.timestamp())
     since = _mix_since(context, before, snapshot)
@@ -88,7 +89,7 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
     if context.service.spec.mode == "Advise":
         following = replace(following, capacity=None)  # of what is advised, not of what runs
     if context.service.spec.mode == "Advise" and context.measured_mix != before.measured_mix:
-        following = replace(following, known=None)  # the mix is not recorded: each look would write other figures
+        following = replace(following, known=None)  # the mix is not recorded: each pass would write other figures
     if decided.counts is None:
         none = _without_plan(context, decided)
         planned = _steady(none.planned, context, snapshot, ConditionType.PLANNED)
@@ -100,11 +101,13 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
         made = replace(recorded_as(context, record), explained=explained)
     else:
         made = _held(context, in_force, advice, decided, since)
-    planned, feasible = _planned(decided, made), _feasible(context, decided, made)
+    planned, feasible = made.planned, _feasible(context, decided, made)
+    if decided.reason is ScalingReason.PLANNER_FAILED:
+        planned = Finding("True", Reason.PLANNER_FAILED, f"{planned.message}; {decided.words}")
     if not made.is_new:
         if _is_still_short(context, decided):
             feasible = context.stored[ConditionType.FEASIBLE] or feasible
-            # It ends as soon as it is not true. Advice has no words of its own to keep.
+            # It ends as soon as it is not true. Advice has no message of its own to keep.
             limited = following.limited if context.service.spec.mode == "Advise" else None
             following = replace(following, dead_band=None, stays=False, limited=limited)
         planned = _steady(planned, context, snapshot, ConditionType.PLANNED)
@@ -115,20 +118,11 @@ def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: 
 def decided_for(
     context: PlanningContext, facts: scaling.Facts, ask: scaling.Ask
 ) -> tuple[Decision, DecisionRecord | None]:
-    """The policy's decision, and its record; advice, which is given anew at each look, has none."""
+    """The policy's decision, and its record; advice, which is given anew at each pass, has none."""
     if context.service.spec.mode == "Advise":
         return scaling.decide(facts, ask), None
     meta = context.service.metadata
     return decided_on_record(meta.name, meta.namespace or "default", facts, ask)
-
-
-def _under_what_is_measured(context: PlanningContext, snapshot: ServiceSnapshot) -> PlanningContext:
-    """The case under the mix as measured, once that has moved from the one in force; else under that.
-
-    It is recorded at once, with whatever is decided: from then on questions and figures are of this mix, which stays
-    while nothing is measured.
-    """
-    return context.under(mix_to_follow(context.problem, snapshot.demand or _NOT_MEASURED))
 
 
 def _mix_since(context: PlanningContext, before: PlanningContext, snapshot: ServiceSnapshot) -> float | None:
@@ -165,6 +159,8 @@ def facts_of(
     spec, load = context.service.spec, context.service.spec.load
     assert spec.scaling is not None  # noqa: S101  the caller has checked
     now, bound = snapshot.now.timestamp(), _counted(snapshot, lambda pod: pod.node is not None)
+    counts = {} if in_force is None else dict(in_force.counts)
+    launches = {option.name: option.launch_time for option in context.declared.types}
     return scaling.Facts(
         now=now,
         rules=scaling.scaling_rules(spec.scaling),
@@ -179,31 +175,19 @@ def facts_of(
         ready=_counted(snapshot, lambda pod: pod.ready),
         bound=bound,
         waiting=since_asked(waiting_times(snapshot), changes, bound, now),
-        served_since=_served_since(context, snapshot, in_force),
+        served_since=served_since(snapshot.pods, counts, launches, now + CLOCKS_DIFFER),
     )
 
 
 def _counted(snapshot: ServiceSnapshot, counts: Callable[[PodFact], bool]) -> Mapping[str, int]:
-    return Counter(str(pod.instance_type) for pod in _live(snapshot) if counts(pod))
-
-
-def _live(snapshot: ServiceSnapshot) -> Iterator[PodFact]:
-    return (pod for pod in snapshot.pods if pod.instance_type is not None and not pod.terminating)
-
-
-def _served_since(
-    context: PlanningContext, snapshot: ServiceSnapshot, in_force: scaling.InForce | None
-) -> float | None:
-    """When the last of the instances in force began to serve [Unix seconds]; None: not known."""
-    launches = {option.name: option.launch_time for option in context.declared.types}
-    latest = snapshot.now + timedelta(seconds=CLOCKS_DIFFER)
-    return None if in_force is None else served_since(snapshot.pods, dict(in_force.counts), launches, latest)
+    live = (pod for pod in snapshot.pods if pod.instance_type is not None and not pod.terminating)
+    return Counter(str(pod.instance_type) for pod in live if counts(pod))
 
 
 def waiting_times(snapshot: ServiceSnapshot) -> Mapping[str, Seconds]:
     """Seconds for which the scheduler has found no place for the instance of each type that has waited longest.
 
-    A pod's time at a gate does not count: nobody has looked for a place for it.
+    A pod's time at a gate does not count: nobody has sought a place for it.
     """
     found: defaultdict[str, Seconds] = defaultdict(lambda: Seconds(0.0))
     for pod in snapshot.pods:
@@ -215,7 +199,7 @@ def waiting_times(snapshot: ServiceSnapshot) -> Mapping[str, Seconds]:
 
 
 def _since(pod: PodFact) -> float | None:
-    """When a place was first looked for; the creation, if nothing says so [Unix seconds]. None: not known."""
+    """When a place was first sought; the creation, if nothing says so [Unix seconds]. None: not known."""
     if pod.refused_since is not None:
         return pod.refused_since
     return datetime.fromisoformat(pod.created).timestamp() if pod.created else None
@@ -227,7 +211,7 @@ def asking(context: PlanningContext, planner: Planner, facts: scaling.Facts) -> 
     held = None if facts.in_force is None else in_order(facts.in_force.counts, context.problem)
     untried = first and not context.runs and has_judge(context.problem)
 
-    def ask(work: Work) -> scaling.Answer:
+    def ask(work: PlannerJob) -> scaling.Answer:
         quick = untried and work.kind == "Decision"
         needed = first or (held is not None and not can_wait(work, held))
         question = PlanQuestion(work.problem, context.declared, needed, True, work.counts, quick, work.kind)
@@ -304,21 +288,13 @@ def _held(
     return made if usable else replace(made, state=PlanState.UNFOLLOWED)
 
 
-def _planned(decided: Decision, made: PlanDecision) -> Finding:
-    if decided.reason is not ScalingReason.PLANNER_FAILED:
-        return made.planned
-    return Finding("True", Reason.PLANNER_FAILED, f"{made.planned.message}; {decided.words}")
-
-
 def _steady(finding: Finding, context: PlanningContext, snapshot: ServiceSnapshot, kind: ConditionType) -> Finding:
-    """The finding in its stored words if only digits can differ: same spec, same reason."""
-    stored, raw = context.stored[kind], snapshot.service or {}
-    if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
+    """The finding with its stored message if only digits can differ: same spec, same reason."""
+    raw = snapshot.service or {}
+    new = read_status(raw).get("observedGeneration") != raw["metadata"].get("generation")
+    if new or finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
         return finding
-    if finding.reason in (Reason.PLAN_COMPUTED, Reason.PLAN_FEASIBLE):
-        return finding
-    same = read_status(raw).get("observedGeneration") == raw["metadata"].get("generation")
-    return stored if same else finding
+    return finding.as_stored(context.stored[kind])
 
 
 def _feasible(context: PlanningContext, decided: Decision, made: PlanDecision) -> Finding:
@@ -400,8 +376,8 @@ def _late(context: PlanningContext, snapshot: ServiceSnapshot, facts: scaling.Fa
     if until is None:
         return ()
     end = "all that is planned has served for a while" if math.isinf(until) else timestamp(until)
-    words = f"{_LATE} until {end}: they may have come before all that is planned served"
-    return (words,) if late or (stored is not None and words in stored.message) else ()
+    message = f"{_LATE} until {end}: they may have come before all that is planned served"
+    return (message,) if late or (stored is not None and message in stored.message) else ()
 
 
 def _stays(facts: scaling.Facts) -> tuple[str, ...]:

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hetserve.base.units import MiB, Percent, quantity_to_mib
-from hetserve.objects.resources import gpus_requested
 from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, namespace_of
 from hetserve.planning.plan import Counts
 from hetserve.planning.tenancy import Tenancy
-from hetserve.reconcile.deployments.ownership import belongs, is_deleting, type_of
+from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, type_of
 from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus
 from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
 
@@ -26,10 +25,8 @@ def undeclared_types(snapshot: ServiceSnapshot, recorded: PlanRecord | None) -> 
     By its Deployments, by its pods, and by the recorded plan: a Deployment that somebody deletes comes back as it was.
     Those that have all memory of their GPU, and by their profile need less, had it alone: they share nothing.
     """
-    assert snapshot.service is not None  # noqa: S101  the caller has checked
-    name, uid = str(snapshot.service["metadata"]["name"]), str(snapshot.service["metadata"]["uid"])
     asked = {(pod.instance_type, pod.gpu_memory) for pod in snapshot.pods if pod.is_undeclared and not pod.terminating}
-    ours = (d for d in snapshot.deployments if belongs(d, name, uid) and not is_deleting(d))
+    ours = (d for d in snapshot.deployments if belongs(d, snapshot.name, snapshot.uid) and not is_deleting(d))
     asked |= {(type_of(d), _undeclared_memory(d)) for d in ours if int(d["spec"].get("replicas") or 0)}
     found = {kind for kind, memory in asked if memory}
     if recorded is not None:
@@ -47,11 +44,8 @@ def booked_types(recorded: PlanRecord | None) -> Mapping[str, Percent]:
 
 
 def _undeclared_memory(deployment: RawObject) -> MiB:
-    """MiB that each pod asks of its GPU without compute; 0: none, or where it cannot be read."""
-    try:
-        asked = gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
-    except ValueError:
-        return MiB(0)
+    """MiB that each pod asks of its GPU without compute; 0: none."""
+    asked = gpus_of(deployment)
     return MiB(0) if asked.compute else asked.memory
 
 

@@ -19,7 +19,7 @@ from hetserve.base.units import QPS
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
 from hetserve.planning.reach import Capacity
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json
 from hetserve.scaling.plans.capacity import capacity_work
 from hetserve.scaling.plans.counts import in_order, nonzero, total, without
@@ -44,7 +44,7 @@ class Capacities:
     def answering(self, ask: scaling.Ask) -> scaling.Ask:
         """The planners, without questions whose answers are known."""
 
-        def known_first(work: Work) -> scaling.Answer:
+        def known_first(work: PlannerJob) -> scaling.Answer:
             if work.kind != "Capacity" or work.counts is None:
                 return ask(work)
             found = self._known.get(work.counts)
@@ -108,6 +108,6 @@ def _digest(problem: Problem, counts: Counts, own: Capacity, fewer: Mapping[str,
 
 
 @lru_cache(maxsize=_MOST_WORKS)
-def _basis(work: Work) -> str:
+def _basis(work: PlannerJob) -> str:
     """Digest of what figures stand on: the question, and the version that answers it."""
     return hashlib.sha256(f"{__version__} {work!r}".encode()).hexdigest()

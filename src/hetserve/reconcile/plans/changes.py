@@ -16,7 +16,7 @@ from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json, PlanRecord
 from hetserve.sanitize import sanitize
 from hetserve.scaling import Action, Decision, ScalingReason
 
-_MOST_WORDS: Final = 1024
+_LONGEST: Final = 1024
 _SHOWN: Final = 60
 CLOCKS_DIFFER: Final = Seconds(300.0)
 """By which the clock of whoever wrote a decision may be ahead."""
@@ -35,14 +35,14 @@ def entry_of(decided: Decision, before: PlanRecord | None, record: PlanRecord, n
         "to": counts_status(record.counts),
         **load,
         "hourlyCost": format_money(record.cost),
-        "message": decided.words[:_MOST_WORDS],
+        "message": decided.words[:_LONGEST],
         **scarce,
     }
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Changes in a service's status, the newest first. ignored: what does not count, and why, in words."""
+    """Changes in a service's status, the newest first. ignored: what does not count, and why."""
 
     changes: tuple[scaling.Change, ...] = ()
     ignored: tuple[str, ...] = ()

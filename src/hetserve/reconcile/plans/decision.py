@@ -8,6 +8,7 @@ from typing import Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
+from hetserve.api.kinds import MODEL_PROFILE
 from hetserve.base.units import QPS, parse_duration
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.caps import without_slack_caps
@@ -16,7 +17,7 @@ from hetserve.planning.offers import Offers, Unplannable, namespace_of, resolve_
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.launch_times import observed_launch_times
-from hetserve.reconcile.cluster.observed import read_service
+from hetserve.reconcile.cluster.observed import place_of, read_service, service_outline
 from hetserve.reconcile.plans.autoscaled import choose_scaled
 from hetserve.reconcile.plans.bookings import booked_types, undeclared_types
 from hetserve.reconcile.plans.measured_mix import choose_mixed
@@ -26,7 +27,6 @@ from hetserve.reconcile.plans.plan_record import PlanRecord, read_record
 from hetserve.reconcile.plans.planner import Planner
 from hetserve.reconcile.plans.planning_context import PlanningContext, stored_finding, unplannable, unplanned
 from hetserve.reconcile.snapshot import ServiceSnapshot
-from hetserve.reconcile.validity import stored_problem
 from hetserve.scaling.plans.capacity import is_servable
 
 _ANY_LOAD: Final = QPS(1.0)
@@ -47,7 +47,7 @@ def decide(snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
 def _decide(
     snapshot: ServiceSnapshot, service: InferenceService, recorded: PlanRecord | None, planner: Planner
 ) -> PlanDecision:
-    problem_text = stored_problem(service, snapshot)
+    problem_text = _stored_problem(snapshot)
     if problem_text is not None:
         return unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
     sharing = SharingRule(snapshot.settings.max_slowdown, undeclared_types(snapshot, recorded), booked_types(recorded))
@@ -120,3 +120,24 @@ def _timed(snapshot: ServiceSnapshot, facts: ClusterFacts, service: InferenceSer
         return facts
     types = {name: replace(one, launch_time=times.get(name)) for name, one in facts.types.items()}
     return replace(facts, types=types)
+
+
+def _stored_problem(snapshot: ServiceSnapshot) -> str | None:
+    """The first broken type or profile that the service would use; None if there is none.
+
+    A broken object must not stop services that do not use it.
+    """
+    if not snapshot.broken or snapshot.service is None:
+        return None
+    service = service_outline(snapshot.service)
+    own = (service.namespace, service.model)
+    profiled = {profile.spec.instance_type for profile in snapshot.profiles if place_of(profile) == own}
+    for broken in snapshot.broken:
+        if broken.kind == MODEL_PROFILE.name:
+            names = service.type_names
+            used = place_of(broken) == own and (names is None or broken.spec.instance_type in names)
+        else:
+            used = service.may_use(broken.metadata, profiled=broken.metadata.name in profiled)
+        if used:
+            return f"{broken.kind} {broken.metadata.name}: {broken.error}"
+    return None

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetserve.demand.observed import Demand
-from hetserve.planning.plan import Counts
 from hetserve.planning.registry import has_judge
-from hetserve.reconcile.plans.advice import held_advice, stored_advice
 from hetserve.reconcile.plans.autoscaled import asking, decided_for
 from hetserve.reconcile.plans.changes import entry_of
+from hetserve.reconcile.plans.pause_and_advise import held_advice, stored_advice
 from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord, with_mix
 from hetserve.reconcile.plans.plan_selection import choose
@@ -41,8 +39,8 @@ def choose_mixed(context: PlanningContext, snapshot: ServiceSnapshot, planner: P
     if standing is None or demand is None:
         return _labelled(context, choose(context, planner))
     advice = stored_advice(context, snapshot.service or {})
-    held = standing.counts if advice is None else advice.counts
-    facts = _facts(context, snapshot, demand, held)
+    held, now = InForce(standing.counts if advice is None else advice.counts), snapshot.now.timestamp()
+    facts = Facts(now, ScalingRules(), demand, context.problem, context.declared, held)  # neither load nor what runs
     decided, on_record = decided_for(context, facts, asking(context, planner, facts))
     if decided.pending:
         return pending(context, standing)
@@ -55,11 +53,6 @@ def choose_mixed(context: PlanningContext, snapshot: ServiceSnapshot, planner: P
     record = with_mix(record_of(context, plan), coarse(demand.mix))
     explained = Explained(entry_of(decided, standing, record, snapshot.now), on_record)
     return replace(recorded_as(context, record), explained=explained)
-
-
-def _facts(context: PlanningContext, snapshot: ServiceSnapshot, demand: Demand, held: Counts) -> Facts:
-    """What the mix is followed by: neither a load nor what runs counts."""
-    return Facts(snapshot.now.timestamp(), ScalingRules(), demand, context.problem, context.declared, InForce(held))
 
 
 def _standing(context: PlanningContext) -> PlanRecord | None:

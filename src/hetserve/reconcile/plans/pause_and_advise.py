@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hetserve.api.conditions import ConditionType, Reason
-from hetserve.planning.plan import counts_status
+from hetserve.base.units import QPS, format_money
+from hetserve.planning.plan import Counts, counts_status, read_counts
+from hetserve.reconcile.plans.changes import load_of
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import Json, PlanRecord
-from hetserve.reconcile.plans.planning_context import stored_finding
-from hetserve.reconcile.plans.switching import nonzero
+from hetserve.reconcile.plans.planning_context import PlanningContext, handmade_of, recorded_as, stored_finding
 from hetserve.reconcile.snapshot import RawObject
+from hetserve.scaling.plans.counts import cost_of
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Advice in the status of a service whose mode is Advise. raw: as stored, at the prices of now."""
+
+    counts: Counts
+    load: QPS | None
+    raw: Json
+
+
+def stored_advice(context: PlanningContext, raw: RawObject) -> Advice | None:
+    """The advice in a service's status; None: there is none, or what it names cannot be planned with. raw: the service.
+
+    Its counts have the types of the problem, in their order.
+    """
+    told = read_status(raw).get("advice")
+    if context.service.spec.mode != "Advise" or not isinstance(told, Mapping):
+        return None
+    try:
+        held, load = dict(read_counts(told["counts"])), load_of(told.get("load"))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    counts = tuple((option.name, held.pop(option.name, 0)) for option in context.declared.types)
+    wanted = {name: n for name, n in counts if n}
+    if held or not wanted or (context.recorded is not None and wanted == context.recorded.nonzero):
+        return None
+    return Advice(counts, load, {**told, "hourlyCost": format_money(cost_of(counts, context.declared))})
+
+
+def held_advice(context: PlanningContext, advice: Advice, message: str) -> PlanDecision:
+    """The decision that advice stands. message: why, if it does not say so itself."""
+    told = str(advice.raw.get("message") or message)
+    record = handmade_of(context, advice.counts, told, None, advice.load or 0.0)
+    return replace(recorded_as(context, record), advice=advice.raw)
 
 
 def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
@@ -31,8 +68,8 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
     too_dear = recorded is not None and decision.budget is not None and recorded.cost > decision.budget
     if not held or too_dear:
         return decision
-    words = f"spec.pause is {service.spec.pause}: {record.described} is not followed"
-    planned = Finding("True", Reason.PLAN_COMPUTED, words)
+    message = f"spec.pause is {service.spec.pause}: {record.described} is not followed"
+    planned = Finding("True", Reason.PLAN_COMPUTED, message)
     state = PlanState.UNFOLLOWED if recorded is None else PlanState.FOLLOWED
     return replace(decision, planned=planned, record=recorded, state=state)
 
@@ -40,8 +77,8 @@ def paused(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
 def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject) -> PlanDecision:
     """What would be done, as advice; nothing is recorded or followed. raw: the service.
 
-    Where a service follows what is measured, advice for the same instances keeps its words, as a recorded plan does:
-    the load moves at each look. What is stored stays, too, while a planner is asked.
+    Where a service follows what is measured, advice for the same instances keeps its message, as a recorded plan does:
+    the load moves at each pass. What is stored stays, too, while a planner is asked.
     """
     advice = decision.advice or _advice(decision, recorded)
     told = replace(decision, record=recorded, state=PlanState.UNFOLLOWED, advice=advice)
@@ -51,33 +88,20 @@ def advised(decision: PlanDecision, recorded: PlanRecord | None, raw: RawObject)
     if not follows or stored.get("observedGeneration") != raw["metadata"].get("generation"):
         return told
     asks = decision.following is not None and decision.following.limited is None and isinstance(before, dict)
-    if not (asks or _is_same(advice, before)):
+    known = before if isinstance(before, Mapping) else {}
+    same = advice is not None and all(advice[key] == known.get(key) for key in ("counts", "hourlyCost", "reason"))
+    if not (asks or same):
         return told
-    planned = _worded(raw, ConditionType.PLANNED, decision.planned)
-    return replace(
-        told, advice=before, planned=planned, feasible=_worded(raw, ConditionType.FEASIBLE, decision.feasible)
-    )
-
-
-def _is_same(advice: Json | None, before: object) -> bool:
-    """Whether two advices say the same of the instances."""
-    if advice is None or not isinstance(before, Mapping):
-        return False
-    return all(advice[key] == before.get(key) for key in ("counts", "hourlyCost", "reason"))
-
-
-def _worded(raw: RawObject, kind: ConditionType, finding: Finding) -> Finding:
-    """The finding in its stored words, if it says the same."""
-    before = stored_finding(raw, kind)
-    same = before is not None and (before.status, before.reason) == (finding.status, finding.reason)
-    return before if same and before is not None else finding
+    planned = decision.planned.as_stored(stored_finding(raw, ConditionType.PLANNED))
+    feasible = decision.feasible.as_stored(stored_finding(raw, ConditionType.FEASIBLE))
+    return replace(told, advice=before, planned=planned, feasible=feasible)
 
 
 def _advice(decision: PlanDecision, recorded: PlanRecord | None) -> Json | None:
     record = decision.record
     if record is None or not decision.is_new:
         return None
-    if recorded is not None and nonzero(record.counts) == recorded.nonzero:
+    if recorded is not None and record.nonzero == recorded.nonzero:
         return None
     entry = None if decision.explained is None else decision.explained.entry
     load = {} if record.load is None else {"load": record.raw["load"]}

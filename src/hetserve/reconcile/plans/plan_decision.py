@@ -24,6 +24,18 @@ class Finding:
     reason: str
     message: str
 
+    @classmethod
+    def stored(cls, condition: Mapping[str, Any] | None) -> Finding | None:
+        """Of a condition as a status has it; None: there is none."""
+        if condition is None:
+            return None
+        return cls(*(str(condition.get(key) or "") for key in ("status", "reason", "message")))
+
+    def as_stored(self, stored: Finding | None) -> Finding:
+        """The stored finding, where no more than the message differs."""
+        same = stored is not None and (stored.status, stored.reason) == (self.status, self.reason)
+        return stored if same and stored is not None else self
+
 
 NOT_PLANNED: Final = Finding("Unknown", Reason.NOT_PLANNED, "")
 
@@ -115,7 +127,7 @@ class PlanDecision:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {} if self.record is None else {name: n for name, n in self.record.counts if n > 0}
+        return {} if self.record is None else self.record.nonzero
 
     @property
     def budget(self) -> MicroDollarsPerHour | None:

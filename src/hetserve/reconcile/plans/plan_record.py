@@ -13,6 +13,7 @@ from hetserve.demand.mix import BatchMix
 from hetserve.planning.plan import Counts, Plan, Trial, read_counts, summary
 from hetserve.planning.problem import Problem
 from hetserve.profiles.sharing import WHOLE
+from hetserve.scaling.plans.counts import nonzero
 
 Json = dict[str, Any]
 _LONG, _SHORT = 4096, 2048
@@ -67,7 +68,7 @@ class PlanRecord:
 
     @property
     def nonzero(self) -> dict[str, int]:
-        return {name: n for name, n in self.counts if n > 0}
+        return dict(self.counts)
 
     @property
     def described(self) -> str:
@@ -81,54 +82,45 @@ class PlanRecord:
 
 def plan_record(plan: Plan, inputs: str, gpus: RecordedGpus) -> PlanRecord:
     """Record of a feasible plan; inputs: digest of the problem. gpus: how its instances have them."""
-    verdict = (plan.verdict or plan.message)[:_LONG]
-    raw: Json = {
-        "counts": [gpus.entry(name, n) for name, n in plan.counts if n > 0],
-        "summary": summary(plan.counts)[:_SHORT],
-        "hourlyCost": format_money(plan.cost),
-        "qps": f"{(plan.qps or 0.0) if plan.held_qps is None else plan.held_qps:.1f}",
-        "planner": plan.planner,
-        "verdict": verdict,
-        "inputs": inputs,
-        **_tried(plan.tried),
-        **({"provisional": True} if plan.provisional else {}),
-    }
+    qps = f"{(plan.qps or 0.0) if plan.held_qps is None else plan.held_qps:.1f}"
+    verdict = plan.verdict or plan.message
+    record = record_of_counts(
+        plan.counts, plan.cost, inputs, gpus, qps=qps, planner=plan.planner, verdict=verdict, tried=plan.tried
+    )
+    raw = record.raw
+    if plan.provisional:
+        raw["provisional"] = True
     if plan.runner_up is not None:
         rival = plan.runner_up
         text = f"{summary(rival.counts)} at {format_money(rival.cost)} $/h for {rival.qps:.1f} q/s"
         raw["runnerUp"] = f"{text}: {plan.why_not_runner_up}"[:_SHORT] if plan.why_not_runner_up else text[:_SHORT]
-    counts = tuple((name, n) for name, n in plan.counts if n > 0)
-    return PlanRecord(
-        raw, counts, inputs, raw["qps"], verdict, plan.cost, plan.tried, gpus, provisional=plan.provisional
-    )
+    return _parsed(raw)
 
 
-def handmade_record(
+def record_of_counts(
     counts: Counts,
     cost: MicroDollarsPerHour,
     inputs: str,
     gpus: RecordedGpus,
     *,
-    qps: float,
+    qps: str,
     planner: str,
     verdict: str,
+    tried: bool | None = False,
 ) -> PlanRecord:
-    """Record of counts that no planner proposed as they are: what limits leave of a plan. Arguments as above.
-
-    qps: queries/s that they hold at least.
-    """
-    held = tuple((name, n) for name, n in counts if n > 0)
+    """Record of counts that are in force for whatever reason. Arguments as above; qps: queries/s that they hold."""
+    held = nonzero(counts)
     raw: Json = {
         "counts": [gpus.entry(name, n) for name, n in held],
         "summary": summary(held)[:_SHORT],
         "hourlyCost": format_money(cost),
-        "qps": f"{qps:.1f}",
+        "qps": qps,
         "planner": planner,
         "verdict": verdict[:_LONG],
         "inputs": inputs,
-        "tried": False,
+        **({} if tried is None else {"tried": tried}),
     }
-    return PlanRecord(raw, held, inputs, raw["qps"], raw["verdict"], cost, False, gpus)
+    return _parsed(raw)
 
 
 def with_load(record: PlanRecord, load: QPS | None) -> PlanRecord:
@@ -160,21 +152,8 @@ def kept_record(
     qps = f"{rate:.1f}" if tried and rate is not None else record.qps
     verdict = f"{what} {qps} q/s in simulation" if tried else "more instances than a simulation can try"
     verdict += "; kept, as no other plan is better by enough to move instances"
-    unchanged = {key: record.raw[key] for key in ("summary", "planner")}
-    raw: Json = {
-        "counts": [gpus.entry(name, n) for name, n in record.counts],
-        **unchanged,
-        "hourlyCost": format_money(cost),
-        "qps": qps,
-        "verdict": verdict,
-        "inputs": inputs,
-        **_tried(tried),
-    }
-    return PlanRecord(raw, record.counts, inputs, qps, verdict, cost, tried, gpus)
-
-
-def _tried(tried: bool | None) -> Json:
-    return {} if tried is None else {"tried": tried}
+    planner = str(record.raw["planner"])
+    return record_of_counts(record.counts, cost, inputs, gpus, qps=qps, planner=planner, verdict=verdict, tried=tried)
 
 
 def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
@@ -184,44 +163,36 @@ def read_record(service: Mapping[str, Any]) -> PlanRecord | None:
     if not isinstance(raw, Mapping):
         return None
     try:
-        counts = read_counts(raw["counts"])
-        texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
-        cost, figure = parse_money(texts["hourlyCost"]), float(texts["qps"])
-        gpus = _read_gpus(raw["counts"])
-        load = None if raw.get("load") is None else QPS(float(raw["load"]))
-        mix = (
-            None
-            if not raw.get("mix")
-            else BatchMix.of((int(one["batch"]), float(one["share"])) for one in raw["mix"]).rounded
-        )
-        since = _read_time(raw.get("mixSince")) if mix is not None else None
+        return _parsed(dict(raw))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
+
+
+def _parsed(raw: Json) -> PlanRecord:
+    """Raises AttributeError, KeyError, TypeError or ValueError for what is no record."""
+    counts = nonzero(read_counts(raw["counts"]))
+    texts = {key: str(raw[key]) for key in ("summary", "hourlyCost", "qps", "planner", "inputs")}
+    load = None if raw.get("load") is None else QPS(float(raw["load"]))
+    sizes = [(int(one["batch"]), float(one["share"])) for one in raw.get("mix") or ()]
     if load is not None and not 0 <= load <= MOST_LOAD:
-        return None
-    if not math.isfinite(figure) or summary(counts)[:_SHORT] != texts["summary"]:
-        return None
-    tried = raw.get("tried") if isinstance(raw.get("tried"), bool) else None
-    verdict = str(raw.get("verdict") or "")
+        raise ValueError(f"{load} is no load")
+    if not math.isfinite(float(texts["qps"])) or summary(counts)[:_SHORT] != texts["summary"]:
+        raise ValueError("the figures contradict each other")
+    since = raw.get("mixSince") if sizes else None
     return PlanRecord(
-        dict(raw),
+        raw,
         counts,
         texts["inputs"],
         texts["qps"],
-        verdict,
-        cost,
-        tried,
-        gpus,
+        str(raw.get("verdict") or ""),
+        parse_money(texts["hourlyCost"]),
+        raw.get("tried") if isinstance(raw.get("tried"), bool) else None,
+        _read_gpus(raw["counts"]),
         load,
-        mix,
-        since,
+        BatchMix.of(sizes).rounded if sizes else None,
+        None if since is None else unix_seconds(str(since)),
         raw.get("provisional") is True,
     )
-
-
-def _read_time(told: object) -> float | None:
-    """Unix seconds. Raises ValueError for what is no time."""
-    return None if told is None else unix_seconds(str(told))
 
 
 def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:

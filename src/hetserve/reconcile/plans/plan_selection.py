@@ -13,13 +13,15 @@ the status says of planning stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import MicroDollarsPerHour, format_money
+from hetserve.base.units import format_money
 from hetserve.planning.plan import Plan, Trial, summary
+from hetserve.planning.problem import Problem
 from hetserve.planning.registry import has_judge
-from hetserve.planning.work import Done
+from hetserve.planning.work import JobResult
 from hetserve.reconcile.plans.bookings import recorded_gpus
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record
@@ -35,7 +37,8 @@ from hetserve.reconcile.plans.planning_context import (
     unbooked,
     unplanned,
 )
-from hetserve.reconcile.plans.switching import SWITCH_GAIN, cost_of, is_allowed, is_better, nonzero
+from hetserve.scaling.mix import BETTER
+from hetserve.scaling.plans.counts import cost_of, is_same, nonzero
 
 _STAYS: Final = (
     "; what runs stays: it books less of its GPUs than is planned now, and instances that book more find no place there"
@@ -90,7 +93,7 @@ def _checked(
     needed = force.followed is None
     ideal = planner(PlanQuestion(context.declared, context.declared, needed, exact=True))
     best = ideal if isinstance(ideal, Plan) and ideal.feasible else None
-    if best is not None and rival.nonzero == nonzero(best.counts):
+    if best is not None and is_same(rival.counts, best.counts):
         return _ideal(context, rival, best)
     counts = tuple((option.name, rival.nonzero.get(option.name, 0)) for option in context.declared.types)
     question = PlanQuestion(context.declared, context.declared, needed, exact=True, counts=counts)
@@ -113,7 +116,7 @@ def _judged(context: PlanningContext, answer: Plan, force: _InForce, trial: Tria
         if context.stays and force.standing is None:
             answer = replace(answer, message=answer.message + _STAYS)
         recorded = force.recorded if trial is None or force.recorded is None else force.recorded.as_final()
-        return infeasible(context.service, context.offers, answer, recorded, follow=force.standing is not None)
+        return infeasible(context, answer, recorded, follow=force.standing is not None)
     if rival is not None and not is_better(answer, rival, context.problem, trial):
         return _kept(context, rival, trial)
     return recorded_as(context, record_of(context, answer))
@@ -132,7 +135,7 @@ def _kept(context: PlanningContext, rival: PlanRecord, trial: Trial | None, idea
     tried = trial is not None and (trial.held, trial.holds) != (None, None)
     more = rival.provisional or (tried and rival.tried is False)
     if trial is not None and (rival.inputs != context.digest or more):
-        cost = MicroDollarsPerHour(cost_of(rival, context.declared))
+        cost = cost_of(rival.counts, context.declared)
         gpus = recorded_gpus(rival.counts, context.offers.usable, context.recorded)
         record = kept_record(rival, trial, context.declared, context.digest, cost, gpus=gpus)
     decision = recorded_as(context, record, ideal=ideal is not None)
@@ -142,13 +145,70 @@ def _kept(context: PlanningContext, rival: PlanRecord, trial: Trial | None, idea
     return replace(decision, planned=replace(decision.planned, message=f"{record.described}; {other}"))
 
 
-def _unanswered(context: PlanningContext, answer: Done | PlannerTimedOut, force: _InForce) -> PlanDecision:
+def _unanswered(context: PlanningContext, answer: JobResult | PlannerTimedOut, force: _InForce) -> PlanDecision:
     """The planner was stopped or failed: the recorded plan stays, and the status says why there is no other."""
     if isinstance(answer, PlannerTimedOut):
-        reason, words = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"
+        reason, message = Reason.PLANNER_TIMED_OUT, f"planner {answer.planner} was stopped after {answer.after:g} s"
     else:
-        reason, words = Reason.PLANNER_FAILED, getattr(answer, "message", "no plan")
+        reason, message = Reason.PLANNER_FAILED, getattr(answer, "message", "no plan")
     if force.followed is None:
-        return unplanned(reason, f"{words}; what runs stays", force.recorded, context.service, context.offers)
-    finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {words}")
-    return replace(planned(context.service, context.offers, force.followed), planned=finding)
+        return unplanned(reason, f"{message}; what runs stays", force.recorded, context.service, context.offers)
+    finding = Finding("True", reason, f"{force.followed.described}; the check for a better plan: {message}")
+    return replace(planned(context, force.followed), planned=finding)
+
+
+SWITCH_GAIN: Final = Decimal(str(BETTER))
+"""Relative gain that justifies replacing a running plan."""
+
+
+def is_better(plan: Plan, record: PlanRecord, problem: Problem, trial: Trial | None = None) -> bool:
+    """Whether a feasible plan is better than the recorded one by SWITCH_GAIN.
+
+    trial: what the recorded counts do; None: the planner has no judge. Without one, MaxThroughput compares what the
+    planner has evaluated of both, else its bounds, and MinCost the costs.
+    """
+    if problem.objective == "MinCost":
+        return _is_cheaper(plan, record, problem, trial)
+    rates = _evaluated_rates(plan, record) if trial is None else _tried_rates(plan, trial)
+    if rates is None and trial is not None and (plan.held_qps, trial.held) != (None, None):
+        return trial.held == 0.0  # one is a simulated rate, the other a bound; but nothing is kept that holds nothing
+    try:
+        new, standing = rates or (Decimal(plan.qps or 0), Decimal(record.qps))
+    except InvalidOperation:
+        return True
+    return new > standing * (1 + SWITCH_GAIN)
+
+
+def is_allowed(record: PlanRecord, problem: Problem) -> bool:
+    """Whether a record made for other inputs keeps the budget and the bounds on instances of these."""
+    held = record.nonzero
+    if not held or not held.keys() <= {option.name for option in problem.types}:
+        return False
+    wanted = all(held.get(option.name, 0) >= option.min_instances for option in problem.types)
+    wanted = wanted and problem.allows_total(sum(held.values()))
+    return wanted and (problem.budget is None or cost_of(record.counts, problem) <= problem.budget)
+
+
+def _is_cheaper(plan: Plan, record: PlanRecord, problem: Problem, trial: Trial | None) -> bool:
+    """A plan that does not carry the load is left for any that is feasible."""
+    if trial is not None and trial.holds is False:
+        return True
+    if trial is not None and trial.holds and not plan.tried:
+        return False
+    return plan.cost < cost_of(record.counts, problem) * (1 - SWITCH_GAIN)
+
+
+def _tried_rates(plan: Plan, trial: Trial) -> tuple[Decimal, Decimal] | None:
+    if plan.held_qps is None or trial.held is None:
+        return None
+    return Decimal(plan.held_qps), Decimal(trial.held)
+
+
+def _evaluated_rates(plan: Plan, record: PlanRecord) -> tuple[Decimal, Decimal] | None:
+    """Rates [queries/s] that the new and the recorded counts held when the planner evaluated both; else None.
+
+    Evaluations of earlier problems are not recorded, as they used other queries.
+    """
+    held = {frozenset(nonzero(one.candidate.counts)): one.held for one in plan.evaluated}
+    new, standing = (held.get(frozenset(nonzero(counts))) for counts in (plan.counts, record.counts))
+    return None if new is None or standing is None else (Decimal(new), Decimal(standing))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hetserve.base.units import Seconds
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import Done, Work, WorkKind
+from hetserve.planning.work import JobResult, PlannerJob, WorkKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class PlanQuestion:
     short: bool = False
 
     @property
-    def work(self) -> Work:
-        return Work(self.problem, self.counts, kind=self.kind)
+    def work(self) -> PlannerJob:
+        return PlannerJob(self.problem, self.counts, kind=self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPending:
-    """The plan is not made yet; the service gets another look when it is."""
+    """The plan is not made yet; the service gets another pass when it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PlannerTimedOut:
     after: Seconds
 
 
-PlannerAnswer = Done | PlanPending | PlannerTimedOut
+PlannerAnswer = JobResult | PlanPending | PlannerTimedOut
 """A trial or a capacity answers a question with counts; so does a plan that says that the planner failed."""
 Planner = Callable[[PlanQuestion], PlannerAnswer]
 

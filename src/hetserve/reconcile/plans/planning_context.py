@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
-from hetserve.base.units import MicroDollarsPerHour
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
@@ -19,7 +18,8 @@ from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import Tenancy
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
-from hetserve.reconcile.plans.plan_record import PlanRecord, handmade_record, plan_record
+from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, record_of_counts
+from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
     "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
@@ -33,7 +33,7 @@ _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANN
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only words.
+    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only text.
     """
     types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
     text = json.dumps(_canonical(replace(declared, types=types, unshared=unshared)), sort_keys=True)
@@ -84,25 +84,19 @@ class PlanningContext:
         return replace(self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=spec)
 
 
-def cost_at(context: PlanningContext, counts: Counts) -> MicroDollarsPerHour:
-    """Micro-dollars/h of counts of the declared types."""
-    prices = {option.name: option.price for option in context.declared.types}
-    return MicroDollarsPerHour(sum(prices[name] * n for name, n in counts if n > 0))
-
-
 def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
     return plan_record(plan, context.digest, recorded_gpus(plan.counts, context.offers.usable, context.recorded))
 
 
-def handmade_of(context: PlanningContext, counts: Counts, words: str, plan: Plan | None, qps: float) -> PlanRecord:
+def handmade_of(context: PlanningContext, counts: Counts, message: str, plan: Plan | None, qps: float) -> PlanRecord:
     """The record of counts that no planner proposed as they are. plan: that they are a part of; qps: held at least."""
     by = context.problem.planned_by if plan is None else plan.planner
-    gpus = recorded_gpus(counts, context.offers.usable, context.recorded)
-    return handmade_record(counts, cost_at(context, counts), context.digest, gpus, qps=qps, planner=by, verdict=words)
+    cost, gpus = cost_of(counts, context.declared), recorded_gpus(counts, context.offers.usable, context.recorded)
+    return record_of_counts(counts, cost, context.digest, gpus, qps=f"{qps:.1f}", planner=by, verdict=message)
 
 
 def recorded_as(context: PlanningContext, record: PlanRecord, *, ideal: bool = False) -> PlanDecision:
-    return planned(context.service, context.offers, record, state_of(record, context.recorded), ideal=ideal)
+    return planned(context, record, state_of(record, context.recorded), ideal=ideal)
 
 
 def state_of(record: PlanRecord, recorded: PlanRecord | None) -> PlanState:
@@ -115,7 +109,7 @@ def pending(context: PlanningContext, standing: PlanRecord | None) -> PlanDecisi
     if standing is None:
         awaited = PlanState.AWAITED
         return PlanDecision(NOT_PLANNED, NOT_PLANNED, NOT_PLANNED, context.recorded, awaited, service=context.service)
-    decision = planned(context.service, context.offers, standing)
+    decision = planned(context, standing)
     said, feasible = context.stored[ConditionType.PLANNED], context.stored[ConditionType.FEASIBLE]
     if said is None or feasible is None or said.reason not in _ANSWERED:
         return decision
@@ -141,44 +135,37 @@ def is_right(record: PlanRecord, context: PlanningContext) -> bool:
 
 def _is_priced_right(record: PlanRecord, declared: Problem) -> bool:
     """Whether the recorded cost equals the cost at declared prices and is within the budget."""
-    prices = {option.name: option.price for option in declared.types}
-    if any(name not in prices for name, _ in record.counts):
+    if not {name for name, _ in record.counts} <= {option.name for option in declared.types}:
         return False
-    cost = sum(prices[name] * n for name, n in record.counts)
+    cost = cost_of(record.counts, declared)
     return cost == record.cost and (declared.budget is None or cost <= declared.budget)
 
 
 def planned(
-    service: InferenceService,
-    offers: Offers,
-    record: PlanRecord,
-    state: PlanState = PlanState.FOLLOWED,
-    *,
-    ideal: bool = False,
+    context: PlanningContext, record: PlanRecord, state: PlanState = PlanState.FOLLOWED, *, ideal: bool = False
 ) -> PlanDecision:
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
-        Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers)),
         record,
         state,
         ideal=ideal,
-        service=service,
-        offers=as_recorded(_by_name(offers), record),
+        service=context.service,
+        offers=as_recorded(_by_name(context.offers), record),
     )
 
 
-def infeasible(
-    service: InferenceService, offers: Offers, plan: Plan, recorded: PlanRecord | None, *, follow: bool
-) -> PlanDecision:
+def infeasible(context: PlanningContext, plan: Plan, recorded: PlanRecord | None, *, follow: bool) -> PlanDecision:
+    offers = _by_name(context.offers)
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, f"planned by {plan.planner}; no plan is feasible"),
         Finding("False", plan.reason, plan.message),
-        Finding("True", Reason.PROFILES_FOUND, _profiled(offers)),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers)),
         recorded,
         PlanState.FOLLOWED if follow else PlanState.UNFOLLOWED,
-        service=service,
-        offers=_by_name(offers) if recorded is None else as_recorded(_by_name(offers), recorded),
+        service=context.service,
+        offers=offers if recorded is None else as_recorded(offers, recorded),
     )
 
 
@@ -206,12 +193,9 @@ def unplanned(
 
 def _profiled(offers: Offers) -> str:
     found = "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
-    alone = [f"{o.name} ({o.gpu.why})" for o in offers.usable if o.gpu is not None and _is_exclusive(o)]
+    gpus = [(offer.name, offer.gpu) for offer in offers.usable if offer.gpu is not None]
+    alone = [f"{name} ({gpu.why})" for name, gpu in gpus if gpu.tenancy is Tenancy.EXCLUSIVE]
     return f"{found}; a whole GPU for each instance on {', '.join(alone)}" if alone else found
-
-
-def _is_exclusive(offer: Offer) -> bool:
-    return offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE
 
 
 def _by_name(offers: Offers) -> dict[str, Offer]:
@@ -221,5 +205,4 @@ def _by_name(offers: Offers) -> dict[str, Offer]:
 def stored_finding(raw: Mapping[str, Any], kind: ConditionType) -> Finding | None:
     """A condition in the status of a raw service."""
     conditions = read_status(raw).get("conditions") or ()
-    found = next((c for c in conditions if isinstance(c, Mapping) and c.get("type") == kind.value), None)
-    return None if found is None else Finding(*(str(found.get(key) or "") for key in ("status", "reason", "message")))
+    return Finding.stored(next((c for c in conditions if isinstance(c, Mapping) and c.get("type") == kind.value), None))

@@ -6,20 +6,26 @@ being a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from hetserve.api.instance_type import InstanceType
-from hetserve.base.units import MiB, MicroDollarsPerHour, quantity_to_mib
-from hetserve.objects.resources import gpus_requested
-from hetserve.planning.offers import instance_price
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import GpuSpec
+from hetserve.base.units import MiB, MicroDollarsPerHour, parse_duration, quantity_to_mib
+from hetserve.demand import declared_mix
+from hetserve.planning.offers import instance_price, namespace_of
+from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
+from hetserve.profiles import LatencyProfile, profile_from_spec
+from hetserve.profiles.latency import slowed
+from hetserve.profiles.sharing import ONE
 from hetserve.reconcile.cluster.api_messages import CreationFailure, replica_failure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import Target
-from hetserve.reconcile.deployments.ownership import belongs, is_deleting, is_ours, type_of
+from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, is_ours, type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
-from hetserve.transition.staging import Instances, Limits
+from hetserve.transition.staging import Holdings, Instances, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +39,9 @@ class TypeState:
     rolled: bool
 
 
-def holdings(snapshot: ServiceSnapshot, decision: PlanDecision, service_uid: str) -> dict[str, Instances]:
+def holdings(snapshot: ServiceSnapshot, decision: PlanDecision) -> dict[str, Instances]:
     """What the service has of each type that it has, or should have, anything of."""
-    ours = _deployments(snapshot, service_uid)
+    ours = _deployments(snapshot)
     types = {*decision.counts, *filter(None, map(type_of, ours))}
     types |= {p.instance_type for p in snapshot.pods if p.instance_type}
     return {name: _holding(name, snapshot, decision, [d for d in ours if type_of(d) == name]) for name in sorted(types)}
@@ -49,10 +55,9 @@ def limits_of(snapshot: ServiceSnapshot, decision: PlanDecision) -> Limits:
     return Limits(decision.ceiling, most, spec.scaling.max_instances if bound and spec and spec.scaling else None)
 
 
-def _deployments(snapshot: ServiceSnapshot, service_uid: str) -> list[RawObject]:
+def _deployments(snapshot: ServiceSnapshot) -> list[RawObject]:
     """The service's own, and those that an earlier service of its name left: their replicas are paid alike."""
-    name = "" if snapshot.service is None else str(snapshot.service["metadata"]["name"])
-    return [d for d in snapshot.deployments if belongs(d, name, service_uid)]
+    return [d for d in snapshot.deployments if belongs(d, snapshot.name, snapshot.uid)]
 
 
 def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine: list[RawObject]) -> Instances:
@@ -60,46 +65,43 @@ def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine:
     gone = sum(p.terminating for p in pods)
     replicas = sum(0 if is_deleting(d) else int(d["spec"].get("replicas") or 0) for d in mine)
     # A status that lags behind still counts a pod as live that terminates by now; it must not count twice.
-    live = max(len(pods) - gone, sum(_reported(d) for d in mine) - gone)
+    live = max(len(pods) - gone, sum(int((d.get("status") or {}).get("replicas") or 0) for d in mine) - gone)
     if coming := sum(map(_surge_to_come, mine)):
         live = max(live, replicas + coming)
     placed = sum(p.node is not None and not p.terminating for p in pods)
     ready = sum(p.ready and p.node is not None and not p.terminating for p in pods)
-    price = _price(name, pods, snapshot, decision)
-    known = next((t for t in snapshot.types if t.metadata.name == name), None)
+    offer, known = decision.offers.get(name), next((t for t in snapshot.types if t.metadata.name == name), None)
+    price = None if offer is None else offer.price
+    if offer is None and known is not None:
+        price = instance_price(known, max((_held(p, known.spec.gpu) for p in pods), default=None))
     if price is None or known is None:
         return Instances(replicas, live, gone, price, placed=placed, ready=ready)
-    each = [instance_price(known, held) if (held := _held(p, known)) else price for p in pods]
+    each = [instance_price(known, held) if (held := _held(p, known.spec.gpu)) else price for p in pods]
     # Replicas without a pod yet come as their Deployment asks for them now.
     to_come = max(replicas, live) - (len(pods) - gone)
-    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known))), default=price)
+    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known.spec.gpu))), default=price)
     surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
     paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
     costs = MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid)
     return Instances(replicas, live, gone, price, *costs, placed, ready)
 
 
-def _held(pod: PodFact, known: InstanceType) -> MiB:
+def _held(pod: PodFact, gpu: GpuSpec | None) -> MiB:
     """MiB of its GPU that a pod is paid for: all of a whole one; 0 for none, or where it cannot be read."""
-    return _whole(known) if pod.whole_gpu else pod.gpu_memory
+    return _whole(gpu) if pod.whole_gpu else pod.gpu_memory
 
 
-def _asked(deployment: RawObject, known: InstanceType) -> MiB:
+def _asked(deployment: RawObject, gpu: GpuSpec | None) -> MiB:
     """The same for each pod of a Deployment as it is."""
-    try:
-        asked = gpus_requested((deployment["spec"].get("template") or {}).get("spec") or {})
-    except ValueError:
-        return MiB(0)
-    return asked.memory or (_whole(known) if asked.gpus else MiB(0))
+    asked = gpus_of(deployment)
+    return asked.memory or (_whole(gpu) if asked.gpus else MiB(0))
 
 
-def _whole(known: InstanceType) -> MiB:
-    return MiB(0) if known.spec.gpu is None else quantity_to_mib(known.spec.gpu.memory)
+def _whole(gpu: GpuSpec | None) -> MiB:
+    return MiB(0) if gpu is None else quantity_to_mib(gpu.memory)
 
 
-def type_states(
-    snapshot: ServiceSnapshot, decision: PlanDecision, targets: Iterable[Target], service_uid: str
-) -> tuple[TypeState, ...]:
+def type_states(snapshot: ServiceSnapshot, decision: PlanDecision, targets: Iterable[Target]) -> tuple[TypeState, ...]:
     """State of each planned type, and of each other type of which pods are left (these count as not rolled)."""
     by_type = {target.instance_type: target for target in targets}
     others = {p.instance_type for p in snapshot.pods if p.instance_type and not p.terminating}
@@ -113,25 +115,25 @@ def type_states(
                 desired,
                 bound=sum(p.node is not None for p in pods),
                 ready=sum(p.ready for p in pods),
-                rolled=name in by_type and _rolled(by_type[name], pods, snapshot, service_uid),
+                rolled=name in by_type and _rolled(by_type[name], pods, snapshot),
             )
         )
     return tuple(states)
 
 
-def creation_failures(snapshot: ServiceSnapshot, service_uid: str) -> tuple[CreationFailure, ...]:
+def creation_failures(snapshot: ServiceSnapshot) -> tuple[CreationFailure, ...]:
     """Instance types whose pods cannot be created, in their order."""
     found = [
         CreationFailure(type_of(deployment) or "", message)
-        for deployment in _deployments(snapshot, service_uid)
+        for deployment in _deployments(snapshot)
         if (message := replica_failure(deployment)) is not None
     ]
     return tuple(sorted(found))
 
 
-def _rolled(target: Target, pods: list[PodFact], snapshot: ServiceSnapshot, service_uid: str) -> bool:
+def _rolled(target: Target, pods: list[PodFact], snapshot: ServiceSnapshot) -> bool:
     found = next((d for d in snapshot.deployments if d["metadata"]["name"] == target.name), None)
-    if found is None or not is_ours(found, service_uid) or is_deleting(found):
+    if found is None or not is_ours(found, snapshot.uid) or is_deleting(found):
         return False
     status, generation = found.get("status") or {}, int(found["metadata"].get("generation") or 0)
     return (
@@ -153,16 +155,39 @@ def _surge_to_come(deployment: RawObject) -> int:
     return int(((spec.get("strategy") or {}).get("rollingUpdate") or {}).get("maxSurge") == 1)
 
 
-def _reported(deployment: RawObject) -> int:
-    return int((deployment.get("status") or {}).get("replicas") or 0)
+class ServiceRate:
+    """`rate_estimate` of a service's types, made when it is first asked: at rest nobody asks."""
 
+    def __init__(self, snapshot: ServiceSnapshot, decision: PlanDecision, holdings: Holdings) -> None:
+        self._snapshot, self._decision, self._holdings = snapshot, decision, holdings
 
-def _price(
-    name: str, pods: list[PodFact], snapshot: ServiceSnapshot, decision: PlanDecision
-) -> MicroDollarsPerHour | None:
-    if name in decision.offers:
-        return decision.offers[name].price
-    known = next((t for t in snapshot.types if t.metadata.name == name), None)
-    if known is None:
-        return None
-    return instance_price(known, max((_held(p, known) for p in pods), default=None))
+    def __call__(self, counts: Mapping[str, int]) -> float:
+        return self._estimate(counts)
+
+    @cached_property
+    def _estimate(self) -> RateEstimate:
+        service = self._decision.service
+        prices = {name: held.each for name, held in self._holdings.items()}
+        if service is None:
+            return lambda counts: float(sum(n * prices.get(name, 0) for name, n in counts.items()))
+        profiles = {name: found for name in prices if (found := self._profile(service, name)) is not None}
+        recorded = self._decision.record
+        measured = None if recorded is None else recorded.mix
+        mix = declared_mix(service) if measured is None else measured
+        return rate_estimate(profiles, prices, mix, parse_duration(service.spec.slo.latency))
+
+    def _profile(self, service: InferenceService, name: str) -> LatencyProfile | None:
+        """The one profile of the service's model on a type, also of one that the service may not use any more."""
+        spec, place = service.spec, namespace_of(service)
+        mine = [p for p in self._snapshot.profiles if (p.spec.model, p.spec.instance_type) == (spec.model.name, name)]
+        mine = [p for p in mine if namespace_of(p) == place]
+        if len(mine) != 1:
+            return None
+        profile = profile_from_spec(mine[0].spec)
+        return slowed(profile, self._snapshot.settings.max_slowdown / ONE) if self._shares(name) else profile
+
+    def _shares(self, name: str) -> bool:
+        offer = self._decision.offers.get(name)
+        if offer is not None:
+            return offer.shares
+        return any(p.instance_type == name and p.gpu_memory and not p.whole_gpu for p in self._snapshot.pods)

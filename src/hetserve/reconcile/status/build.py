@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.api.conditions import ConditionType, Reason
@@ -14,10 +14,11 @@ from hetserve.base.timestamps import timestamp
 from hetserve.base.units import format_money
 from hetserve.demand.observed import Demand
 from hetserve.planning.formatting import qps_text
+from hetserve.planning.offers import Offer
+from hetserve.planning.tenancy import Tenancy
 from hetserve.reconcile.cluster.api_messages import CreationFailure
 from hetserve.reconcile.cluster.neighbours import CrowdedGpu
-from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.reconcile.cluster.observed import PodFact, ScalerFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
 from hetserve.reconcile.rollout.progress import TypeState
@@ -26,17 +27,17 @@ from hetserve.reconcile.status.scaling_status import (
     capacity_status,
     decisions_status,
     demand_status,
+    few,
     scaling_findings,
 )
-from hetserve.reconcile.status.sharing_status import sharing_kept, sharing_unmeasured
 from hetserve.sanitize import sanitize
 from hetserve.transition.next_counts import Stage
 from hetserve.transition.staging import Instances, hourly_cost
 
 _MAX_MESSAGE = 4096
-_MOST_NAMED = 5
 _MAX_DOING = 1024
 _RATE = re.compile(r"[0-9.e+-]+(?= q/s)")
+PAGE: Final = "docs/how-to-measure-sharing.md"
 _CARRIED = "the instances that are ready carry the load"
 _MOST_STEPS = 10_000
 _OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "lastDecisions", "advice", "reason")
@@ -90,7 +91,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: StatusInputs, now
     stamp = timestamp(now)
     return {
         "observedGeneration": generation,
-        "conditions": [_condition(t, f, before.get(t.value), generation, stamp) for t, f in findings.items()],
+        "conditions": [condition(t, f, before.get(t.value), generation, stamp) for t, f in findings.items()],
         "plan": None if decision.record is None else decision.record.raw,
         "instances": [
             {"instanceType": s.instance_type, "desired": s.desired, "bound": s.bound, "ready": s.ready}
@@ -128,9 +129,10 @@ def status_changed(raw: RawObject, status: Json, *, answered: bool = True) -> bo
     return any(stored.get(key) != status[key] for key in owned)
 
 
-def _condition(
+def condition(
     kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None, generation: int, stamp: str
 ) -> Json:
+    """A condition, which keeps the time of one with the same status. before: as stored. stamp: the time of now."""
     kept = before is not None and before.get("status") == finding.status and before.get("lastTransitionTime")
     message = sanitize(finding.message)
     return {
@@ -177,15 +179,15 @@ def _lacks(decision: PlanDecision, seen: StatusInputs, before: Mapping[str, Any]
     following = decision.following
     if following is None or _is_carried(decision, seen) is not False:
         return Finding("False", Reason.INSTANCES_NOT_READY, count)
-    words = f"{count} and hold {qps_text(seen.carried or 0.0)}, the load is {qps_text(following.load or 0.0)}"
+    message = f"{count} and hold {qps_text(seen.carried or 0.0)}, the load is {qps_text(following.load or 0.0)}"
     service = decision.service
     if following.withheld and service is not None:
-        words = f"{words}; spec.pause is {service.spec.pause}: no instance is added"
+        message = f"{message}; spec.pause is {service.spec.pause}: no instance is added"
     elif following.growing:
-        words = f"{words}; a plan for it is being worked out"
+        message = f"{message}; a plan for it is being worked out"
     told = "" if before is None else str(before.get("message") or "")
-    same = _RATE.sub("", told) == _RATE.sub("", words)
-    return Finding("False", Reason.LOAD_NOT_CARRIED, told if same else words)
+    same = _RATE.sub("", told) == _RATE.sub("", message)
+    return Finding("False", Reason.LOAD_NOT_CARRIED, told if same else message)
 
 
 def _ready_of(seen: StatusInputs) -> tuple[int, int]:
@@ -294,10 +296,41 @@ def _pods_owned(seen: StatusInputs) -> Finding:
     if not seen.foreign_pods:
         return Finding("True", Reason.ONLY_OWN_PODS, "every pod with this service's label belongs to it")
     shown = [p.name if p.owner is None else f"{p.name} (of {p.owner.kind} {p.owner.name})" for p in seen.foreign_pods]
-    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    message = f"not of this service, though with its label {names.LABEL_SERVICE}: {few(shown, ', ')}; "
+    return Finding("False", Reason.STRANGER_PODS, f"{message}they are not counted")
+
+
+def sharing_kept(crowded: Sequence[CrowdedGpu]) -> Finding:
+    """SharingKept. crowded: GPUs on which nothing bounds the slow-down of the service's instances."""
+    if not crowded:
+        return Finding("True", Reason.WITHIN_BOOKINGS, "no instance shares a GPU with more than the bookings allow")
+    undeclared = any(gpu.undeclared for gpu in crowded)
     return Finding(
         "False",
-        Reason.STRANGER_PODS,
-        f"not of this service, though with its label {names.LABEL_SERVICE}: {', '.join(shown[:_MOST_NAMED])}{more}; "
-        "they are not counted",
+        Reason.UNDECLARED_NEIGHBOUR if undeclared else Reason.OVER_BOOKED,
+        f"instances are not promised their SLO on {few([str(gpu) for gpu in crowded], '; ')}",
     )
+
+
+def sharing_unmeasured(decision: PlanDecision) -> Finding:
+    """SharingUnmeasured: what instances of the plan have for lack of a measurement."""
+    if decision.record is None or decision.service is None or not decision.offers:
+        return NOT_PLANNED
+    planned = [offer for name, offer in sorted(decision.offers.items()) if name in decision.counts]
+    cases = (
+        (Tenancy.UNDECLARED, Reason.INSTANCES_UNDECLARED, ", so instances declare no compute and keep their templates"),
+        (Tenancy.SHARED, Reason.BOOKINGS_KEPT, " any more, so instances keep their bookings and their templates"),
+        (Tenancy.EXCLUSIVE, Reason.PLANNED_EXCLUSIVE, ", so each instance is planned with a whole GPU"),
+    )
+    for tenancy, reason, then in cases:
+        unmeasured = _unmeasured(planned, tenancy)
+        if unmeasured and (tenancy is not Tenancy.EXCLUSIVE or decision.service.spec.sharing == "Shared"):
+            message = f"ModelProfile {unmeasured}: no computeShare{then} until it is measured ({PAGE})"
+            return Finding("True", reason, message)
+    return Finding("False", Reason.SHARING_MEASURED, "no instance waits for a measurement of what it shares")
+
+
+def _unmeasured(offers: Sequence[Offer], tenancy: Tenancy) -> str:
+    """Profiles without a share, of types whose instances have their GPUs so."""
+    alike = [offer for offer in offers if offer.gpu is not None and offer.gpu.tenancy is tenancy]
+    return few([offer.profile.metadata.name for offer in alike if offer.profile.spec.compute_share is None], ", ")

@@ -1,6 +1,6 @@
 """What a status says of the load: the conditions of metrics and scaling, the demand, the decisions, the advice.
 
-A measured figure moves at each look. It causes no write: a condition keeps its words while its reason stays, and the
+A measured figure moves at each pass. It causes no write: a condition keeps its message while its reason stays, and the
 demand is written beside other changes.
 """
 
@@ -12,23 +12,18 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService, InferenceServiceSpec
 from hetserve.api.service.scaling_status import MOST_DECISIONS, DecisionStatus
 from hetserve.base.timestamps import timestamp, unix_seconds
-from hetserve.demand.observed import Demand, Trouble
-from hetserve.reconcile.cluster.scalers import ScalerFact
+from hetserve.demand.observed import Demand, Freshness, Trouble
+from hetserve.reconcile.cluster.observed import ScalerFact
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
 from hetserve.reconcile.snapshot import Json
-from hetserve.reconcile.status.metrics_status import metrics_finding, says_the_same
+from hetserve.registry.planners import PLANNERS, default_planner
 
-STEADY: Final = (ConditionType.METRICS_AVAILABLE, ConditionType.SCALING_ACTIVE, ConditionType.SCALING_LIMITED)
-"""Conditions that are there only where there is something to say, and keep their words while their reason stays."""
 _REFRESHED: Final = 60.0
 """Seconds by which a newer sample is worth writing, where something else is written."""
 _MOST_NAMED: Final = 5
-_BY_MODE: Final = (
-    Reason.ADVISING,
-    "spec.mode is Advise: nothing but the status is written",
-)
 
 
 def scaling_findings(
@@ -40,7 +35,7 @@ def scaling_findings(
 ) -> dict[ConditionType, Finding]:
     """Conditions of metrics and scaling. before: the stored conditions by type. scalers: as of ServiceSnapshot.
 
-    generation: of the spec; of an earlier one, no words stay.
+    generation: of the spec; of an earlier one, no message stays.
     """
     found = dict(_findings(decision, demand, before))
     foreign = None if decision.advises else foreign_scaler(scalers)
@@ -57,17 +52,21 @@ def foreign_scaler(scalers: Iterable[ScalerFact]) -> Finding | None:
     ]
     if not named:
         return None
-    more = f", and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    words = "; ".join(named[:_MOST_NAMED]) + more
-    return Finding("False", Reason.FOREIGN_SCALER, f"{words}; such changes are undone")
+    return Finding("False", Reason.FOREIGN_SCALER, f"{few(named, '; ')}; such changes are undone")
+
+
+def few(items: Sequence[str], joint: str) -> str:
+    """The first items, and how many more there are."""
+    more = f"{joint}and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
+    return joint.join(items[:_MOST_NAMED]) + more
 
 
 def _findings(
     decision: PlanDecision, demand: Demand | None, before: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[ConditionType, Finding]]:
-    metrics = metrics_finding(demand, decision.service) or _stored(
-        demand, before.get(ConditionType.METRICS_AVAILABLE.value)
-    )
+    metrics = metrics_finding(demand, decision.service)
+    if metrics is None and demand is not None:  # Prometheus has not been asked yet
+        metrics = Finding.stored(before.get(ConditionType.METRICS_AVAILABLE.value))
     if metrics is not None:
         yield ConditionType.METRICS_AVAILABLE, metrics
     following, service = decision.following, decision.service
@@ -79,7 +78,7 @@ def _findings(
             yield ConditionType.SCALING_ACTIVE, Finding("Unknown", Reason.NOT_PLANNED, "there is no plan to scale from")
         return
     yield ConditionType.SCALING_ACTIVE, following.active
-    limited = following.limited or _as_stored(before.get(ConditionType.SCALING_LIMITED.value))
+    limited = following.limited or Finding.stored(before.get(ConditionType.SCALING_LIMITED.value))
     if limited is not None:
         yield ConditionType.SCALING_LIMITED, limited
 
@@ -87,33 +86,21 @@ def _findings(
 def _held_back(decision: PlanDecision) -> Finding | None:
     """Of a service that follows no load; None: nothing holds it back."""
     if decision.advises:
-        return Finding("False", *_BY_MODE)
+        return Finding("False", Reason.ADVISING, "spec.mode is Advise: nothing but the status is written")
     service = decision.service
     if service is None or service.spec.pause == "None" or service.spec.scaling is not None:
         return None
-    words = f"spec.pause is {service.spec.pause}: a plan that does so is not followed"
-    return Finding("False" if service.spec.pause == "All" else "True", Reason.PAUSED, words)
-
-
-def _stored(demand: Demand | None, before: Mapping[str, Any] | None) -> Finding | None:
-    """The condition of before, while Prometheus has not been asked yet."""
-    return None if demand is None or demand.trouble is not Trouble.NOT_ASKED else _as_stored(before)
-
-
-def _as_stored(before: Mapping[str, Any] | None) -> Finding | None:
-    if before is None:
-        return None
-    return Finding(*(str(before.get(key) or "") for key in ("status", "reason", "message")))
+    message = f"spec.pause is {service.spec.pause}: a plan that does so is not followed"
+    return Finding("False" if service.spec.pause == "All" else "True", Reason.PAUSED, message)
 
 
 def _steady(kind: ConditionType, finding: Finding, before: Mapping[str, Any] | None) -> Finding:
-    """The finding in its stored words, if only figures can differ; ScalingActive and pauses have none that move."""
+    """The finding with its stored message, if only figures can differ; ScalingActive and pauses have none that move."""
     if finding.status != "Unknown" and (kind is ConditionType.SCALING_ACTIVE or finding.reason == Reason.PAUSED):
         return finding
-    stored = _as_stored(before)
-    if stored is None or (stored.status, stored.reason) != (finding.status, finding.reason):
-        return finding
-    return stored if kind is not ConditionType.METRICS_AVAILABLE or says_the_same(stored, finding) else finding
+    stored = finding.as_stored(Finding.stored(before))
+    news = kind is ConditionType.METRICS_AVAILABLE and finding.status == "True"
+    return finding if news and _first_clause(stored) != _first_clause(finding) else stored
 
 
 def demand_status(stored: object, demand: Demand | None) -> Json | None:
@@ -165,3 +152,52 @@ def _is_entry(one: object) -> bool:
     except ValidationError:
         return False
     return True
+
+
+_BY_TROUBLE: Final = {
+    Trouble.NOT_CONFIGURED: Reason.PROMETHEUS_NOT_CONFIGURED,
+    Trouble.UNREACHABLE: Reason.PROMETHEUS_UNREACHABLE,
+    Trouble.QUERY_REFUSED: Reason.QUERY_REFUSED,
+    Trouble.QUERIES_NOT_ALLOWED: Reason.QUERIES_NOT_ALLOWED,
+}
+_BY_FRESHNESS: Final = {
+    Freshness.STALE: Reason.METRICS_STALE,
+    Freshness.MISSING: Reason.METRICS_MISSING,
+    Freshness.INVALID: Reason.METRICS_INVALID,
+}
+
+
+def metrics_finding(demand: Demand | None, service: InferenceService | None) -> Finding | None:
+    """Finding of MetricsAvailable; None: no condition without spec.metrics, and the one of before until it was asked.
+
+    The message of fresh demand names what else is not known; figures that move at each pass are not in them. service:
+    None: it cannot be read.
+    """
+    if demand is None or demand.trouble is Trouble.NOT_ASKED:
+        return None
+    if demand.freshness is Freshness.FRESH:
+        idle = None if service is None else _decides_nothing(service.spec)
+        message = "the load is measured" if idle is None else f"the load is measured and decides nothing: {idle}"
+        return Finding("True", Reason.METRICS_FRESH, "; ".join((message, *demand.notes)))
+    reason = _BY_FRESHNESS[demand.freshness] if demand.trouble is None else _BY_TROUBLE[demand.trouble]
+    return Finding("False", reason, f"{demand.why}; nothing shrinks")
+
+
+def _first_clause(finding: Finding) -> str:
+    """What says more than figures, and than what else is not known."""
+    return finding.message.partition("; ")[0]
+
+
+def _decides_nothing(spec: InferenceServiceSpec) -> str | None:
+    """Why no plan depends on what is measured; None: plans do."""
+    if spec.metrics is None or spec.scaling is not None:
+        return None
+    if spec.objective == "MinCost":
+        return "without spec.scaling the plan is for spec.load"
+    if not spec.metrics.measures_mix:
+        return "with MaxThroughput the batch sizes count, and spec.metrics.queries.batchSizes is not set"
+    planner = spec.planner or default_planner("MaxThroughput")
+    if PLANNERS[planner].tries:
+        return None
+    others = " or ".join(PLANNERS.names_of(lambda member: member.tries))
+    return f"spec.planner {planner} tries no plan, so that two do not compare; set {others}"

@@ -8,7 +8,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling.actions.shrinking import is_doubtful, shrinking_load, was_missed
 from hetserve.scaling.context import ScalingContext
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
@@ -82,7 +82,7 @@ def _cheaper(context: ScalingContext, load: QPS, ask: Ask) -> Plan | Pending | N
     """The cheapest plan for a load, whatever runs; None: there is none, or its like was seen to break the SLO."""
     facts, rules = context.facts, context.facts.rules
     needed = up_to_grid(load / rules.saturation, COARSE)
-    answer = ask(Work(free_problem(facts.problem, rules, context.counts, needed, context.caps)))
+    answer = ask(PlannerJob(free_problem(facts.problem, rules, context.counts, needed, context.caps)))
     if isinstance(answer, Pending):
         return answer
     if not isinstance(answer, Plan) or not answer.feasible:

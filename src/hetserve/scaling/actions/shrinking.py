@@ -13,7 +13,7 @@ from hetserve.base.units import QPS
 from hetserve.demand.windows import is_late, surely_lower
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling.context import MISSED_FOR, ScalingContext
 from hetserve.scaling.dead_band import NO_LOAD, DeadBand
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason
@@ -245,7 +245,7 @@ def _fewer(context: ScalingContext, load: QPS, spare: Spare, ask: Ask) -> tuple[
     """The cheapest counts within those in force that carry the load, and their plan; N-1 if the planner finds none."""
     facts = context.facts
     needed = up_to_grid(load / facts.rules.saturation)
-    answer = ask(Work(shrinking_problem(facts.problem, facts.rules, context.counts, needed)))
+    answer = ask(PlannerJob(shrinking_problem(facts.problem, facts.rules, context.counts, needed)))
     if isinstance(answer, Pending):
         return answer
     if not isinstance(answer, Plan) or not answer.feasible:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hetserve.planning.work import Done, Work, done
+from hetserve.planning.work import JobResult, PlannerJob, done
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Unanswered:
     why: str
 
 
-Answer = Pending | Done | Unanswered
+Answer = Pending | JobResult | Unanswered
 """Pending comes first: a record tells answers apart by their fields, and it has none."""
-Ask = Callable[[Work], Answer]
+Ask = Callable[[PlannerJob], Answer]
 """Equal questions get equal answers, once they have one."""
 
 
@@ -32,8 +32,8 @@ class Answers:
     quick: untried plans will do.
     """
 
-    def __init__(self, *, quick: bool = False, worked_out: Callable[[Work], None] = lambda _: None) -> None:
-        self._known: dict[Work, Done | Unanswered] = {}
+    def __init__(self, *, quick: bool = False, worked_out: Callable[[PlannerJob], None] = lambda _: None) -> None:
+        self._known: dict[PlannerJob, JobResult | Unanswered] = {}
         self._quick, self._worked_out = quick, worked_out
 
     @property
@@ -41,15 +41,15 @@ class Answers:
         """Different ones so far."""
         return len(self._known)
 
-    def __call__(self, work: Work) -> Answer:
+    def __call__(self, work: PlannerJob) -> Answer:
         """The answer. A question that cannot be answered is Unanswered, with the reason."""
         if work not in self._known:
             self._known[work] = self._answer(work)
             self._worked_out(work)
         return self._known[work]
 
-    def _answer(self, work: Work) -> Done | Unanswered:
+    def _answer(self, work: PlannerJob) -> JobResult | Unanswered:
         try:
-            return done(Work(work.problem, work.counts, self._quick or work.quick, work.kind))
+            return done(PlannerJob(work.problem, work.counts, self._quick or work.quick, work.kind))
         except Exception as failure:
             return Unanswered(f"{type(failure).__name__}: {failure}")

@@ -17,7 +17,7 @@ from hetserve.planning.rates import throughput
 from hetserve.planning.reach import for_capacity
 from hetserve.planning.registry import has_judge
 from hetserve.planning.slo import serves_whole_mix, within
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.counts import nonzero, total
 
@@ -49,12 +49,12 @@ def capacity(problem: Problem, counts: Counts, ask: Ask) -> Holds | Pending | Un
     return Unanswered(answer.message if isinstance(answer, Plan) else "the planner answered with a trial")
 
 
-def capacity_work(problem: Problem, counts: Counts) -> Work:
+def capacity_work(problem: Problem, counts: Counts) -> PlannerJob:
     """The question what counts hold: of types that have instances, without what the answer does not depend on."""
     held = nonzero(counts)
     names = dict(held)
     used = replace(problem, types=tuple(option for option in problem.types if option.name in names))
-    return Work(for_capacity(used), held, kind="Capacity")
+    return PlannerJob(for_capacity(used), held, kind="Capacity")
 
 
 def by_rates(problem: Problem, counts: Counts) -> QPS:

@@ -11,7 +11,7 @@ from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.work import Work, WorkKind
+from hetserve.planning.work import PlannerJob, WorkKind
 from hetserve.scaling.decision import Limit, ScalingReason
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.capacity import is_servable, serves
@@ -81,7 +81,7 @@ def _nothing(most: Plan, scarce: Collection[str]) -> Unanswered:
 
 
 def _plan(kind: WorkKind, problem: Problem, ask: Ask) -> Plan | Pending | Unanswered:
-    answer = ask(Work(problem, kind=kind))
+    answer = ask(PlannerJob(problem, kind=kind))
     if isinstance(answer, Plan) and answer.reason == Reason.PLANNER_FAILED:
         return Unanswered(answer.message)
     if isinstance(answer, Plan | Pending | Unanswered):

@@ -14,7 +14,7 @@ from typing import Final
 from hetserve.base.units import QPS, MiB, MilliCPU, Percent
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling.plans.counts import is_same
 from hetserve.scaling.rules import ScalingRules
 
@@ -76,7 +76,7 @@ def narrowed(problem: Problem, caps: Mapping[str, int]) -> frozenset[str]:
     return frozenset(option.name for option in problem.types if caps.get(option.name, option.most) < option.most)
 
 
-def can_wait(work: Work, counts: Counts) -> bool:
+def can_wait(work: PlannerJob, counts: Counts) -> bool:
     """Whether an answer only says how fewer instances would do; others may be missing meanwhile. counts: in force."""
     if work.counts is not None:
         return not is_same(work.counts, counts)

@@ -18,7 +18,7 @@ from hetserve import __version__
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.reach import Capacity
-from hetserve.planning.work import Work, WorkKind
+from hetserve.planning.work import PlannerJob, WorkKind
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.answers import Answer, Ask
@@ -83,9 +83,9 @@ class Listener:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._heard: dict[Work, Answer] = {}
+        self._heard: dict[PlannerJob, Answer] = {}
 
-    def __call__(self, work: Work) -> Answer:
+    def __call__(self, work: PlannerJob) -> Answer:
         if work not in self._heard:
             self._heard[work] = self._ask(work)
         return self._heard[work]
@@ -116,9 +116,9 @@ def record_of(
     return DecisionRecord(service, namespace, facts.now, decision, before, facts, questions, versions)
 
 
-def digest_of(work: Work) -> str:
+def digest_of(work: PlannerJob) -> str:
     """Digest of a question: equal questions have equal ones."""
-    return hashlib.sha256(text_of(work, Work).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(text_of(work, PlannerJob).encode()).hexdigest()[:_DIGITS]
 
 
 def is_untried(answer: Answer) -> bool:

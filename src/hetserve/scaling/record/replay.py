@@ -11,7 +11,7 @@ import numpy as np
 from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan, summary
-from hetserve.planning.work import Work
+from hetserve.planning.work import PlannerJob
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.answers import Answer, Ask, Pending, Unanswered
@@ -40,7 +40,7 @@ class FieldDifference:
 class ReplayedQuestion:
     """A question of the replay. source: who answered. why: a recorded answer was taken. known: it was recorded."""
 
-    work: Work
+    work: PlannerJob
     answer: Answer
     source: Source
     why: str = ""
@@ -99,18 +99,18 @@ class _Again:
     def __init__(self, questions: tuple[Question, ...], planner: Ask, quick: Ask, *, as_recorded: bool) -> None:
         self._recorded = {one.digest: one for one in questions}
         self._planner, self._quick, self._as_recorded = planner, quick, as_recorded
-        self._asked: dict[Work, ReplayedQuestion] = {}
+        self._asked: dict[PlannerJob, ReplayedQuestion] = {}
 
     @property
     def asked(self) -> tuple[ReplayedQuestion, ...]:
         return tuple(self._asked.values())
 
-    def __call__(self, work: Work) -> Answer:
+    def __call__(self, work: PlannerJob) -> Answer:
         if work not in self._asked:
             self._asked[work] = self._answered(work)
         return self._asked[work].answer
 
-    def _answered(self, work: Work) -> ReplayedQuestion:
+    def _answered(self, work: PlannerJob) -> ReplayedQuestion:
         known = self._recorded.get(digest_of(work))
         if known is not None:
             why = _why_recorded(known, as_recorded=self._as_recorded)
@@ -118,7 +118,7 @@ class _Again:
                 return ReplayedQuestion(work, known.answer, "Record", why, known)
         return ReplayedQuestion(work, self._anew(work, known), "Planner", known=known)
 
-    def _anew(self, work: Work, known: Question | None) -> Answer:
+    def _anew(self, work: PlannerJob, known: Question | None) -> Answer:
         """A planner's answer, untried if the recorded one is."""
         if known is None or not known.untried:
             return self._planner(work)

@@ -11,8 +11,9 @@ from hetserve.planning import plan
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
 from hetserve.planning.registry import trial
-from hetserve.planning.work import Done, Work, done
-from hetserve.reconcile import Planner, PlanQuestion
+from hetserve.planning.work import JobResult, PlannerJob, done
+from hetserve.reconcile.plans.planner import Planner, PlanQuestion
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ worked_out = lru_cache(maxsize=4096)(done)
 """Other work of planners, cached alike."""
 
 
-class PlansAtOnce:
+class PlansAtOnce(PlannerQueue):
     """Plans as soon as a step asks, in place of the planner queue and its processes."""
 
     def __init__(
@@ -40,11 +41,11 @@ class PlansAtOnce:
         self._planner = planner
         self._judge = judge
 
-    def look(self, _key: Key, step: Callable[[Planner], T]) -> T:
+    def run_pass(self, _key: Key, step: Callable[[Planner], T]) -> T:
         """Takes the step with every question answered."""
         return step(self._answer)
 
-    def _answer(self, question: PlanQuestion) -> Done:
+    def _answer(self, question: PlanQuestion) -> JobResult:
         if question.kind != "Decision":
             return worked_out(question.work)
         if question.counts is not None:
@@ -65,7 +66,7 @@ class PlanningInLoop:
     def __init__(
         self,
         planner: Callable[[Problem], Plan] = decided,
-        seconds: Callable[[Work], float] | None = None,
+        seconds: Callable[[PlannerJob], float] | None = None,
         judge: Callable[[Problem, Counts], Trial] = judged,
         quick: Callable[[Problem], Plan] = decided,
     ) -> None:
@@ -85,7 +86,7 @@ class PlanningInLoop:
         """Always."""
         return True
 
-    async def ask(self, work: Work) -> Done:
+    async def ask(self, work: PlannerJob) -> JobResult:
         """Its answer."""
         if self._seconds is not None:
             await asyncio.sleep(self._seconds(work))

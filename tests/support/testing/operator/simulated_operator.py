@@ -12,13 +12,14 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve_operator.leader.leadership import OperatorLeadership
+from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
+from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.observe import Observer
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
-from hetserve_operator.work.controller import AFTER_RECORD, Controller, Plans, StuckError
+from hetserve_operator.work.controller import AFTER_RECORD, Controller, StuckError
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -43,7 +44,7 @@ class SimulatedOperator:
     a time; set by the test.
     """
 
-    def __init__(self, planner: Callable[[Problem], Plan] = decided, plans: Plans | None = None) -> None:
+    def __init__(self, planner: Callable[[Problem], Plan] = decided, plans: PlannerQueue | None = None) -> None:
         self.api = FakeApiServer(statuses=STATUSES)
         self.cluster = Controllers(self.api)
         self.clock = 1000.0
@@ -54,7 +55,7 @@ class SimulatedOperator:
         self.metrics = OperatorMetrics()
         self.restart()
 
-    def restart(self, plans: Plans | None = None) -> None:
+    def restart(self, plans: PlannerQueue | None = None) -> None:
         """Starts a new operator process, with empty memory and cache. plans: None: those of before."""
         self._plans = self._plans if plans is None else plans
         api = self.connection()

@@ -25,7 +25,7 @@ BRIEF: Final = 10.0
 
 
 class NotLeadingError(Exception):
-    """A write was not sent, since the term in which it was decided is over; the next leader looks again."""
+    """A write was not sent, since the term in which it was decided is over; the next leader reconciles again."""
 
 
 class OperatorLeadership:

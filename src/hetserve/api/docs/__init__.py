@@ -1,1 +1,0 @@
-"""What conditions and their reasons mean; source of docs/conditions.md."""
