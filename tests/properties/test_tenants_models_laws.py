@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, NodeInventory, PodView, decide
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.ledger.problems import GpuProblem, GpuProblemKind
+from hetserve.placement.ledger.problems import problem_lines
 
 SPACES = ("a", "b", "a-b", "a/b", "")
 MODELS = ("m", "b-m", "b/m", "", None)
@@ -66,8 +67,11 @@ def see(ledger: Ledger, request: GpuRequest, places: Sequence[tuple[str, str]], 
 
 
 def twice(ledger: Ledger) -> list[tuple[str, str]]:
-    found = [one for one in ledger.problems() if isinstance(one, GpuProblem) and one.kind is GpuProblemKind.MODEL_TWICE]
-    return sorted((f"{one.node}/{one.gpu}", one.model[0]) for one in found)
+    found = (
+        re.fullmatch(r"GPU (.+) of node (.+) holds model (.+)/.+ \d+ times", line)
+        for line in problem_lines(ledger.problems())
+    )
+    return sorted((f"{one[2]}/{one[1]}", one[3]) for one in found if one)
 
 
 def renamed(

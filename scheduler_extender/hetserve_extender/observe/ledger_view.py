@@ -14,7 +14,7 @@ import orjson
 
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
 from hetserve.placement.ledger.allocations import Allocations
-from hetserve.placement.ledger.problems import Problem, problem_text
+from hetserve.placement.ledger.problems import Problem
 from hetserve.placement.placer import Placer
 from hetserve_shell.tasks.slices import Shared, Slices
 
@@ -54,7 +54,7 @@ class LedgerView:
         return [*blocks, bytes(block)]
 
     def pieces(self) -> Iterator[bytes]:
-        problems = [problem_text(problem) for problem in self.pod_problems]
+        problems = [problem.text for problem in self.pod_problems]
         yield b'{\n  "gpus": '
         yield from _array(self._gpus(problems))
         problems.sort()
@@ -67,7 +67,7 @@ class LedgerView:
         for allocations in by_node(self.inventories, self.bookings):
             yield b""
             if allocations is not None:
-                problems += map(problem_text, allocations.problems())
+                problems += (problem.text for problem in allocations.problems())
                 yield from map(_gpu, allocations.uses())
 
 

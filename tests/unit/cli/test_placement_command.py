@@ -150,7 +150,7 @@ def test_a_log_of_another_version_is_refused_by_name_and_left_out_of_why(tmp_pat
     log = small_storm()
     log[0]["version"] = 1
     path = written(tmp_path, log)
-    words = "the log is of version 1; this hetserve reads 4: use the one that wrote it"
+    words = "the log is of version 1; this hetserve reads 5: use the one that wrote it"
     for arguments in (["replay", path], ["replay", path, "--policy", "BestFit"]):
         result = run(*arguments)
         assert (result.exit_code, words in result.stderr) == (2, True)

@@ -15,7 +15,6 @@ from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, Unattri
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import NodeInventory, Place
 from hetserve.placement.ledger.problems import (
-    NodeProblem,
     Problem,
     gpu_problems,
     refused_node,
@@ -140,9 +139,9 @@ class Allocations:
 
     def problems(self) -> Iterator[Problem]:
         """Inventories that are unreadable, refused or not whole, GPUs that hold what they must not, unlisted places."""
-        yield from (NodeProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
-        yield from (NodeProblem(refused_node(node.name, node.refused)) for node in self._nodes.values() if node.refused)
-        yield from (NodeProblem(f"node {node.name}: {node.missing}") for node in self._nodes.values() if node.missing)
+        yield from (Problem(node.problem) for node in self._nodes.values() if node.problem is not None)
+        yield from (Problem(refused_node(node.name, node.refused)) for node in self._nodes.values() if node.refused)
+        yield from (Problem(f"node {node.name}: {node.missing}") for node in self._nodes.values() if node.missing)
         for use in self.uses():
             yield from gpu_problems(use)
         for booking, gpus in self._unlisted().values():

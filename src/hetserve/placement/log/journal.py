@@ -22,14 +22,14 @@ from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import GpuKey, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.ledger.problems import PodProblem
+from hetserve.placement.ledger.problems import Problem
 from hetserve.placement.placer import FilterOutcome, Placer
 from hetserve.placement.pods.read_ahead import ReducedPod, read_ahead
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 
 Record = dict[str, Any]
-VERSION: Final = 4
+VERSION: Final = 5
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")
@@ -318,7 +318,7 @@ class JournaledLedger(Ledger):
         return {"t": self.recorder.clock(), "call": CHECKPOINT, "args": state}
 
     def restore(
-        self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], annotation_problems: Mapping[str, PodProblem]
+        self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], annotation_problems: Mapping[str, Problem]
     ) -> None:
         for node in nodes:
             self._allocations.set_node(node)
