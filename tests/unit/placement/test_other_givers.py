@@ -26,7 +26,7 @@ from hetserve.placement import (
     parse_pod,
 )
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.decision.wording import gpu_reason_text, texts_by_node
+from hetserve.placement.decision.wording import texts_by_node
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
@@ -360,11 +360,7 @@ def test_a_node_without_gpus_of_ours_says_who_offers_them_too() -> None:
 def test_each_gpu_says_why_it_is_not_ours() -> None:
     scene = Scene()
     scene.slices.apply("ADDED", resource_slice("s", "n0"))
-    said = [
-        gpu_reason_text(why)
-        for one in explain(scene.placer.ledger, parse_pod(gpu_pod()).request)
-        for why in one.reasons
-    ]
+    said = [why.text for one in explain(scene.placer.ledger, parse_pod(gpu_pod()).request) for why in one.reasons]
     assert said == [f"is not hetserve's: {OFFERED.format('s')}"] * 2
 
 

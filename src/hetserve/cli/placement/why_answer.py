@@ -14,7 +14,7 @@ from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement import Booking, PlacementDecision, Placer, PodView, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
-from hetserve.placement.decision.wording import decision_text, gpu_reason_text, offer_text, refusal_text
+from hetserve.placement.decision.wording import decision_text, offer_text, refusal_text
 from hetserve.placement.ledger.bookings import UNNAMED, pod_name
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
@@ -202,7 +202,7 @@ def _decision(decision: PlacementDecision) -> Json:
 def _gpu(verdict: GpuVerdict, closed: Sequence[NodeRule], decision: PlacementDecision) -> Json:
     taken = decision.chosen is not None and (verdict.node, verdict.gpu.id) in decision.chosen.places
     reasons = [{"kind": "node", "text": rule_text(rule)} for rule in closed]
-    reasons += [{"kind": reason.kind.value, "text": gpu_reason_text(reason)} for reason in verdict.reasons]
+    reasons += [{"kind": reason.kind, "text": reason.text} for reason in verdict.reasons]
     return {
         "node": verdict.node,
         "gpu": verdict.gpu.id,

@@ -7,7 +7,6 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision
-from hetserve.placement.decision.explain import GpuReason, GpuReasonKind
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.pods.requests import GpuRequest
@@ -59,10 +58,11 @@ def _no(request: GpuRequest, what: str) -> str:
 
 
 def _closed(refusal: NodeRefusal) -> str:
-    return _closed_by(refusal.cause or Cause.UNLISTED, few(refusal.names, refusal.more))
+    return closed_text(refusal.cause or Cause.UNLISTED, few(refusal.names, refusal.more))
 
 
-def _closed_by(cause: Cause, names: str) -> str:
+def closed_text(cause: Cause, names: str) -> str:
+    """Why a node takes no new pods. names: of the resources or pods that close it."""
     if cause is Cause.DEVICE_PLUGIN:
         return _DEVICE_PLUGIN.format(names)
     return _UNREADABLE_POD.format(names) if cause is Cause.UNREADABLE else UNLISTED_GPU
@@ -150,65 +150,6 @@ def offer_text(offer: GpuOffer) -> str:
 def _state(gpu: FreeGpu) -> str:
     compute = "" if gpu.free_compute is None else f" and {gpu.free_compute} percent of compute"
     return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB{compute} free"
-
-
-def gpu_reason_text(reason: GpuReason) -> str:
-    """For `hetserve why`: what a GPU lacks, or who is in the way."""
-    return _GPU_REASONS[reason.kind](reason)
-
-
-def _product(reason: GpuReason) -> str:
-    if not reason.accepted:
-        return f"{reason.product} is excluded"
-    return f"is a {reason.product}, not a {' or '.join(reason.accepted)}"
-
-
-def _id(reason: GpuReason) -> str:
-    return f"only {' or '.join(reason.accepted)} is accepted" if reason.accepted else "is excluded by its id"
-
-
-def _memory(reason: GpuReason) -> str:
-    if reason.pods:
-        return f"is held whole by {few(reason.pods)}"
-    free, wanted = reason.free_mib, reason.wanted_mib
-    there = f"{free} MiB free" if free >= 0 else f"over-used by {-free} MiB"
-    return f"{wanted - free} MiB short: {there}, {wanted} wanted"
-
-
-def _compute(reason: GpuReason) -> str:
-    free, wanted = reason.free_compute, reason.wanted_compute
-    there = f"{free} percent free" if free >= 0 else f"over-booked by {-free} percent"
-    return f"{wanted - free} percent of compute short: {there}, {wanted} percent wanted"
-
-
-def _other_kind(reason: GpuReason) -> str:
-    held = f"{few(reason.pods)} there"
-    if reason.wanted_compute:
-        return f"{held} declares no compute, and shares only with pods that declare none"
-    return f"{held} declares compute, and this pod declares none: name {names.RESOURCE_GPU_COMPUTE}"
-
-
-def _node_closed(reason: GpuReason) -> str:
-    cause = Cause(reason.kind.value)
-    text = _closed_by(cause, few(reason.names))
-    pods = [f"{pod} on GPU {gpu or 'unknown'}" for pod, gpu in zip(reason.pods, reason.gpus, strict=False)]
-    return text if cause is Cause.UNREADABLE else f"{text}: {few(pods or reason.pods)}"
-
-
-_GPU_REASONS: Final[Mapping[GpuReasonKind, Callable[[GpuReason], str]]] = {
-    GpuReasonKind.PRODUCT: _product,
-    GpuReasonKind.ID: _id,
-    GpuReasonKind.UNLISTED: _node_closed,
-    GpuReasonKind.DEVICE_PLUGIN: _node_closed,
-    GpuReasonKind.UNREADABLE: _node_closed,
-    GpuReasonKind.REFUSED: lambda one: f"is not hetserve's: {one.words}",
-    GpuReasonKind.UNHEALTHY: lambda _one: "is unhealthy",
-    GpuReasonKind.IDLE: lambda one: f"is not idle, as a whole GPU must be: holds {few(one.pods)}",
-    GpuReasonKind.MODEL: lambda one: f"model {one.model} is held there by {few(one.pods)}",
-    GpuReasonKind.MEMORY: _memory,
-    GpuReasonKind.UNDECLARED: _other_kind,
-    GpuReasonKind.COMPUTE: _compute,
-}
 
 
 def few(names: Sequence[str], more: int = 0) -> str:
