@@ -20,9 +20,9 @@ from hetserve_extender.leader.leader import Leader
 from hetserve_extender.leader.lease_reader import LeaseReader
 from hetserve_extender.leader.scheduler_lease import SchedulerLease
 from hetserve_extender.observe.drift import DriftCheck
+from hetserve_extender.observe.ledger_view import life_of_both, placement_routes
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import life_of_both, placement_routes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
@@ -32,8 +32,7 @@ from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.descriptors import allotted
 from hetserve_shell.http import probes
 from hetserve_shell.http.limits import Check, Limits
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.server import HttpServer, listen
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.reviews import check_of

@@ -27,6 +27,9 @@ PODS: Final = ("p0", "p1")
 class Lists:
     lists: int = 0
 
+    async def relist(self, after: int) -> None:
+        """Nobody performs this leadership."""
+
 
 @dataclass
 class Scene:

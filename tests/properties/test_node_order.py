@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hetserve.base.units import MiB
 from hetserve.placement import Gpu, NodeInventory
-from hetserve.placement.decision.choose import best_two, node_order
+from hetserve.placement.decision.decide import best_two, node_order
 from hetserve.placement.ledger.index import GpuIndex
 
 NODES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.booleans() | st.just(True)), min_size=1, max_size=6))

@@ -13,8 +13,8 @@ from effort import examples
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import Fairness, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.clustering import MOST_AUTO_QUEUES, Queues, Shape, cluster, silhouette
+from hetserve.placement.queues.rounds import Weights
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.placement.queues.weights import Weights
 
 LARGEST = MiB(32768)
 

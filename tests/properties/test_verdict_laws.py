@@ -7,7 +7,7 @@ from http import HTTPStatus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve_shell.http.verdicts import Key, Refusal, Verdict, Verdicts, key_of
+from hetserve_shell.kube.reviews import Key, Refusal, Verdict, Verdicts, key_of
 
 NO = Refusal(HTTPStatus.FORBIDDEN, "no")
 ADMITTED, REFUSED, MOST = 60.0, 10.0, 3

@@ -16,10 +16,8 @@ import pytest
 from authorities import CLIENT, SERVER, Authority, Leaf, put
 from hetserve_shell.http import tls
 from hetserve_shell.http.limits import HttpError, LastAnswer, Limits, Reply, Routes
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
-from hetserve_shell.tls.identity import TlsFiles
-from hetserve_shell.tls.rotation import Rotation
+from hetserve_shell.http.server import HttpServer, listen
+from hetserve_shell.tls.rotation import Rotation, TlsFiles
 from http2_clients import Http2Client
 from http_clients import Client, post, until
 

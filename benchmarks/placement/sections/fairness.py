@@ -20,8 +20,8 @@ from benchmarks.reporting import Json, table
 
 from hetserve.placement import QueueSettings
 from hetserve.placement.queues.fairness import jain
+from hetserve.placement.queues.rounds import Weights
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.placement.queues.weights import Weights
 
 TITLE = "Fairness"
 WORKERS: Final = 3

@@ -14,7 +14,7 @@ from typing import Protocol
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, Revisions, bindable
 from hetserve_extender.leader.scheduler_lease import SchedulerLease
-from hetserve_shell.leader.stamp import stamp_of
+from hetserve_shell.leader.lease import stamp_of
 
 
 class Lists(Protocol):
@@ -23,6 +23,13 @@ class Lists(Protocol):
     @property
     def lists(self) -> int:
         """How many lists have begun."""
+        ...
+
+    async def relist(self, after: int) -> None:
+        """List again: when it returns, the ledger has all that was written when `lists` was `after`.
+
+        A list that has begun since then serves, be it over or under way. Raises ApiStatusError, ApiUnreachableError.
+        """
         ...
 
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
 
 from hetserve.api import names
 from hetserve_extender.leader.scheduler_lease import SchedulerLease
-from hetserve_shell.kube.client import MERGE_PATCH, Answer, ApiServer
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.leader.elector import boot_clock
+from hetserve_shell.leader.follower import LeaseFollower
 from hetserve_shell.leader.lease import parse_lease, signed
 
 log = logging.getLogger(__name__)
@@ -29,33 +23,16 @@ TIMEOUT: Final = 1.0
 
 
 @dataclass(slots=True)
-class LeaseReader:
-    """Reads one Lease of the API server; `leading`, `following`: seconds between two reads."""
+class LeaseReader(LeaseFollower[SchedulerLease]):
+    """Reads the Lease for which our scheduler contends. `leading`, `following`: seconds between two reads."""
 
-    api: ApiServer
-    namespace: str
-    name: str
-    lease: SchedulerLease
-    clock: Callable[[], float] = boot_clock
-    wall: Callable[[], float] = time.time
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     leading: float = LEADING
     following: float = FOLLOWING
     ending: bool = False
     """Whether this process ends, and leads no more whatever the Lease says."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _complaint: str = ""
 
     def leads(self) -> bool:
         return not self.ending and self.lease.leads(self.clock())
-
-    def term(self) -> int | None:
-        """Number of our present term; None while we do not lead. A term never comes back."""
-        return self.lease.term if self.leads() else None
-
-    def leader(self) -> str:
-        """Who holds the Lease, in words."""
-        return self.lease.holder or "nobody yet"
 
     def why_not(self) -> str:
         """Why we do not lead, in words."""
@@ -63,7 +40,7 @@ class LeaseReader:
             return "not the leader any more: this process is ending"
         if not self.lease.ours:
             return f"not the leader (the scheduler that leads is {self.leader()})"
-        if self.clock() < self.lease.leads_from():
+        if self.clock() < self.lease.leads_from:
             return "not the leader yet: nothing tells who led before, so one lease duration is waited"
         return "not the leader for now: our scheduler holds the Lease, and no renewal of it was seen in time"
 
@@ -73,22 +50,11 @@ class LeaseReader:
             await self.step()
             await self.sleep(self.leading if self.leads() else self.following)
 
-    async def won(self) -> int:
-        """Wait until we lead; returns the term."""
-        while (term := self.term()) is None:
-            await self._wait(self.lease.leads_from())
-        return term
-
-    async def lost(self, term: int) -> None:
-        """Wait until that term is over."""
-        while self.term() == term:
-            await self._wait(self.lease.until)
-
     async def step(self) -> None:
         """Read the Lease once."""
         sent, before = self.clock(), self.leader()
         try:
-            answer = await self._request("GET")
+            answer = await self._request("GET", TIMEOUT)
             if answer.ok or answer.status == 404:
                 found = parse_lease(answer.json()) if answer.ok else None
                 self.lease.observe(found, sent, self.clock(), self.wall())
@@ -116,27 +82,8 @@ class LeaseReader:
     async def _sign(self, holder: str) -> None:
         patch = {"metadata": {"annotations": {names.ANNOTATION_BOOKS_COMPUTE: holder}}}
         try:
-            answer = await self._request("PATCH", patch)
+            answer = await self._request("PATCH", TIMEOUT, patch)
         except ApiUnreachableError as error:
             self._complain(str(error))
         else:
             self._complain("" if answer.ok else answer.message)
-
-    async def _request(self, method: str, body: object = None) -> Answer:
-        collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(self.namespace, safe='')}/leases"
-        path = f"{collection}/{quote(self.name, safe='')}"
-        return await self.api.request(method, path, body=body, content_type=MERGE_PATCH, timeout=TIMEOUT)
-
-    async def _wait(self, until: float) -> None:
-        """Wait for the next read, or until that time if it lies ahead."""
-        self._changed.clear()
-        pause = until - self.clock()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause if 0 < pause < float("inf") else None):
-                await self._changed.wait()
-
-    def _complain(self, words: str) -> None:
-        """Log once until it works again or the words change."""
-        if words and words != self._complaint:
-            log.warning("Lease %s/%s: %s", self.namespace, self.name, words)
-        self._complaint = words

@@ -11,35 +11,26 @@ scheduler takes no further pod by then, and the fence holds back what it has ask
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from hetserve_shell.leader.lease import Lease
+from hetserve_shell.leader.lease import NEVER, Lease, Tenure
 
-NEVER: Final = -math.inf
 SHARE: Final = 3 / 4
 """Part of the Lease's duration for which a renewal lets us lead: the clocks' rates may differ by a third."""
 
 
 @dataclass(slots=True)
-class SchedulerLease:
+class SchedulerLease(Tenure):
     """The Lease that our scheduler contends for. `host`: the part of its identity before the last underscore.
 
-    kube-scheduler takes its host name and a UUID of its process: in a pod the host's name is the pod's. Times are of
-    one monotonic clock [s]; `wall` is the time of day of this machine, which is that of our scheduler too [s].
+    kube-scheduler takes its host name and a UUID of its process: in a pod the host's name is the pod's. `wall` is the
+    time of day of this machine, which is that of our scheduler too [s].
     """
 
     host: str
-    seen: Lease | None = None
-    term: int = 0
-    """Counts the times that leadership was won here, or won back after a lapse: a number never comes back."""
-    origin: int = 0
-    """First term since which our scheduler's process has held the Lease alone: later ones only followed a lapse."""
     _read_sent: float | None = None
-    _until: float = NEVER
-    _from: float = NEVER
     _holding: tuple[str, int, str] | None = None
 
     def observe(self, lease: Lease | None, sent: float, at: float, wall: float) -> None:
@@ -53,34 +44,12 @@ class SchedulerLease:
 
     def doubt(self) -> None:
         """Another may have led: what we know is old, and only a new term lists and fences again."""
-        self._until, self._holding = NEVER, None
+        self.until, self._holding = NEVER, None
 
     @property
     def ours(self) -> bool:
         """Whether the Lease names our scheduler, as far as we know."""
         return self.seen is not None and self.seen.holder.rpartition("_")[0] == self.host
-
-    @property
-    def holder(self) -> str:
-        """Identity of who holds the Lease, as far as we know; empty: nobody."""
-        return "" if self.seen is None else self.seen.holder
-
-    @property
-    def until(self) -> float:
-        """When our term ends if no further renewal is seen; `NEVER` where another holds the Lease."""
-        return self._until
-
-    def leads(self, now: float) -> bool:
-        """Whether no scheduler that has taken the Lease from ours can lead at `now`."""
-        return self._from <= now < self._until
-
-    def leads_from(self) -> float:
-        """When a Lease that our scheduler holds lets us lead."""
-        return self._from
-
-    def continues(self, term: int) -> bool:
-        """Whether no other scheduler can have led since that term of ours."""
-        return term >= self.origin
 
     def _renewed(self, lease: Lease, since: float, at: float, wall: float) -> None:
         until = since + SHARE * lease.duration
@@ -88,12 +57,12 @@ class SchedulerLease:
             return
         holding = (lease.holder, lease.transitions, str(lease.raw.get("metadata", {}).get("uid")))
         # By when the answer is there: between the two we have said that we do not lead.
-        if at >= self._until or holding != self._holding:
+        if at >= self.until or holding != self._holding:
             self.term += 1
             if holding != self._holding:
                 self.origin = self.term
-                self._from = at + _unknown_for(lease, wall)
-        self._holding, self._until = holding, until
+                self.leads_from = at + _unknown_for(lease, wall)
+        self._holding, self.until = holding, until
 
 
 def _spec(lease: Lease) -> dict[str, Any]:

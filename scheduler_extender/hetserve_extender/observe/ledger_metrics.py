@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from hetserve.placement import Booking, GpuUse, NodeInventory, State
 from hetserve.placement.ledger.allocations import Allocations
-from hetserve.placement.ledger.bookings import Cause
-from hetserve.placement.ledger.fragmentation import FreeMemory, FreeMemoryCount
+from hetserve.placement.ledger.bookings import Cause, FreeMemoryCount
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.ledger_view import by_node
 from hetserve_shell.tasks.slices import Slices
@@ -73,11 +68,7 @@ class LedgerFigures:
             if allocations is not None:
                 count.take(allocations)
             await slices.turn()
-        registry = CollectorRegistry()
-        registry.register(_Stuck(self.stuck))
-        problems = self.misread + count.problems
-        registry.register(_Totals(count.states, count.free.counted(), problems, count.closed))
-        text = generate_latest(registry)
+        text = count.totals(self.misread, self.stuck).encode()
         for lines in count.lines:
             await slices.turn()
             text += "".join(lines).encode()
@@ -90,7 +81,7 @@ class _Count:
         self.closed = Counter[Cause]()
         self.problems = 0
         self.free = FreeMemoryCount()
-        self.lines = [[f"# HELP {name} {words}\n# TYPE {name} gauge\n"] for name, words, _ in _PER_GPU]
+        self.lines = [[_head(name, words)] for name, words, _ in _PER_GPU]
 
     def take(self, node: Allocations) -> None:
         self.problems += sum(1 for _ in node.problems())
@@ -102,52 +93,29 @@ class _Count:
             for lines, (name, _, value) in zip(self.lines, _PER_GPU, strict=True):
                 lines.append(f"{name}{{{labels}}} {float(value(use))}\n")
 
-
-@dataclass(frozen=True, eq=False)
-class _Totals(Collector):
-    states: Mapping[State, int]
-    free: FreeMemory
-    problems: int
-    closed: Mapping[Cause, int]
-
-    def collect(self) -> Iterator[Metric]:
-        bookings = GaugeMetricFamily("hetserve_bookings", "Pods on GPUs by state.", labels=["state"])
-        for state in State:
-            bookings.add_metric([state.value], self.states.get(state, 0))
-        yield bookings
-        closed = GaugeMetricFamily(
-            "hetserve_closed_nodes",
-            "Nodes with GPUs that take no new pods, for nobody knows which GPUs some of their pods have.",
-            labels=["cause"],
+    def totals(self, misread: int, stuck: int) -> str:
+        free = self.free.counted()
+        text = _head("hetserve_bookings", "Pods on GPUs by state.")
+        text += "".join(f'hetserve_bookings{{state="{one.value}"}} {float(self.states[one])}\n' for one in State)
+        closed = "Nodes with GPUs that take no new pods, for nobody knows which GPUs some of their pods have."
+        text += _head("hetserve_closed_nodes", closed)
+        text += "".join(f'hetserve_closed_nodes{{cause="{one.value}"}} {float(self.closed[one])}\n' for one in Cause)
+        stranded = "Share of the free memory that lies on GPUs with less free than the median request."
+        values = (
+            ("hetserve_queue_unreadable", "Pods at the gate that cannot be read and are in no queue.", stuck),
+            ("hetserve_ledger_problems", "Things that do not add up.", misread + self.problems),
+            ("hetserve_free_mib", "MiB free on GPUs that take pods, all together.", free.total),
+            ("hetserve_largest_free_mib", "The most MiB that one GPU that takes pods has free.", free.largest),
+            ("hetserve_median_request_mib", "Median of the shares that pods hold.", free.median_request),
+            ("hetserve_fragmentation_ratio", stranded, free.fragmentation),
         )
-        for cause in Cause:
-            closed.add_metric([cause.value], self.closed.get(cause, 0))
-        yield closed
-        yield GaugeMetricFamily("hetserve_ledger_problems", "Things that do not add up.", value=self.problems)
-        free = self.free
-        yield GaugeMetricFamily("hetserve_free_mib", "MiB free on GPUs that take pods, all together.", value=free.total)
-        yield GaugeMetricFamily(
-            "hetserve_largest_free_mib", "The most MiB that one GPU that takes pods has free.", value=free.largest
+        return text + "".join(
+            f"{_head(name, words)}{name} {float(it)}\n" for name, words, it in values if it is not None
         )
-        if free.median_request is not None:
-            yield GaugeMetricFamily(
-                "hetserve_median_request_mib", "Median of the shares that pods hold.", value=free.median_request
-            )
-        if free.fragmentation is not None:
-            yield GaugeMetricFamily(
-                "hetserve_fragmentation_ratio",
-                "Share of the free memory that lies on GPUs with less free than the median request.",
-                value=free.fragmentation,
-            )
 
 
-@dataclass(frozen=True, eq=False)
-class _Stuck(Collector):
-    pods: int
-
-    def collect(self) -> Iterator[Metric]:
-        words = "Pods at the gate that cannot be read and are in no queue."
-        yield GaugeMetricFamily("hetserve_queue_unreadable", words, value=self.pods)
+def _head(name: str, words: str) -> str:
+    return f"# HELP {name} {words}\n# TYPE {name} gauge\n"
 
 
 def _labels(use: GpuUse) -> str:

@@ -10,34 +10,40 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from hetserve_shell.http.admission import Bounded
-from hetserve_shell.http.exchange import Unsent
 from hetserve_shell.http.limits import (
     CONTINUE,
-    BodyBudget,
     HttpError,
     LastAnswer,
-    Limits,
     Reply,
     Result,
-    Routes,
+    as_http_error,
     error_answer,
     kept_answer,
     last_answer,
     reply_head,
+    too_slow,
 )
 from hetserve_shell.http.reader import Request, RequestReader
-from hetserve_shell.http.routing import as_http_error, too_slow
+
+if TYPE_CHECKING:
+    from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
 
-class Member(Bounded, Protocol):
+class OpenConnection(Protocol):
     """A connection as its server sees it."""
 
     transport: asyncio.Transport
+
+    @property
+    def worth(self) -> tuple[bool, bool, float]:
+        """Whether it is being answered, has been answered, and since when it is idle [s]; greater stays."""
+        ...
+
+    def abort(self) -> None: ...
 
     def part(self) -> None:
         """Asks for no more requests than are on their way."""
@@ -49,30 +55,10 @@ class Member(Bounded, Protocol):
         """Ends what takes too long. now: of the server's clock [s]."""
 
 
-class Server(Protocol):
-    """The server as its connections see it."""
-
-    routes: Routes
-    method: bytes
-    limits: Limits
-    budget: BodyBudget
-    unsent: Unsent
-    now: float
-    date: bytes
-
-    def opened(self, connection: Member) -> None:
-        """Admits a connection; may close another."""
-
-    def closed(self, connection: Member) -> None:
-        """Removes a connection."""
-
-    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
-
-
 class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._reader = RequestReader(
             server.routes,
@@ -106,7 +92,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def worth(self) -> tuple[bool, bool, float]:
-        """See `Bounded.worth`."""
+        """See `OpenConnection.worth`."""
         return self._busy, self._served, self.idle_since
 
     @property

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 from h2 import events
@@ -22,11 +22,13 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
-from hetserve_shell.http.connection import Server
 from hetserve_shell.http.exchange import Exchange
 from hetserve_shell.http.frames import CONTENT, Frames, protocol
-from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Result
-from hetserve_shell.http.routing import (
+from hetserve_shell.http.limits import (
+    HttpError,
+    LastAnswer,
+    Reply,
+    Result,
     as_http_error,
     expects_continue,
     find_route,
@@ -35,6 +37,9 @@ from hetserve_shell.http.routing import (
     too_many,
     too_slow,
 )
+
+if TYPE_CHECKING:
+    from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +58,7 @@ Headers = list[tuple[bytes, bytes]]
 class Http2Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._h2 = protocol(server.limits)
         self._frames = Frames(server.limits.head, server.now)
@@ -85,7 +90,7 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def worth(self) -> tuple[bool, bool, float]:
-        """See `Bounded.worth`."""
+        """See `OpenConnection.worth`."""
         return bool(self._exchanges), self._served, self.idle_since
 
     @property

@@ -14,8 +14,18 @@ from typing import Final
 
 import httptools
 
-from hetserve_shell.http.limits import BodyBudget, Handler, HttpError, Limits, Routes
-from hetserve_shell.http.routing import expects_continue, find_route, handler_of, too_large, too_many
+from hetserve_shell.http.limits import (
+    BodyBudget,
+    Handler,
+    HttpError,
+    Limits,
+    Routes,
+    expects_continue,
+    find_route,
+    handler_of,
+    too_large,
+    too_many,
+)
 
 log = logging.getLogger(__name__)
 

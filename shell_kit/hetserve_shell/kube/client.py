@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import orjson
 
 from hetserve.base.lines import LineCutter, LineTooLongError
+from hetserve.base.nesting import shallow
 from hetserve_shell.http.client import HttpClient, NotSentError, TooLargeError
 from hetserve_shell.kube.connection import (
     JSON,
@@ -21,7 +22,15 @@ from hetserve_shell.kube.connection import (
     ApiUnreachableError,
     RawObject,
 )
-from hetserve_shell.kube.decoding import decoded
+
+
+def decoded(text: bytes) -> Any:
+    """Content of a text; of one that is too deep to be decoded, without what lies below. Raises JSONDecodeError."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return orjson.loads(shallow(text))
+
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"

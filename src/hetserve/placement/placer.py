@@ -21,8 +21,8 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import Problem, unreadable_pod
 from hetserve.placement.pods.read_ahead import ReducedPod, changed_pods, view_of
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
-from hetserve.placement.pods.scheduling_gate import Stuck, may_be_placed, stuck
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
+from hetserve.placement.queues.rounds import Stuck, may_be_placed, stuck
 
 log = logging.getLogger(__name__)
 

@@ -17,16 +17,15 @@ from hetserve.base.units import Seconds
 from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
 from hetserve_extender.extender import NOT_SYNCED
+from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http.limits import HttpError, Limits
-from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import probe_server
-from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.server import HttpServer, listen
 from http_clients import LIMITS, Served, plain_client, until
 from testing.cluster import gpu_node
 from testing.extender import Unfenced

@@ -13,8 +13,7 @@ from hetserve.base.units import Seconds
 from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
 from hetserve.placement.ledger.problems import Problem, problem_lines
 from hetserve_extender.observe import ledger_view
-from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView
-from hetserve_extender.observe.probes import placement_routes
+from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView, placement_routes
 from hetserve_shell.tasks.slices import SLICE, Slices
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
@@ -152,7 +151,7 @@ async def test_it_is_made_once_for_all_who_ask_meanwhile_and_never_older_than_th
 
 
 async def test_the_probe_sends_it_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_view, "BLOCK", 1000)
+    monkeypatch.setattr("hetserve_shell.tasks.slices.BLOCK", 1000)
     placer = crowded()
     reply = await reply_of(placement_routes(placer), b"/ledger")
     assert len(reply.blocks) > 50, "a verb waits until megabytes are sent"

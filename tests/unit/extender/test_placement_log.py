@@ -11,8 +11,8 @@ from hetserve.placement import LedgerError, Mode, NodeEventHandler, PodEventHand
 from hetserve.placement.log.journal import VERSION, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.pods.view import parse_pod
+from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import placement_routes
 from testing.cluster import gpu_node, gpu_pod
 
 

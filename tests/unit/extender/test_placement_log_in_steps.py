@@ -22,8 +22,8 @@ from hetserve.placement.log.replay import replay
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_extender.observe import placement_log
+from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.settings import Settings
 from hetserve_shell.tasks.slices import SLICE, Slices
 from http_clients import plain_client

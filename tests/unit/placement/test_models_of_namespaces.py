@@ -15,8 +15,8 @@ from hetserve.placement.decision.wording import refusal_text
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Mode
-from hetserve.placement.pods.scheduling_gate import waiting
 from hetserve.placement.queues.clustering import distance
+from hetserve.placement.queues.rounds import waiting
 from testing.cluster import gpu_node, gpu_pod
 
 Raw = dict[str, Any]

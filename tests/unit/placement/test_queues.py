@@ -9,9 +9,8 @@ import pytest
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.queues.clustering import Shape, cluster
-from hetserve.placement.queues.reasons import Overdue, reason_text
+from hetserve.placement.queues.rounds import Weights, overdue
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.placement.queues.weights import Weights
 
 LARGEST = MiB(32768)
 
@@ -187,11 +186,9 @@ def test_an_elephant_among_shapes_leaves_the_mice_their_share() -> None:
 
 def test_a_release_says_whose_turn_it_is() -> None:
     pods = [*_pods("a", 3, since=1.0), *_pods("b", 1, since=4.0)]
-    reasons = [reason_text(release.reason) for release in _round(pods, beta=2).releases]
+    reasons = [release.reason.text for release in _round(pods, beta=2).releases]
     assert reasons == ["queue 0 holds 76% of the weight", "has waited longest"]
 
 
 def test_an_overdue_release_names_its_setting() -> None:
-    assert reason_text(Overdue(90.0)) == (
-        "at the gate for longer than 90 s, released out of turn (queue.failOpenAfter)"
-    )
+    assert overdue(90.0).text == ("at the gate for longer than 90 s, released out of turn (queue.failOpenAfter)")

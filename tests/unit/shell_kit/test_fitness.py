@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from authorities import Authority
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.server import HttpServer, listen
 from hetserve_shell.leader import fitness
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.fitness import EVERY, IN_A_ROW, Fitness, reach

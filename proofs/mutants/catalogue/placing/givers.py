@@ -70,7 +70,7 @@ GIVERS: Final = (
     ),
     Mutant(
         "givers: a slice that is gone still offers GPUs",
-        "hetserve.placement.ledger.offered_gpus",
+        "hetserve.placement.event_handlers",
         "OfferedGpus._set",
         DropStatement("self._slices[node].discard(name)"),
         UNIT,

@@ -20,7 +20,7 @@ QUEUES: Final = (
     ),
     Mutant(
         "the queue lifts foreign gates",
-        "hetserve.placement.pods.scheduling_gate",
+        "hetserve.placement.queues.rounds",
         "ours_alone_holds",
         Replace("$pod.gates == (names.QUEUE_GATE,)", "names.QUEUE_GATE in $pod.gates"),
         QUEUE,
@@ -28,7 +28,7 @@ QUEUES: Final = (
     ),
     Mutant(
         "the queue's patch takes any pod of that name",
-        "hetserve_extender.queue.scheduling_gate",
+        "hetserve_extender.queue.controller",
         "remove_gate",
         DropElement('{"op": "test", "path": "/metadata/uid", "value": ...}'),
         QUEUE,

@@ -8,7 +8,7 @@ from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
 REVIEWS: Final = "hetserve_shell.kube.reviews"
-VERDICTS: Final = "hetserve_shell.http.verdicts"
+VERDICTS: Final = "hetserve_shell.kube.reviews"
 LIMITS: Final = "hetserve_shell.http.limits"
 PROBE_URL: Final = "hetserve.cli.cluster.probe_url"
 ASKED: Final = "tests/unit/shell_kit/test_reviews.py"

@@ -149,7 +149,7 @@ def _settings(
     from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
     from hetserve.cli.cluster.installation import system_namespace as namespace_of  # noqa: PLC0415
     from hetserve.placement import QueueSettings  # noqa: PLC0415
-    from hetserve.placement.queues.weights import Weights  # noqa: PLC0415
+    from hetserve.placement.queues.rounds import Weights  # noqa: PLC0415
 
     installed = extender_settings(cluster, namespace_of(cluster, system_namespace)).get("queue") or {}
     defaults = QueueSettings()

@@ -11,8 +11,7 @@ from rich.table import Table
 from hetserve.base.units import MiB, Seconds
 from hetserve.cli.output.terminal import Block
 from hetserve.placement import Placer, PodView, QueueSettings, Round, Waiting, next_round
-from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds, waiting
-from hetserve.placement.queues.rounds import Queue
+from hetserve.placement.queues.rounds import Queue, in_hand, ours_alone_holds, waiting
 
 Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ from hetserve.placement.decision.wording import decision_text, offer_text, refus
 from hetserve.placement.ledger.bookings import UNNAMED, pod_name
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.placement.pods.scheduling_gate import ours_alone_holds
 from hetserve.placement.pods.view import parse_pod, unread_pod
+from hetserve.placement.queues.rounds import ours_alone_holds
 
 RawObject = Mapping[str, Any]
 Json = dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ WITHOUT_MODEL: Final = "without the same model"
 IDLE: Final = "idle GPU"
 FREE: Final = "free"
 DECLARING: Final = "pods that declare"
-"""Parts of refusals by which `reading` knows their kinds again."""
+"""Parts of refusals by which `waits_for_other_model` knows their kinds again."""
 _SHOWN: Final = 3
 _LONG: Final = 80
 
@@ -157,3 +158,22 @@ def few(names: Sequence[str], more: int = 0) -> str:
     shown = [name if len(name) <= _LONG else f"{name[: _LONG - 3]}..." for name in names[:_SHOWN]]
     left = len(names) - len(shown) + more
     return f"{', '.join(shown)} and {left} more" if left else ", ".join(shown)
+
+
+_NODES: Final = r"(?:^|[ ,:])\d+ "
+"""How many nodes a reason is of."""
+_SAME_MODEL: Final = re.compile(rf"{_NODES}(?:{SAME_MODEL}|fewer than \d+ GPUs {WITHOUT_MODEL})")
+_NO_ROOM: Final = re.compile(
+    rf"{_NODES}(?:(?:no|fewer than \d+) (?:{IDLE}|GPUs? with [^,;]*\b{FREE}\b)|{DECLARING} "
+    "|Insufficient |Too many pods)"
+)
+
+
+def waits_for_other_model(message: str) -> bool:
+    """Whether an instance waits only for a GPU that does not have its model yet: its type has room, for others.
+
+    kube-scheduler passes each refusal on behind the number of its nodes; an extender has no other way to say its kind.
+
+    message: of the condition PodScheduled, whose reason is Unschedulable.
+    """
+    return _SAME_MODEL.search(message) is not None and _NO_ROOM.search(message) is None

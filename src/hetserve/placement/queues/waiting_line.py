@@ -10,8 +10,7 @@ from itertools import chain
 from typing import Final
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement.queues.clustering import Shape
-from hetserve.placement.queues.partition import Partition
+from hetserve.placement.queues.clustering import Partition, Shape
 from hetserve.placement.queues.rounds import (
     Entry,
     Fairness,
