@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from hetserve.base.units import Seconds
-from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
-from hetserve.placement.ledger.compare import LedgerDifference, Kind
+from hetserve.placement.ledger.compare import Kind, LedgerDifference
+from hetserve.placement.placer import Placer
 from hetserve_extender.observe.drift import DriftCheck
 from hetserve_shell.kube.client import KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection

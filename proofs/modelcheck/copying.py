@@ -9,8 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from hetserve.placement import Booking, Gpu, GpuRequest, NodeInventory, PodView
+from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.pods.view import PodView
 
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
 _ARRAYS: Final = ("free", "pods", "free_compute", "accounted", "idle", "open", "usable")

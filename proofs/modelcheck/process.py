@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from hetserve.base.units import Seconds
-from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import Booking, LedgerError, State
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import Any, Final
 
-from hetserve.placement import Booking, State
+from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve_extender.leader.leadership import Leadership
 from modelcheck.process import HOLD, Memory, Process

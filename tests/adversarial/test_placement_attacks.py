@@ -6,20 +6,14 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import (
-    Fairness,
-    Ledger,
-    QueueSettings,
-    Waiting,
-    decide,
-    next_round,
-    parse_node,
-    parse_pod,
-    scores,
-)
 from hetserve.placement.check import violations
+from hetserve.placement.decision.decide import decide, scores
 from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
+from hetserve.placement.ledger.inventory import parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.view import parse_pod
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Waiting, next_round
 from testing.cluster import gpu_node, gpu_pod
 
 

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.base.units import MiB, Percent
-from hetserve.placement import FilterOutcome, GpuRequest, Ledger, NodeInventory, decide
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.refusals import RefusalKind
 from hetserve.placement.decision.wording import offer_text, refusal_text
 from hetserve.placement.ledger.bookings import Cause
-from hetserve.placement.ledger.inventory import Gpu
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.log.journal import offer_of, outcome_value, refusals_of
-from hetserve.placement.pods.requests import AntiAffinity, GpuSelector
+from hetserve.placement.placer import FilterOutcome
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
 from hetserve.placement.pods.view import PodView
 
 IDS = ("0", "1", "2")

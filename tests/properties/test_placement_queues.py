@@ -11,9 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from effort import examples
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Fairness, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.clustering import MOST_AUTO_QUEUES, Queues, Shape, cluster, silhouette
-from hetserve.placement.queues.rounds import Weights
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Waiting, Weights, next_round
 from hetserve.placement.queues.waiting_line import WaitingLine
 
 LARGEST = MiB(32768)

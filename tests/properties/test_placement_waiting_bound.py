@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import QueueSettings, Waiting
-from hetserve.placement.queues.rounds import Weights
+from hetserve.placement.queues.rounds import QueueSettings, Waiting, Weights
 from hetserve.placement.queues.waiting_line import WaitingLine
 
 LARGEST = MiB(32768)

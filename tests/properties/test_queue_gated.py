@@ -12,9 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
-from hetserve.placement.queues.rounds import LONGEST_WAIT, Release
+from hetserve.placement.queues.rounds import LONGEST_WAIT, QueueSettings, Release
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.queue.waiting_pod import SEEN_WITHIN, WaitingState

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Waiting
-from hetserve.placement.queues.rounds import LONGEST_WAIT, Release, overdue
+from hetserve.placement.queues.rounds import LONGEST_WAIT, Release, Waiting, overdue
 from hetserve_extender.queue.patch_order import Patch, PatchOrder
 
 DECIDED = st.lists(

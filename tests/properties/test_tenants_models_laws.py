@@ -11,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, NodeInventory, PodView, decide
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.explain import explain
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods.view import PodView
 
 SPACES = ("a", "b", "a-b", "a/b", "")
 MODELS = ("m", "b-m", "b/m", "", None)

@@ -18,9 +18,8 @@ from benchmarks.placement.simulated.contention import STUCK_AFTER, SimulatedTest
 from benchmarks.placement.simulated.traces import TRACES
 from benchmarks.reporting import Json, table
 
-from hetserve.placement import QueueSettings
 from hetserve.placement.queues.fairness import jain
-from hetserve.placement.queues.rounds import Weights
+from hetserve.placement.queues.rounds import QueueSettings, Weights
 from hetserve.placement.queues.waiting_line import WaitingLine
 
 TITLE = "Fairness"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hetserve.placement import Booking, GpuUse, NodeInventory, State
 from hetserve.placement.ledger.allocations import Allocations
-from hetserve.placement.ledger.bookings import Cause, FreeMemoryCount
+from hetserve.placement.ledger.bookings import Booking, Cause, FreeMemoryCount, GpuUse, State
+from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.ledger_view import by_node
 from hetserve_shell.tasks.slices import Slices

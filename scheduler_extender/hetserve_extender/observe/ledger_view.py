@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from hetserve.placement import Booking, GpuUse, NodeInventory, State
 from hetserve.placement.ledger.allocations import Allocations
+from hetserve.placement.ledger.bookings import Booking, GpuUse, State
+from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.problems import Problem
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.placement_log import PlacementLog

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hetserve.placement import Round
 from hetserve.placement.ledger.compare import Kind
 from hetserve.placement.placer import Placer
 from hetserve.placement.queues.fairness import FairnessWindow
+from hetserve.placement.queues.rounds import Round
 from hetserve_extender.observe.ledger_metrics import LedgerFigures
 from hetserve_shell.tasks.slices import Shared
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import QueueSettings, Round, State, Waiting
+from hetserve.placement.ledger.bookings import State
 from hetserve.placement.placer import Placer
-from hetserve.placement.queues.rounds import Release, Stuck
+from hetserve.placement.queues.rounds import QueueSettings, Release, Round, Stuck, Waiting
 from hetserve.sanitize import sanitize
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch, PatchOutcome
 from hetserve_extender.queue.release_queue import ReleaseQueue

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Final
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import PodView, QueueSettings, Round, Waiting
-from hetserve.placement.queues.rounds import PLACE_KEPT, Release, overdue, waiting
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.rounds import PLACE_KEPT, QueueSettings, Release, Round, Waiting, overdue, waiting
 from hetserve.placement.queues.waiting_line import WaitingLine
 from hetserve_extender.queue.patch_order import Patch, PatchOrder, PatchOutcome
 from hetserve_extender.queue.waiting_pod import NEVER, SEEN_WITHIN, Moment, WaitingPod, WaitingState, first_shown

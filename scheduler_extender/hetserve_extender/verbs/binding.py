@@ -16,9 +16,10 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.objects.metadata import uid_of
 from hetserve.objects.pod import Pod, PodOutline
-from hetserve.placement import Booking, GpuRequest, LedgerError, State
+from hetserve.placement.ledger.bookings import Booking, LedgerError, State
 from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.placer import VERIFY_AFTER, Placer
+from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView, unread_pod
 from hetserve_extender.leader.fence import LeaderFence
 from hetserve_extender.verbs.wire import BindArgs

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from prometheus_client import Histogram
 
-from hetserve.placement import LedgerError
 from hetserve.placement.decision.wording import decision_text, texts_by_node
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.placer import Placer
 from hetserve.sanitize import sanitize
 from hetserve_extender.observe.metrics import Metrics

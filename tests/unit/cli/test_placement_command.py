@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
-from hetserve.placement import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod

@@ -14,8 +14,8 @@ import uvloop
 from extender_bench import Bench
 from harness import limits
 from hetserve.base.units import Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
+from hetserve.placement.queues.rounds import QueueSettings
 from hetserve_extender.extender import NOT_SYNCED
 from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.metrics import Metrics

@@ -10,8 +10,9 @@ import pytest
 
 from extender_bench import reply_of
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.problems import Problem, problem_lines
+from hetserve.placement.placer import Placer
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView, placement_routes
 from hetserve_shell.tasks.slices import SLICE, Slices

@@ -12,8 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.metrics_reference import described, metrics_page
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, QueueSettings, Waiting, next_round
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
 from hetserve.placement.queues.fairness import FairnessWindow, jain
+from hetserve.placement.queues.rounds import QueueSettings, Waiting, next_round
 from hetserve_extender.observe.metrics import Metrics
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 from testing.data import REPOSITORY

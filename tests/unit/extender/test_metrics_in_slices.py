@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
 from hetserve_extender.observe.ledger_metrics import LedgerFigures
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.tasks.slices import SLICE, Slices

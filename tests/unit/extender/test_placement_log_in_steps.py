@@ -16,7 +16,7 @@ import pytest
 from extender_bench import reply_of
 from harness import limits
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.replay import replay
 from hetserve_extender.extender import Extender

@@ -10,25 +10,19 @@ import pytest
 from hetserve.api import names
 from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.placement import (
-    Gpu,
-    GpuRequest,
-    Ledger,
-    LedgerError,
-    NodeEventHandler,
-    NodeInventory,
-    Placer,
-    PodEventHandler,
-    PolicyName,
-    decide,
-    parse_node,
-    parse_pod,
-)
 from hetserve.placement.check import violations
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.wording import refusal_text, too_late_text
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory, parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
+from hetserve.placement.pods.view import parse_pod
 from hetserve.placement.queues.clustering import Shape, distance
 from testing.cluster import gpu_node, gpu_pod
 

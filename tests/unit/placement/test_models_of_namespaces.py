@@ -8,13 +8,16 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Ledger, NodeEventHandler, Placer, PodEventHandler, parse_node, parse_pod
 from hetserve.placement.check import violations
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.wording import refusal_text
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
+from hetserve.placement.ledger.inventory import parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.placement.placer import Mode
+from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.pods.view import parse_pod
 from hetserve.placement.queues.clustering import distance
 from hetserve.placement.queues.rounds import waiting
 from testing.cluster import gpu_node, gpu_pod

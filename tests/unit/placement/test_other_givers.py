@@ -15,21 +15,16 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import (
-    LedgerError,
-    Mode,
-    NodeEventHandler,
-    Placer,
-    PodEventHandler,
-    ResourceSliceEventHandler,
-    parse_node,
-    parse_pod,
-)
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.wording import texts_by_node
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
+from hetserve.placement.ledger.bookings import LedgerError
+from hetserve.placement.ledger.inventory import parse_node
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
+from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]

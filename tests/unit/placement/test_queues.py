@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.queues.clustering import Shape, cluster
-from hetserve.placement.queues.rounds import Weights, overdue
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Waiting, Weights, next_round, overdue
 from hetserve.placement.queues.waiting_line import WaitingLine
 
 LARGEST = MiB(32768)

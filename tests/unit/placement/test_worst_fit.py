@@ -5,17 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import (
-    Gpu,
-    GpuKey,
-    GpuRequest,
-    GpuSelector,
-    Ledger,
-    NodeInventory,
-    decide,
-    scores,
-)
+from hetserve.placement.decision.decide import decide, scores
 from hetserve.placement.decision.wording import decision_text, refusal_text
+from hetserve.placement.ledger.inventory import Gpu, GpuKey, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, GpuSelector
 
 
 def _gpu(id_: str, mib: int = 32768, product: str = "V100", *, healthy: bool = True) -> Gpu:

@@ -10,8 +10,18 @@ from rich.table import Table
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.cli.output.terminal import Block
-from hetserve.placement import Placer, PodView, QueueSettings, Round, Waiting, next_round
-from hetserve.placement.queues.rounds import Queue, in_hand, ours_alone_holds, waiting
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.rounds import (
+    Queue,
+    QueueSettings,
+    Round,
+    Waiting,
+    in_hand,
+    next_round,
+    ours_alone_holds,
+    waiting,
+)
 
 Json = dict[str, Any]
 

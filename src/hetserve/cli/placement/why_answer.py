@@ -12,13 +12,14 @@ from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.pod import Pod, PodOutline
-from hetserve.placement import Booking, PlacementDecision, Placer, PodView, decide
+from hetserve.placement.decision.decide import PlacementDecision, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
 from hetserve.placement.decision.wording import decision_text, offer_text, refusal_text
-from hetserve.placement.ledger.bookings import UNNAMED, pod_name
+from hetserve.placement.ledger.bookings import UNNAMED, Booking, pod_name
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.placement.pods.view import parse_pod, unread_pod
+from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.placement.queues.rounds import ours_alone_holds
 
 RawObject = Mapping[str, Any]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from hetserve.placement import Placer, PodView
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.view import PodView
 from hetserve.placement.queues.rounds import OLDEST_EVERY, ours_alone_holds, waiting
 
 
