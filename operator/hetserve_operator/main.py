@@ -39,9 +39,8 @@ from hetserve_operator.work.input_statuses import InputStatuses
 from hetserve_operator.work.workers import Workers
 from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
-from hetserve_shell.descriptors import allotted
 from hetserve_shell.http.probes import LIMITS, probe_server
-from hetserve_shell.http.server import listen
+from hetserve_shell.http.server import allotted, listen
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS, check_of

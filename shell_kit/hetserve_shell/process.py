@@ -83,8 +83,8 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
         super().close()
 
     def _tell(self, left_out: dict[Kind, int]) -> None:
-        for (name, level, words), count in left_out.items():
-            text = f"{count} more like this were left out: {words}"
+        for (name, level, message), count in left_out.items():
+            text = f"{count} more like this were left out: {message}"
             super().emit(logging.LogRecord(name, level, "", 0, text, None, None))
 
 

@@ -15,7 +15,7 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import FenceState, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import SchedulerLease
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.leader.lease import parse_lease
 from testing.cluster import gpu_node, gpu_pod

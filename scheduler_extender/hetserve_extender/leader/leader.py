@@ -78,9 +78,9 @@ class FenceWriter:
             fence.silent()
 
 
-def _log(write: FenceWrite, words: str) -> None:
-    if words:
-        log.warning("fence %s/%s: %s", write.namespace, write.name, words)
+def _log(write: FenceWrite, message: str) -> None:
+    if message:
+        log.warning("fence %s/%s: %s", write.namespace, write.name, message)
 
 
 ENDS_WITHIN: Final = 5.0

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, Revisions, bindable
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import SchedulerLease
 from hetserve_shell.leader.lease import stamp_of
 
 

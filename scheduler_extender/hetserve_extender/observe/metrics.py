@@ -13,12 +13,15 @@ from hetserve.placement.ledger.compare import Kind
 from hetserve.placement.placer import Placer
 from hetserve.placement.queues.fairness import FairnessWindow
 from hetserve.placement.queues.rounds import Round
-from hetserve_extender.observe.ledger_metrics import LedgerFigures
+from hetserve_extender.observe.ledger_view import LedgerFigures
 from hetserve_shell.tasks.slices import Shared
 
 
 class QueueFigures(Collector):
-    """Gauges of the queues. Call `take` on the event loop; any thread may read."""
+    """Gauges of the queues, of the last round when scraped: there are hundreds a second.
+
+    Call `take` on the event loop; any thread may read.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[Round, int] | None = None
@@ -99,11 +102,11 @@ class Metrics:
         self._wall = wall
         self._texts = Shared(self._text)
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(name, words, labels, registry=self.registry)
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
 
-    def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
-        return Gauge(name, words, labels, registry=self.registry)
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self.registry)
 
     async def text(self) -> bytes:
         """All metrics in the text format of Prometheus, after the call."""

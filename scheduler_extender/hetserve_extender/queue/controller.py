@@ -90,7 +90,12 @@ class QueueController:
 
     def __post_init__(self) -> None:
         self.queue = ReleaseQueue(
-            self.settings, self.unschedulable_after, self.clock, self.wall, self._is_bound, self._is_reserved
+            self.settings,
+            self.unschedulable_after,
+            self.clock,
+            self.wall,
+            is_bound=lambda uid: self._state(uid) is State.BOUND,
+            is_reserved=lambda uid: self._state(uid) is State.RESERVED,
         )
         for pod in self.placer.pods.values():
             self.queue.shown(pod)
@@ -145,13 +150,9 @@ class QueueController:
         else:
             self.queue.shown(pod)
 
-    def _is_bound(self, uid: str) -> bool:
+    def _state(self, uid: str) -> State | None:
         held = self.placer.ledger.booking(uid)
-        return held is not None and held.state is State.BOUND
-
-    def _is_reserved(self, uid: str) -> bool:
-        held = self.placer.ledger.booking(uid)
-        return held is not None and held.state is State.RESERVED
+        return None if held is None else held.state
 
     def _start(self, patches: Sequence[Patch]) -> asyncio.Task[None]:
         self._turns.update((patch, asyncio.Event()) for patch in patches)

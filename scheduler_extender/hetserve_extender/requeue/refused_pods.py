@@ -33,7 +33,10 @@ _SPARE: Final = 1024
 
 @value(frozen=True, slots=True)
 class ExcludedNodes:
-    """Nodes not offered: a bit per number of `generation`; `NONE`: all were offered."""
+    """Nodes not offered: a bit per number of `generation`; `NONE`: all were offered.
+
+    Not the offered ones: a node unknown to the ledger may be the one that the pod needs.
+    """
 
     generation: int
     bits: bytes

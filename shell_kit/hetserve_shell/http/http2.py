@@ -379,7 +379,7 @@ class Http2Connection(asyncio.Protocol):
         self._h2.send_headers(exchange.stream, head, end_stream=not exchange.answer)
         self._send(exchange)
         if exchange.stream in self._exchanges:
-            self._server.unsent.keep(exchange, self)
+            self._server.unsent.keep(exchange, self.give_up)
 
     def _go_on(self) -> None:
         """Sends what the client has made room for."""

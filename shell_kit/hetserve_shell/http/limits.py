@@ -24,8 +24,8 @@ class Reply:
     status: HTTPStatus = HTTPStatus.OK
 
     @classmethod
-    def text(cls, words: str, status: HTTPStatus = HTTPStatus.OK) -> Reply:
-        return cls((f"{words}\n".encode(),), status=status)
+    def text(cls, message: str, status: HTTPStatus = HTTPStatus.OK) -> Reply:
+        return cls((f"{message}\n".encode(),), status=status)
 
 
 Result = bytes | Reply
@@ -64,7 +64,7 @@ _REPLY: Final = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nDa
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Bytes, counts and seconds that clients can take.
 
     head: request line and headers. body: of one request. bodies: of all waiting requests. connections: open ones.
@@ -155,7 +155,7 @@ def expects_continue(expected: Sequence[bytes]) -> bool:
     return bool(expected)
 
 
-def too_large(limits: Limits) -> HttpError:
+def too_large(limits: ServerLimits) -> HttpError:
     return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is larger than {limits.body} bytes")
 
 
@@ -163,7 +163,7 @@ def too_many() -> HttpError:
     return HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once")
 
 
-def too_slow(limits: Limits) -> HttpError:
+def too_slow(limits: ServerLimits) -> HttpError:
     return HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the request was not complete within {limits.waiting:g} s")
 
 

@@ -5,16 +5,53 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Final
 
 from hetserve_shell.http.connection import Connection, OpenConnection
 from hetserve_shell.http.exchange import Unsent
-from hetserve_shell.http.limits import BodyBudget, Limits, Routes
+from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits
 
 log = logging.getLogger(__name__)
+
+OWN: Final = 384
+"""Descriptors kept for the API server, files, and connections accepted in one turn."""
+
+
+def allotted(wanted: Mapping[str, int]) -> dict[str, int]:
+    """Shares the process's descriptors among its ports: raises the limit, and returns the connections of each."""
+    return shared(wanted, limit=raise_limit())
+
+
+def raise_limit() -> int:
+    """Raises the soft limit of descriptors to the hard one if possible; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # macOS may refuse its own hard limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return soft
+
+
+def shared(wanted: Mapping[str, int], *, limit: int) -> dict[str, int]:
+    """Connections of each port if the process may open `limit` descriptors.
+
+    If not all fit beside OWN (or half of a small limit), each port gets the same share, at least one.
+    """
+    every = sum(wanted.values())
+    left = every if limit == resource.RLIM_INFINITY else min(limit - min(OWN, limit // 2), every)
+    if left == every:
+        return dict(wanted)
+    shares = {port: max(1, count * left // every) for port, count in wanted.items()}
+    while sum(shares.values()) > max(left, len(shares)):  # `max` rounded up
+        shares[max(shares, key=lambda port: (shares[port], port))] -= 1
+    message = ", ".join(f"{port} {share} of {wanted[port]}" for port, share in shares.items())
+    log.warning("the process may open only %d descriptors, so connections are fewer: %s", limit, message)
+    return shares
 
 
 class PortInUseError(OSError):
@@ -85,7 +122,7 @@ class HttpServer:
     def __init__(
         self,
         routes: Routes,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         name: str = "server",
         method: bytes = b"POST",
         hear: Callable[[HttpServer], asyncio.Protocol] = Connection,
@@ -93,7 +130,7 @@ class HttpServer:
         self.routes = routes
         self.method = method
         self._hear = hear
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         self.budget = BodyBudget(self.limits.bodies)
         self.unsent = Unsent(self.limits.answers)
         self.now = 0.0

@@ -221,7 +221,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._open = False
             self.abort()
             return
-        self._mutual.refused(self._address(), _words(error))
+        self._mutual.refused(self._address(), _message(error))
         if self._socket.is_closing():
             return
         # Until the client has read the alert: a reset would overtake it.
@@ -246,7 +246,7 @@ def peer_name(tls: ssl.SSLObject) -> PeerName:
     )
 
 
-def _words(error: ssl.SSLError) -> str:
+def _message(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate does not hold: {error.verify_message}"
     known = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -41,19 +41,8 @@ def key_of(token: str, path: str) -> Key:
     return hashlib.sha256(token.encode()).digest(), path
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a caller may not: 401 or 403, and words without the token."""
-
-    status: HTTPStatus
-    words: str
-
-    def error(self) -> HttpError:
-        return HttpError(self.status, self.words)
-
-
-Verdict = Refusal | None
-"""None: the caller may."""
+Verdict = tuple[HTTPStatus, str] | None
+"""Why a caller may not: 401 or 403, and a message without the token; None: the caller may."""
 
 
 class Verdicts:
@@ -72,40 +61,31 @@ class Verdicts:
         most: int = MOST,
     ) -> None:
         self._clock = clock
-        self._admitted = _Kept(admitted_for, most)
-        self._refused = _Kept(refused_for, most)
+        self._most = most
+        self._stands = {True: admitted_for, False: refused_for}
+        """Seconds, by whether the caller may."""
+        self._kept: dict[bool, OrderedDict[Key, tuple[float, Verdict]]] = {True: OrderedDict(), False: OrderedDict()}
+        """In the order in which they were asked for."""
 
     def __len__(self) -> int:
-        return len(self._admitted.entries) + len(self._refused.entries)
+        return sum(map(len, self._kept.values()))
 
     def find(self, key: Key) -> tuple[bool, Verdict]:
         """Whether a verdict stands, and which."""
-        now = self._clock()
-        for kept in (self._refused, self._admitted):
-            entry = kept.entries.get(key)
-            if entry is not None and now < entry[0] + kept.seconds:
-                return True, entry[1]
+        for may, kept in self._kept.items():
+            asked_at, verdict = kept.get(key, (-math.inf, None))
+            if self._clock() < asked_at + self._stands[may]:
+                return True, verdict
         return False, None
 
     def keep(self, key: Key, verdict: Verdict, asked_at: float) -> None:
         """Keeps a verdict. asked_at: when its reviews began, by our clock [s]: what they say may be as old as that."""
-        for kept in (self._refused, self._admitted):
-            kept.entries.pop(key, None)
-        (self._admitted if verdict is None else self._refused).put(key, verdict, asked_at)
-
-
-class _Kept:
-    """Verdicts of one kind in the order in which they were asked for."""
-
-    def __init__(self, seconds: float, most: int) -> None:
-        self.seconds = seconds
-        self.entries: OrderedDict[Key, tuple[float, Verdict]] = OrderedDict()
-        self._most = most
-
-    def put(self, key: Key, verdict: Verdict, asked_at: float) -> None:
-        self.entries[key] = asked_at, verdict
-        while len(self.entries) > self._most:
-            self.entries.popitem(last=False)
+        for kept in self._kept.values():
+            kept.pop(key, None)
+        kept = self._kept[verdict is None]
+        kept[key] = asked_at, verdict
+        while len(kept) > self._most:
+            kept.popitem(last=False)
 
 
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105  (a path)
@@ -153,7 +133,7 @@ class Reviews:
         if not stands:
             verdict = await self._verdict(key, token, path)
         if verdict is not None:
-            raise verdict.error()
+            raise HttpError(*verdict)
 
     async def _verdict(self, key: Key, token: str, path: str) -> Verdict:
         """The verdict of one pair of reviews for all who ask at once. Raises HttpError without one."""
@@ -164,8 +144,8 @@ class Reviews:
         try:
             return await asyncio.shield(task)  # a cancelled caller leaves the others theirs
         except ReviewFailedError as error:
-            words = f"{path} is closed: whether you may read it cannot be asked: {error}"
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, words) from None
+            message = f"{path} is closed: whether you may read it cannot be asked: {error}"
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
 
     def _answered(self, key: Key, task: asyncio.Task[Verdict]) -> None:
         self._asked.pop(key, None)
@@ -175,7 +155,7 @@ class Reviews:
     async def _ask(self, key: Key, token: str, path: str) -> Verdict:
         asked_at = self._clock()
         user = await self._user(token)
-        verdict = Refusal(HTTPStatus.UNAUTHORIZED, NOT_VALID) if user is None else await self._access(user, path)
+        verdict = (HTTPStatus.UNAUTHORIZED, NOT_VALID) if user is None else await self._access(user, path)
         self._verdicts.keep(key, verdict, asked_at)
         return verdict
 
@@ -198,7 +178,7 @@ class Reviews:
         if status.get("allowed") is True and not status.get("denied"):
             return None
         rule = f"{{nonResourceURLs: [{path}], verbs: [{_VERB}]}}"
-        return Refusal(
+        return (
             HTTPStatus.FORBIDDEN,
             f"{name!r} may not {_VERB} {path}: no ClusterRole bound to it has the rule {rule}; "
             "those of the chart end in -reader and -metrics-reader",
@@ -221,10 +201,10 @@ class Reviews:
 
 
 def _refused(kind: str, path: str, status: int) -> str:
-    words = f"the API server refused the {kind} with {status}"
+    message = f"the API server refused the {kind} with {status}"
     if status != HTTPStatus.FORBIDDEN:
-        return words
-    return f"{words}: this component's account may not create {path.rpartition('/')[2]}; helm upgrade writes its role"
+        return message
+    return f"{message}: this component's account may not create {path.rpartition('/')[2]}; helm upgrade writes its role"
 
 
 def bearer_token(credentials: Sequence[bytes]) -> str:

@@ -78,7 +78,7 @@ def _context(files: TlsFiles, trusted: str) -> ssl.SSLContext:
         # Without a password the library would ask for one on the terminal.
         context.load_cert_chain(files.certificate, files.key, password=lambda: "")
     except (ssl.SSLError, OSError, ValueError) as error:
-        raise CertificateError(_key_words(files, error)) from None
+        raise CertificateError(_key_message(files, error)) from None
     try:
         context.load_verify_locations(cadata=trusted)
     except ssl.SSLError as error:
@@ -86,7 +86,7 @@ def _context(files: TlsFiles, trusted: str) -> ssl.SSLContext:
     return context
 
 
-def _key_words(files: TlsFiles, error: Exception) -> str:
+def _key_message(files: TlsFiles, error: Exception) -> str:
     reason = _reason(error)
     if "KEY_VALUES_MISMATCH" in reason or "KEY_TYPE_MISMATCH" in reason:
         return f"{files.key}: is not the key of the certificate in {files.certificate}; put the pair that was issued"
@@ -98,8 +98,8 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MOST + 1)
     except OSError as error:
-        words = f"{path}: cannot be read: {error.strerror}; mount the Secret that holds it, or correct the setting"
-        raise CertificateError(words) from None
+        message = f"{path}: cannot be read: {error.strerror}; mount the Secret that holds it, or correct the setting"
+        raise CertificateError(message) from None
     if not content.strip():
         raise CertificateError(f"{path}: is empty; it must hold PEM")
     if len(content) > MOST:
@@ -123,8 +123,8 @@ def _check_time(path: Path, found: tuple[Certificate, ...], now: Seconds) -> Non
         if one.not_after <= now:
             raise CertificateError(f"{path}: {who} ended on {day(one.not_after)}; issue a new one")
         if one.not_before > now + SKEW:
-            words = f"{path}: {who} holds from {day(one.not_before)} on, and it is {day(now)}; set the clock right"
-            raise CertificateError(words)
+            message = f"{path}: {who} holds from {day(one.not_before)} on, and it is {day(now)}; set the clock right"
+            raise CertificateError(message)
 
 
 def _reason(error: Exception) -> str:
@@ -206,11 +206,11 @@ class Rotation:
             if stamp == self._look():
                 self._take(identity, stamp)
 
-    def _doubt(self, words: str, stamp: _Stamp) -> None:
+    def _doubt(self, message: str, stamp: _Stamp) -> None:
         """Files may be replaced one after the other: what two looks show counts."""
-        if stamp == self._stamp and words != self.failing:
-            self.failing = words
-            log.error("%s; the certificates read before stay in force", words)
+        if stamp == self._stamp and message != self.failing:
+            self.failing = message
+            log.error("%s; the certificates read before stay in force", message)
         self._stamp, self._doubtful = stamp, True
 
     def _take(self, identity: Identity, stamp: _Stamp) -> None:

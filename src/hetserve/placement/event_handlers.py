@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hetserve.objects.metadata import RawObject, object_key, uid_of
-from hetserve.placement.ledger.inventory import NodeInventory, parse_node
-from hetserve.placement.ledger.other_givers import offered_by_dra, slice_nodes
+from hetserve.placement.ledger.inventory import NodeInventory, offered_by_dra, parse_node, slice_nodes
 from hetserve.placement.ledger.problems import refused_node
 from hetserve.placement.placer import Placer
 

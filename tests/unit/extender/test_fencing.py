@@ -27,8 +27,7 @@ from hetserve_extender.leader.fence import (
     listed_pod,
 )
 from hetserve_extender.leader.leader import FenceWriter, Leader
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import LeaseReader, SchedulerLease
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.leader.lease import stamp_of
 from testing.cluster import gpu_node, gpu_pod

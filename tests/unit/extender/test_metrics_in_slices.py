@@ -7,7 +7,7 @@ import asyncio
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve_extender.observe.ledger_metrics import LedgerFigures
+from hetserve_extender.observe.ledger_view import LedgerFigures
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.tasks.slices import SLICE, Slices
 from testing.cluster import gpu_node, gpu_pod

@@ -20,8 +20,7 @@ from hetserve.placement.placer import Placer
 from hetserve_extender.leader import leader as leading
 from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, listed_pod
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SHARE, SchedulerLease
+from hetserve_extender.leader.lease_reader import SHARE, LeaseReader, SchedulerLease
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs

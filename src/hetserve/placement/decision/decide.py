@@ -86,7 +86,7 @@ MAX_SCORE: Final = 10
 
 
 @value(frozen=True, slots=True)
-class FreeGpu:
+class OfferedGpu:
     key: GpuKey
     product: str
     free_mib: MiB
@@ -98,7 +98,7 @@ class FreeGpu:
 @value(frozen=True, slots=True)
 class GpuOffer:
     node: str
-    gpus: tuple[FreeGpu, ...]
+    gpus: tuple[OfferedGpu, ...]
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -201,7 +201,7 @@ def _offer(index: GpuIndex, rows: Rows | None, request: GpuRequest) -> GpuOffer 
     return GpuOffer(node.name, tuple(_free_gpu(index, node.uid, row, request) for row in rows))
 
 
-def _free_gpu(index: GpuIndex, node_uid: str, row: int, request: GpuRequest) -> FreeGpu:
+def _free_gpu(index: GpuIndex, node_uid: str, row: int, request: GpuRequest) -> OfferedGpu:
     gpu = index.gpus[row]
     compute = None if request.compute is None else Percent(int(index.free_compute[row]))
-    return FreeGpu(GpuKey(node_uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]), compute)
+    return OfferedGpu(GpuKey(node_uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]), compute)

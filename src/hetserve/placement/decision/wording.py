@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hetserve.api import names
-from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision
+from hetserve.placement.decision.decide import GpuOffer, OfferedGpu, PlacementDecision
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.pods.requests import GpuRequest
@@ -116,13 +116,13 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
     RefusalKind.NO_COMPUTE: _no_compute,
     RefusalKind.NO_GPU: lambda _one: "no GPU on the node",
     RefusalKind.UNREADABLE_INVENTORY: lambda _one: "the GPU inventory of the node cannot be read",
-    RefusalKind.REFUSED: lambda one: refused_text(one.names, one.more, one.words),
+    RefusalKind.REFUSED: lambda one: refused_text(one.names, one.more, one.message),
 }
 
 
-def refused_text(nodes: Sequence[str], more: int, words: str) -> str:
+def refused_text(nodes: Sequence[str], more: int, message: str) -> str:
     """GPUs that somebody else gives: of which nodes, by which label or object, and what to do."""
-    return f"GPUs of {few(nodes, more)} are not hetserve's: {words}"
+    return f"GPUs of {few(nodes, more)} are not hetserve's: {message}"
 
 
 def decision_text(decision: PlacementDecision) -> str:
@@ -148,7 +148,7 @@ def offer_text(offer: GpuOffer) -> str:
     return f"GPUs {', '.join(f'{gpu.key.gpu} ({_state(gpu)})' for gpu in offer.gpus)} on {offer.node}"
 
 
-def _state(gpu: FreeGpu) -> str:
+def _state(gpu: OfferedGpu) -> str:
     compute = "" if gpu.free_compute is None else f" and {gpu.free_compute} percent of compute"
     return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB{compute} free"
 

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.objects.metadata import RawObject, object_key, uid_of
-from hetserve.placement.decision.decide import FreeGpu, GpuOffer
+from hetserve.placement.decision.decide import GpuOffer, OfferedGpu
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
@@ -94,18 +94,18 @@ def _offer_value(offer: GpuOffer | None) -> dict[str, Any] | None:
     return {"node": offer.node, "gpus": [_free_gpu_value(gpu) for gpu in offer.gpus]}
 
 
-def _free_gpu_value(gpu: FreeGpu) -> dict[str, Any]:
+def _free_gpu_value(gpu: OfferedGpu) -> dict[str, Any]:
     compute = gpu.free_compute
     return {"id": gpu.key.gpu, "idle": gpu.idle, "freeMiB": gpu.free_mib, "freeComputePercent": compute}
 
 
 def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
-    fields = ("kind", "most", "cause", "names", "more", "words")
+    fields = ("kind", "most", "cause", "names", "more", "message")
     return {"nodes": len(refusal.nodes)} | {name: plain(getattr(refusal, name)) for name in fields}
 
 
 def _refusal_order(written: Record) -> tuple[str, str, str]:
-    return written["kind"], written["cause"] or "", written["words"]
+    return written["kind"], written["cause"] or "", written["message"]
 
 
 def offer_of(written: Record | None) -> GpuOffer | None:
@@ -114,9 +114,9 @@ def offer_of(written: Record | None) -> GpuOffer | None:
     return GpuOffer(written["node"], tuple(map(_free_gpu_of, written["gpus"])))
 
 
-def _free_gpu_of(written: Record) -> FreeGpu:
+def _free_gpu_of(written: Record) -> OfferedGpu:
     key, free, compute = GpuKey("", written["id"]), MiB(written["freeMiB"]), written["freeComputePercent"]
-    return FreeGpu(key, "", free, written["idle"], compute)
+    return OfferedGpu(key, "", free, written["idle"], compute)
 
 
 def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, NodeRefusal]]:
@@ -125,7 +125,7 @@ def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[in
     for one in written:
         cause = None if one["cause"] is None else Cause(one["cause"])
         kind, names = RefusalKind(one["kind"]), tuple(one["names"])
-        refusal = NodeRefusal(kind, request, (), one["most"], cause, names, one["more"], one["words"])
+        refusal = NodeRefusal(kind, request, (), one["most"], cause, names, one["more"], one["message"])
         found.append((one["nodes"], refusal))
     return found
 

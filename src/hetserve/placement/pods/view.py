@@ -6,7 +6,7 @@ The annotation that names the pod's GPUs counts only once the pod is bound: anyb
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from hetserve.api import names
@@ -38,20 +38,12 @@ _LISTS: Final = (
 _WISHES: Final = frozenset({names.ANNOTATION_ANTI_AFFINITY, names.ANNOTATION_PLACEMENT_POLICY, *_LISTS})
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """A pod's wishes. `complaint`: the annotation that cannot be read; the wishes are the defaults then."""
-
-    anti_affinity: AntiAffinity = AntiAffinity.HARD
-    policy: PolicyName | None = None
-    selector: GpuSelector = ANY_GPU
-    complaint: str | None = None
+_Wishes = tuple[AntiAffinity, PolicyName | None, GpuSelector, str | None]
+_NO_WISHES: Final[_Wishes] = (AntiAffinity.HARD, None, ANY_GPU, None)
 
 
-_NO_WISHES: Final = Preferences()
-
-
-def preferences(annotations: Mapping[str, Any]) -> Preferences:
+def preferences(annotations: Mapping[str, Any]) -> _Wishes:
+    """(anti-affinity, policy, selector, complaint): defaults, and which it is, where an annotation cannot be read."""
     if annotations.keys().isdisjoint(_WISHES):
         return _NO_WISHES
     anti_affinity = AntiAffinity.HARD
@@ -61,9 +53,9 @@ def preferences(annotations: Mapping[str, Any]) -> Preferences:
         anti_affinity = AntiAffinity.HARD if wish is None else AntiAffinity(wish)
         named = _choice(annotations, names.ANNOTATION_PLACEMENT_POLICY, PLACEMENT_POLICIES.names)
         policy = None if named is None else PolicyName(named)
-        return Preferences(anti_affinity, policy, _selector(annotations))
+        return anti_affinity, policy, _selector(annotations), None
     except InvalidObjectError as error:
-        return Preferences(anti_affinity, complaint=str(error))
+        return anti_affinity, None, ANY_GPU, str(error)
 
 
 def _choice(annotations: Mapping[str, Any], key: str, choices: Sequence[str]) -> str | None:
@@ -218,7 +210,8 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
 
 def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) -> tuple[GpuRequest, str | None]:
     labels = pod.labels
-    wishes, whole = preferences(annotations), wanted.gpus > 0 and wanted.memory == 0
+    anti_affinity, policy, selector, complaint = preferences(annotations)
+    whole = wanted.gpus > 0 and wanted.memory == 0
     request = GpuRequest(
         uid=pod.uid,
         namespace=pod.namespace,
@@ -227,14 +220,14 @@ def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) ->
         model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
         gpus=max(wanted.gpus, 1),
         whole=whole,
-        anti_affinity=wishes.anti_affinity,
-        policy=wishes.policy,
-        selector=wishes.selector,
+        anti_affinity=anti_affinity,
+        policy=policy,
+        selector=selector,
         priority=pod.priority,
         compute=None if whole else wanted.compute or None,
         deployment=pod.deployment,
     )
-    return request, wishes.complaint
+    return request, complaint
 
 
 def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:

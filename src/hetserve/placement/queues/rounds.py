@@ -23,7 +23,7 @@ from hetserve.placement.queues.clustering import Clustering, Partition, Queues, 
 
 
 class Weights(StrEnum):
-    """The bound on waiting holds with each rule."""
+    """Weights of queues (HetSev section 4.2, step 2), and rules without length or wait. The bound holds with each."""
 
     HETSEV = "hetsev"
     """length x (1 s + median wait): the paper's, but new pods have a weight too."""
