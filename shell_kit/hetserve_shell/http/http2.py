@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -52,7 +52,8 @@ PROGRESS: Final = CONTENT
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
 
-Headers = list[tuple[bytes, bytes]]
+Headers = Sequence[tuple[bytes, bytes]]
+NO_MORE: Final[Headers] = ()
 
 
 class Http2Connection(asyncio.Protocol):
@@ -279,9 +280,6 @@ class Http2Connection(asyncio.Protocol):
     def _widen(self, _event: events.WindowUpdated | events.RemoteSettingsChanged) -> None:
         self._widened = True
 
-    def _gone(self, _event: events.ConnectionTerminated) -> None:
-        self._close()
-
     # Inside
 
     def _check_exchanges(self, now: float) -> None:
@@ -357,22 +355,20 @@ class Http2Connection(asyncio.Protocol):
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
         log.warning("%d: %s", error.status, error)
         self._release(exchange)
-        more: Headers = [(b"allow", error.allow.encode())] if error.allow else []
+        more = [(b"allow", error.allow.encode())] if error.allow else []
         if error.status == HTTPStatus.UNAUTHORIZED:
             more.append((b"www-authenticate", b"Bearer"))
         self._reply(exchange, error.status, b"application/json", orjson.dumps({"Error": str(error)}), more)
 
-    def _reply(
-        self, exchange: Exchange, status: HTTPStatus, media_type: bytes, body: bytes, more: Headers | None = None
-    ) -> None:
+    def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
         if exchange.stream not in self._exchanges or not self._open:
             return  # the client has given it up
-        head: Headers = [
+        head = [
             (b":status", b"%d" % status),
-            (b"content-type", media_type),
+            (b"content-type", kind),
             (b"content-length", b"%d" % len(body)),
             (b"date", self._server.date),
-            *(more or ()),
+            *more,
         ]
         exchange.answer = b"" if exchange.head_only else body
         exchange.since = self._server.now
@@ -460,9 +456,7 @@ class Http2Connection(asyncio.Protocol):
             return
         self._flush()
         self._closing, self._until = True, self._server.now + self._server.limits.lingering
-        if self._hearing is not None:
-            self._hearing.cancel()
-            self._hearing = None
+        self._hearing = None  # a turn that still comes hears nothing
         self._forget_all()
         self._balance()
         if self.transport.can_write_eof() and not self._ended:
@@ -478,7 +472,7 @@ _TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]]
     events.StreamReset: Http2Connection._reset,
     events.WindowUpdated: Http2Connection._widen,
     events.RemoteSettingsChanged: Http2Connection._widen,
-    events.ConnectionTerminated: Http2Connection._gone,
+    events.ConnectionTerminated: lambda connection, _event: connection._close(),
 }
 
 
