@@ -13,8 +13,9 @@ from hetserve.placement.ledger.inventory import parse_node
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.view import parse_pod
-from hetserve.placement.queues.rounds import Fairness, QueueSettings, Waiting, next_round
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Waiting
 from testing.cluster import gpu_node, gpu_pod
+from testing.sorted_rounds import round_of
 
 
 def _ledger(*nodes: str) -> Ledger:
@@ -110,7 +111,7 @@ def test_a_lone_old_pod_is_not_drowned_by_a_flood() -> None:
     fairness, rules = Fairness(), QueueSettings(beta=8)
     for second in range(1, 4):
         flood = [Waiting(f"f{second}-{n}", "d", f"f{n}", MiB(1000), "flood", Seconds(1)) for n in range(5000)]
-        result = next_round(
+        result = round_of(
             [old, *flood],
             outstanding=0,
             now=Seconds(second),

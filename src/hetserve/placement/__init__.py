@@ -1,1 +1,1 @@
-"""Which GPUs a pod gets: `Ledger` holds bookings, `decide` picks GPUs, `next_round` picks waiting pods."""
+"""Which GPUs a pod gets: `Ledger` holds bookings, `decide` picks GPUs, `WaitingLine` picks waiting pods."""

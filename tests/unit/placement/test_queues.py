@@ -8,8 +8,9 @@ import pytest
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.placement.queues.clustering import Shape, cluster
-from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Waiting, Weights, next_round, overdue
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Waiting, Weights, overdue
 from hetserve.placement.queues.waiting_line import WaitingLine
+from testing.sorted_rounds import round_of
 
 LARGEST = MiB(32768)
 
@@ -31,7 +32,7 @@ def test_shapes_that_are_alike_share_a_queue() -> None:
 
 def test_weight_is_length_times_one_second_plus_the_median_wait() -> None:
     pods = [*_pods("a", 2, since=90.0), *_pods("a1", 0), *_pods("b", 3, since=97.0)]
-    queues = next_round(pods, outstanding=8, now=Seconds(100), largest_gpu=LARGEST, settings=QueueSettings()).queues
+    queues = round_of(pods, outstanding=8, now=Seconds(100), largest_gpu=LARGEST, settings=QueueSettings()).queues
     assert [(queue.weight, queue.median_wait) for queue in queues] == [(2 * 11.0, 10.0), (3 * 4.0, 3.0)]
 
 
@@ -75,14 +76,14 @@ def test_a_turn_of_the_oldest_that_never_comes_is_no_bound() -> None:
 
 
 def test_an_idle_cluster_releases_the_first_pod_at_once() -> None:
-    result = next_round(
+    result = round_of(
         _pods("a", 1, since=5.0), outstanding=0, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings()
     )
     assert [release.pod.uid for release in result.releases] == ["a0"]
 
 
 def test_a_clock_behind_the_creation_time_is_no_wait() -> None:
-    (queue,) = next_round(
+    (queue,) = round_of(
         _pods("a", 1, since=50.0), outstanding=0, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings()
     ).queues
     assert queue.median_wait == 0.0
@@ -94,9 +95,7 @@ def test_no_queue_is_no_number_of_queues() -> None:
 
 
 def test_every_priority_has_a_bound_on_waiting() -> None:
-    result = next_round(
-        _pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8)
-    )
+    result = round_of(_pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8))
     assert len(result.releases) == 2
     assert result.wait_bounds() == {0: 2 * 3}
 
@@ -122,7 +121,7 @@ def test_whole_gpus_and_several_of_them_are_shapes_of_their_own() -> None:
 
 
 def _round(pods: list[Waiting], fairness: Fairness | None = None, **rules: Any) -> Round:
-    return next_round(
+    return round_of(
         pods,
         outstanding=0,
         now=Seconds(100),

@@ -12,9 +12,9 @@ QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
 QUEUES: Final = (
     Mutant(
         "the queue forgets priority",
-        "hetserve.placement.queues.rounds",
-        "next_round",
-        Replace("-$pod.priority", "$pod.priority"),
+        "hetserve.placement.queues.waiting_line",
+        "WaitingLine.round",
+        Replace("sorted(self._levels, reverse=True)", "sorted(self._levels)"),
         "tests/properties/test_placement_queues.py",
         "test_higher_priorities_go_first_and_a_queue_is_first_come_first_served",
     ),

@@ -193,7 +193,7 @@ def _decision(decision: PlacementDecision) -> Json:
     chosen, runner_up = decision.chosen, decision.runner_up
     return {
         "policy": decision.policy,
-        "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.key.gpu for gpu in chosen.gpus]},
+        "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.id for gpu in chosen.gpus]},
         "why": decision_text(decision),
         "runnerUp": None if runner_up is None else offer_text(runner_up),
         "refusals": [{"reason": refusal_text(one), "nodes": len(one.nodes)} for one in decision.refusals],

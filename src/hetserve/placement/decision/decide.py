@@ -15,7 +15,7 @@ import numpy as np
 from hetserve.base.units import MiB, Percent
 from hetserve.placement.decision.refusals import Masks, NodeRefusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
-from hetserve.placement.ledger.inventory import GpuKey, Place
+from hetserve.placement.ledger.inventory import Place
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
 from hetserve.placement.policies import rank_of
 from hetserve.placement.values import value
@@ -87,7 +87,7 @@ MAX_SCORE: Final = 10
 
 @value(frozen=True, slots=True)
 class OfferedGpu:
-    key: GpuKey
+    id: str
     product: str
     free_mib: MiB
     idle: bool
@@ -102,7 +102,7 @@ class GpuOffer:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        return tuple((self.node, gpu.key.gpu) for gpu in self.gpus)
+        return tuple((self.node, gpu.id) for gpu in self.gpus)
 
 
 @value(frozen=True, slots=True)
@@ -198,10 +198,10 @@ def _offer(index: GpuIndex, rows: Rows | None, request: GpuRequest) -> GpuOffer 
     if rows is None:
         return None
     node = index.nodes[index.node_of[rows[0]]]
-    return GpuOffer(node.name, tuple(_free_gpu(index, node.uid, row, request) for row in rows))
+    return GpuOffer(node.name, tuple(_free_gpu(index, row, request) for row in rows))
 
 
-def _free_gpu(index: GpuIndex, node_uid: str, row: int, request: GpuRequest) -> OfferedGpu:
+def _free_gpu(index: GpuIndex, row: int, request: GpuRequest) -> OfferedGpu:
     gpu = index.gpus[row]
     compute = None if request.compute is None else Percent(int(index.free_compute[row]))
-    return OfferedGpu(GpuKey(node_uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]), compute)
+    return OfferedGpu(gpu.id, gpu.product, MiB(int(index.free[row])), bool(index.idle[row]), compute)

@@ -144,8 +144,8 @@ def offer_text(offer: GpuOffer) -> str:
     """GPUs of a node: "GPU 0 on n0 (idle, 16384 MiB free)"."""
     if len(offer.gpus) == 1:
         (gpu,) = offer.gpus
-        return f"GPU {gpu.key.gpu} on {offer.node} ({_state(gpu)})"
-    return f"GPUs {', '.join(f'{gpu.key.gpu} ({_state(gpu)})' for gpu in offer.gpus)} on {offer.node}"
+        return f"GPU {gpu.id} on {offer.node} ({_state(gpu)})"
+    return f"GPUs {', '.join(f'{gpu.id} ({_state(gpu)})' for gpu in offer.gpus)} on {offer.node}"
 
 
 def _state(gpu: OfferedGpu) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.base.units import MiB
@@ -135,11 +135,6 @@ _KEYS: Final = frozenset({"uuid", "product", "memoryMiB", "healthy"})
 
 Place = tuple[str, str]
 """Node name and GPU id, as a bound pod names its GPU."""
-
-
-class GpuKey(NamedTuple):
-    node_uid: str
-    gpu: str
 
 
 @dataclass(frozen=True, slots=True)

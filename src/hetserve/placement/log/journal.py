@@ -20,7 +20,7 @@ from hetserve.placement.decision.decide import GpuOffer, OfferedGpu
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
-from hetserve.placement.ledger.inventory import GpuKey, NodeInventory
+from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import Problem
 from hetserve.placement.placer import FilterOutcome, Placer
@@ -96,7 +96,7 @@ def _offer_value(offer: GpuOffer | None) -> dict[str, Any] | None:
 
 def _free_gpu_value(gpu: OfferedGpu) -> dict[str, Any]:
     compute = gpu.free_compute
-    return {"id": gpu.key.gpu, "idle": gpu.idle, "freeMiB": gpu.free_mib, "freeComputePercent": compute}
+    return {"id": gpu.id, "idle": gpu.idle, "freeMiB": gpu.free_mib, "freeComputePercent": compute}
 
 
 def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def offer_of(written: Record | None) -> GpuOffer | None:
 
 
 def _free_gpu_of(written: Record) -> OfferedGpu:
-    key, free, compute = GpuKey("", written["id"]), MiB(written["freeMiB"]), written["freeComputePercent"]
-    return OfferedGpu(key, "", free, written["idle"], compute)
+    free, compute = MiB(written["freeMiB"]), written["freeComputePercent"]
+    return OfferedGpu(written["id"], "", free, written["idle"], compute)
 
 
 def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, NodeRefusal]]:

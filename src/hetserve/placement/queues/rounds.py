@@ -7,10 +7,9 @@ and its proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -158,36 +157,6 @@ class Round:
             left = queue.length - queue.released
             waiting[queue.priority] = waiting.get(queue.priority, 0) + left
         return MappingProxyType({priority: self.period * left for priority, left in waiting.items()})
-
-
-def next_round(
-    waiting: Iterable[Waiting],
-    *,
-    outstanding: int,
-    now: Seconds,
-    largest_gpu: MiB,
-    settings: QueueSettings,
-    fairness: Fairness | None = None,
-) -> Round:
-    """Chooses the pods to release now; at most beta are released and unbound. Higher priorities go first.
-
-    `outstanding`: released and unbound pods, without unschedulable ones. `now`: on the clock of `Waiting.since`.
-    `largest_gpu`: scales memory. `WaitingLine` makes the same rounds incrementally.
-    """
-    slots = max(settings.beta - outstanding, 0)
-    turns = RoundInProgress(now, settings, slots, fairness or Fairness())
-    pods = sorted(waiting, key=lambda pod: (-pod.priority, *entry(pod)[:-1]))
-    for priority, group in groupby(pods, key=lambda pod: pod.priority):
-        members = [entry(pod) for pod in group]
-        counts: dict[Shape, int] = {}
-        for *_, pod in members:
-            counts[pod.shape] = counts.get(pod.shape, 0) + 1
-        partition = turns.partition(priority, counts, largest_gpu)
-        lines: dict[int, list[Entry]] = {}
-        for member in members:
-            lines.setdefault(partition.queue_of[member[-1].shape], []).append(member)
-        turns.release(priority, counts, lines)
-    return turns.result()
 
 
 def entry(pod: Waiting) -> Entry:
