@@ -29,6 +29,8 @@ from hetserve_shell.tasks.slices import Shared, Slices, in_blocks
 
 TURN: Final = 50
 """Bookings between two turns."""
+_COUNTED_TURN: Final = 500
+"""Of them where they are only counted."""
 _BREAK: Final = b"\n    "
 """Indentation of a list entry."""
 
@@ -41,16 +43,36 @@ class LedgerView:
     bookings: tuple[Booking, ...]
     pod_problems: tuple[Problem, ...]
     """Problems of unreadable pods, and of pods that do not say what they hold."""
+    stuck: int
+    """Unreadable pods at our gate."""
 
     @classmethod
     def of(cls, placer: Placer) -> LedgerView:
         """Copies references; call on the event loop."""
         ledger = placer.ledger
         problems = (*ledger.annotation_problems().values(), *placer.unreadable.values())
-        return cls(tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), problems)
+        inventories, bookings = tuple(ledger.inventories().values()), tuple(ledger.bookings().values())
+        return cls(inventories, bookings, problems, len(placer.stuck()))
 
     async def text(self, slices: Slices | None = None) -> list[bytes]:
         return await in_blocks(self.pieces(), slices or Slices())
+
+    async def metrics(self, slices: Slices | None = None) -> bytes:
+        """In the text format of Prometheus."""
+        slices, count = slices or Slices(), _Count()
+        for start in range(0, len(self.bookings), _COUNTED_TURN):
+            some = self.bookings[start : start + _COUNTED_TURN]
+            count.states.update(booking.state for booking in some if booking.request.needs_gpu)
+            await slices.turn()
+        for allocations in by_node(self.inventories, self.bookings):
+            if allocations is not None:
+                count.take(allocations)
+            await slices.turn()
+        text = count.totals(len(self.pod_problems), self.stuck).encode()
+        for lines in count.lines:
+            await slices.turn()
+            text += "".join(lines).encode()
+        return text
 
     def pieces(self) -> Iterator[bytes]:
         problems = [problem.text for problem in self.pod_problems]
@@ -68,14 +90,6 @@ class LedgerView:
             if allocations is not None:
                 problems += (problem.text for problem in allocations.problems())
                 yield from map(_gpu, allocations.uses())
-
-
-class LedgerTexts:
-    def __init__(self, placer: Placer) -> None:
-        self._shared = Shared(lambda: LedgerView.of(placer).text())
-
-    async def text(self) -> list[bytes]:
-        return await self._shared.answer()
 
 
 def by_node(inventories: Sequence[NodeInventory], bookings: Sequence[Booking]) -> Iterator[Allocations | None]:
@@ -126,10 +140,10 @@ WITHIN: Final = 0.8
 
 def placement_routes(placer: Placer, placement_log: PlacementLog | None = None) -> dict[bytes, Handler]:
     """/ledger, and /log of `placement_log`; None: /log answers 404."""
-    texts = LedgerTexts(placer)
+    texts = Shared(lambda: LedgerView.of(placer).text())
 
     async def ledger() -> Reply:
-        return Reply(await texts.text(), "application/json")
+        return Reply(await texts.answer(), "application/json")
 
     async def log() -> Reply:
         if placement_log is None:
@@ -194,45 +208,6 @@ _PER_GPU: Final[Sequence[tuple[str, str, Callable[[GpuUse], int]]]] = (
     ),
     ("hetserve_gpu_healthy", "1 where the inventory says that a GPU is healthy.", lambda use: int(use.gpu.healthy)),
 )
-_TURN: Final = 500
-"""Bookings between two turns."""
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerFigures:
-    """The ledger at one moment."""
-
-    inventories: tuple[NodeInventory, ...]
-    bookings: tuple[Booking, ...]
-    misread: int
-    """Pods that are unreadable or do not say what they hold."""
-    stuck: int = 0
-    """Unreadable pods at our gate."""
-
-    @classmethod
-    def of(cls, placer: Placer) -> LedgerFigures:
-        """Copies references; call on the event loop."""
-        ledger = placer.ledger
-        misread = len(placer.unreadable) + len(ledger.annotation_problems())
-        return cls(
-            tuple(ledger.inventories().values()), tuple(ledger.bookings().values()), misread, len(placer.stuck())
-        )
-
-    async def text(self, slices: Slices | None = None) -> bytes:
-        slices, count = slices or Slices(), _Count()
-        for start in range(0, len(self.bookings), _TURN):
-            some = self.bookings[start : start + _TURN]
-            count.states.update(booking.state for booking in some if booking.request.needs_gpu)
-            await slices.turn()
-        for allocations in by_node(self.inventories, self.bookings):
-            if allocations is not None:
-                count.take(allocations)
-            await slices.turn()
-        text = count.totals(self.misread, self.stuck).encode()
-        for lines in count.lines:
-            await slices.turn()
-            text += "".join(lines).encode()
-        return text
 
 
 class _Count:

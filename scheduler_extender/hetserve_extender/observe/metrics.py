@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from hetserve.placement.ledger.compare import Kind
 from hetserve.placement.placer import Placer
 from hetserve.placement.queues.rounds import Queue, Round
-from hetserve_extender.observe.ledger_view import LedgerFigures
+from hetserve_extender.observe.ledger_view import LedgerView
 from hetserve_shell.tasks.slices import Shared
 
 WINDOW: Final = 512
@@ -173,8 +173,8 @@ class Metrics:
         return await self._texts.answer()
 
     async def _text(self) -> bytes:
-        figures = LedgerFigures.of(self._placer)
-        return generate_latest(self.registry) + await figures.text()
+        view = LedgerView.of(self._placer)
+        return generate_latest(self.registry) + await view.metrics()
 
     def drift(self, differences: Mapping[Kind, int]) -> None:
         """Takes a comparison of the ledger with the cluster."""

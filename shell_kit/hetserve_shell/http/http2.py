@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from h2 import events
@@ -22,6 +22,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
+from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.exchange import Exchange
 from hetserve_shell.http.frames import CONTENT, Frames, protocol
 from hetserve_shell.http.limits import (
@@ -56,11 +57,9 @@ Headers = Sequence[tuple[bytes, bytes]]
 NO_MORE: Final[Headers] = ()
 
 
-class Http2Connection(asyncio.Protocol):
-    transport: asyncio.Transport
-
+class Http2Connection(OpenConnection):
     def __init__(self, server: HttpServer) -> None:
-        self._server = server
+        super().__init__(server)
         self._h2 = protocol(server.limits)
         self._frames = Frames(server.limits.head, server.now)
         self._exchanges: dict[int, Exchange] = {}
@@ -75,44 +74,27 @@ class Http2Connection(asyncio.Protocol):
         """Whether the client may take more of the answers that wait."""
         self._unflushed = 0
         """Bytes of answers that the socket has not been given."""
-        self._open = False
-        self._blocked = self._paused = False
-        """Whether the client does not read, and whether we do not."""
         self._last = ANY_STREAM
         """Later streams are refused, and can be asked for again elsewhere."""
-        self._parting = False
         self._ended = self._closing = False
         """Whether the client, and whether we send no more."""
-        self._until: float | None = None
-        self.idle_since = server.now
-        self._served = False
 
     # Asked by the server
 
     @property
-    def worth(self) -> tuple[bool, bool, float]:
-        """See `OpenConnection.worth`."""
-        return bool(self._exchanges), self._served, self.idle_since
-
-    @property
-    def parting(self) -> bool:
-        """Whether it ends with the requests that have begun."""
-        return self._parting
+    def _busy(self) -> bool:
+        return bool(self._exchanges)
 
     def part(self) -> None:
         """Asks the client for no more requests; serves those that are on their way."""
-        if self._open and not self._parting:
-            self._parting = True
+        if self._open and not self.parting:
+            self.parting = True
             self._say_last(ANY_STREAM)
 
     def finish(self) -> None:
         """Finishes the requests that have begun, then closes."""
         self._end_with_these()
         self._close_if_done()
-
-    def abort(self) -> None:
-        if self._open:
-            self.transport.abort()
 
     def check_time(self, now: float) -> None:
         if self._until is not None and now >= self._until:  # closing or unread
@@ -134,9 +116,7 @@ class Http2Connection(asyncio.Protocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self._open = True
-        self._server.opened(self)
+        super().connection_made(transport)
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(self._server.limits.body)
         self._flush()
@@ -216,7 +196,7 @@ class Http2Connection(asyncio.Protocol):
     def _hear_end(self) -> None:
         for exchange in [one for one in self._exchanges.values() if not one.received]:
             self._forget(exchange)
-        self._parting = True
+        self.parting = True
         self._last = self._h2.highest_inbound_stream_id
 
     def _balance(self) -> None:
@@ -429,7 +409,7 @@ class Http2Connection(asyncio.Protocol):
     def _end_with_these(self) -> None:
         """Serves no more than the requests that have begun."""
         if self._open and self._last == ANY_STREAM:
-            self._parting = True
+            self.parting = True
             self._last = self._h2.highest_inbound_stream_id
             self._say_last(self._last)
             for exchange in self._exchanges.values():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from hetserve.base.certificates import Certificate, day, read_certificates
+from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.units import Seconds
 from hetserve_shell.http.http2 import PROTOCOL
 from hetserve_shell.http.tls import PeerName, RefusedError
@@ -95,16 +96,12 @@ def _key_message(files: TlsFiles, error: Exception) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST + 1)
-    except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}; mount the Secret that holds it, or correct the setting"
-        raise CertificateError(message) from None
+        content = read_text(str(path), MOST)
+    except UnreadableError as error:
+        raise CertificateError(f"{error}; mount the Secret that holds it, or correct the setting") from None
     if not content.strip():
         raise CertificateError(f"{path}: is empty; it must hold PEM")
-    if len(content) > MOST:
-        raise CertificateError(f"{path}: is larger than {MOST >> 20} MiB; it must hold PEM")
-    return content.decode("ascii", "replace")
+    return content
 
 
 def _certificates(path: Path, text: str) -> tuple[Certificate, ...]:

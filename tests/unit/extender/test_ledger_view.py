@@ -14,8 +14,8 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.problems import Problem, problem_lines
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe import ledger_view
-from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView, placement_routes
-from hetserve_shell.tasks.slices import SLICE, Slices
+from hetserve_extender.observe.ledger_view import LedgerView, placement_routes
+from hetserve_shell.tasks.slices import SLICE, Shared, Slices
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 
@@ -137,13 +137,13 @@ async def test_it_is_made_once_for_all_who_ask_meanwhile_and_never_older_than_th
         return await real(view, slices)
 
     monkeypatch.setattr(ledger_view.LedgerView, "text", text)
-    texts = LedgerTexts(placer)
-    early = [asyncio.create_task(texts.text()) for _ in range(5)]
+    texts = Shared(lambda: LedgerView.of(placer).text())
+    early = [asyncio.create_task(texts.answer()) for _ in range(5)]
     for _ in range(3):
         await asyncio.sleep(0)
     assert made == [400]
     placer.forget("uid-p0")
-    late = [asyncio.create_task(texts.text()) for _ in range(5)]
+    late = [asyncio.create_task(texts.answer()) for _ in range(5)]
     late[0].cancel()
     await asyncio.gather(*early, *late, return_exceptions=True)
     assert made == [400, 399], "each of ten made its own, or a later one was told the past"

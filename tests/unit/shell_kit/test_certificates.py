@@ -131,7 +131,7 @@ BROKEN: dict[str, tuple[Callable[[Bench], object], str, str]] = {
         "tls.crt",
         f"{SERVER} holds from 2060-01-01 00:00 UTC on",
     ),
-    "much too large": (write("tls.crt", lambda _: "x" * (1 << 20) + "x"), "tls.crt", "is larger than 1 MiB"),
+    "much too large": (write("tls.crt", lambda _: "x" * (1 << 20) + "x"), "tls.crt", "is larger than the 1 MiB"),
 }
 
 
