@@ -20,7 +20,7 @@ import orjson
 from hetserve.placement.ledger.allocations import Allocations
 from hetserve.placement.ledger.bookings import Booking, Cause, FreeMemoryCount, GpuUse, State
 from hetserve.placement.ledger.inventory import NodeInventory
-from hetserve.placement.ledger.problems import Problem
+from hetserve.placement.ledger.problems import LedgerProblem
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_shell.http.client import HttpClient
@@ -41,7 +41,7 @@ class LedgerView:
 
     inventories: tuple[NodeInventory, ...]
     bookings: tuple[Booking, ...]
-    pod_problems: tuple[Problem, ...]
+    pod_problems: tuple[LedgerProblem, ...]
     """Problems of unreadable pods, and of pods that do not say what they hold."""
     stuck: int
     """Unreadable pods at our gate."""

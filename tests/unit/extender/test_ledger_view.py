@@ -11,7 +11,7 @@ import pytest
 from extender_bench import reply_of
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
-from hetserve.placement.ledger.problems import Problem, problem_lines
+from hetserve.placement.ledger.problems import LedgerProblem, problem_lines
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.observe.ledger_view import LedgerView, placement_routes
@@ -91,7 +91,7 @@ async def test_what_happens_while_it_is_made_is_not_half_in_it() -> None:
         if booked := list(placer.ledger.bookings()):
             placer.forget(booked[-1])
         NodeEventHandler(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
-        placer.unreadable["x/y"] = Problem("cannot be read", "x/y")
+        placer.unreadable["x/y"] = LedgerProblem("cannot be read", "x/y")
 
     ticks = iter(range(1_000_000))
     during = await LedgerView.of(placer).text(Slices(meddle, clock=lambda: float(next(ticks))))

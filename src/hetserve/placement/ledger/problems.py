@@ -18,34 +18,36 @@ _SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LedgerProblem:
     """What does not add up. `pod`: namespace/name of the one that it is about; empty: none."""
 
     text: str
     pod: str = ""
 
 
-def gpu_problems(use: GpuUse) -> Iterator[Problem]:
+def gpu_problems(use: GpuUse) -> Iterator[LedgerProblem]:
     """What a GPU holds and must not."""
     gpu, count = f"GPU {use.gpu.id} of node {use.node}", len(use.bookings)
     whole = [booking for booking in use.bookings if booking.request.whole]
     if whole and count > 1:
         holder = pod_name(whole[0].request)
-        yield Problem(f"{gpu} is held whole by pod {holder} and holds {count} pods", holder)
+        yield LedgerProblem(f"{gpu} is held whole by pod {holder} and holds {count} pods", holder)
     elif use.free_mib < 0:
         memory = use.gpu.memory_mib
-        yield Problem(f"{gpu}: {memory - use.free_mib} MiB are held of {memory}")
+        yield LedgerProblem(f"{gpu}: {memory - use.free_mib} MiB are held of {memory}")
     if not use.gpu.healthy and use.bookings:
-        yield Problem(f"{gpu} is unhealthy and holds {count} pods")
+        yield LedgerProblem(f"{gpu} is unhealthy and holds {count} pods")
     booked, undeclared = use.booked_compute, use.undeclared
     if not whole and booked > WHOLE_COMPUTE:
-        yield Problem(f"{gpu}: {booked} percent of its compute is booked")
+        yield LedgerProblem(f"{gpu}: {booked} percent of its compute is booked")
     if not whole and undeclared and booked:
         first = pod_name(undeclared[0].request)
         pods = first if len(undeclared) == 1 else f"{first} and {len(undeclared) - 1} more"
-        yield Problem(f"{gpu}: {booked} percent of its compute is booked beside pods that declare none: {pods}", first)
+        yield LedgerProblem(
+            f"{gpu}: {booked} percent of its compute is booked beside pods that declare none: {pods}", first
+        )
     for model, pods_of_it in _models_twice(use):
-        yield Problem(f"{gpu} holds model {'/'.join(model)} {pods_of_it} times")
+        yield LedgerProblem(f"{gpu} holds model {'/'.join(model)} {pods_of_it} times")
 
 
 def _models_twice(use: GpuUse) -> Iterator[tuple[ModelKey, int]]:
@@ -64,12 +66,12 @@ def refused_node(node: str, refused: str) -> str:
     return f"node {node} takes no new pods: {refused}"
 
 
-def unreadable_pod(pod: str, node: str, why: str) -> Problem:
+def unreadable_pod(pod: str, node: str, why: str) -> LedgerProblem:
     """Of a pod that cannot be read. node: the one that it closes; empty: none."""
     return _of_pod(pod, f": {why}" + (f"; node {node} takes no new pods while it is there" if node else ""))
 
 
-def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> Problem:
+def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) -> LedgerProblem:
     """Of a pod on GPUs that no inventory lists."""
     request, node = booking.request, f"node {booking.node}"
     amount = "a whole GPU" if request.whole else f"{request.memory_mib} MiB"
@@ -77,14 +79,14 @@ def unlisted_gpus(booking: Booking, gpus: Sequence[str], *, node_known: bool) ->
     return _of_pod(pod_name(request), f" holds {amount}, but {wrong}")
 
 
-def through_plugin(booking: Booking) -> Problem:
+def through_plugin(booking: Booking) -> LedgerProblem:
     """Of a pod whose GPUs a device plugin chose."""
     through = f"holds GPUs of node {booking.node} through {', '.join(booking.through)}"
     closes = "and nobody knows which: the node takes no new pods until it ends"
     return _of_pod(pod_name(booking.request), f" {through}, {closes}")
 
 
-def annotation_problem(pod: PodView) -> Problem | None:
+def annotation_problem(pod: PodView) -> LedgerProblem | None:
     """What is wrong with a bound pod's annotations, compared with its request."""
     request, who = pod.request, pod_name(pod.request)
     asks = f" asks for {request.amount}"
@@ -106,7 +108,7 @@ def compute_note(request: GpuRequest) -> str | None:
     return None if request.compute is None else ",".join([str(request.compute)] * request.gpus)
 
 
-def edit_problem(held: Booking, pod: PodView) -> Problem | None:
+def edit_problem(held: Booking, pod: PodView) -> LedgerProblem | None:
     """Edits of a bound pod that its booking does not follow."""
     edits = list[str]()
     if pod.gpus != held.gpus:
@@ -118,11 +120,11 @@ def edit_problem(held: Booking, pod: PodView) -> Problem | None:
     elif models_since(held, pod):
         edits.append(" no longer shares its GPU with its model, as it did when it was bound")
     who = pod_name(pod.request)
-    return Problem("; ".join(f"pod {who}{edit}" for edit in edits), who) if edits else None
+    return LedgerProblem("; ".join(f"pod {who}{edit}" for edit in edits), who) if edits else None
 
 
-def _of_pod(who: str, says: str) -> Problem:
-    return Problem(f"pod {who}{says}", who)
+def _of_pod(who: str, says: str) -> LedgerProblem:
+    return LedgerProblem(f"pod {who}{says}", who)
 
 
 def _says_mib(request: GpuRequest, written: str) -> bool:
@@ -134,7 +136,7 @@ def _says_mib(request: GpuRequest, written: str) -> bool:
     return all(text.isascii() and text.isdigit() for text in written.split(","))
 
 
-def problem_lines(problems: Iterable[Problem]) -> tuple[str, ...]:
+def problem_lines(problems: Iterable[LedgerProblem]) -> tuple[str, ...]:
     """Texts in order."""
     return tuple(sorted(problem.text for problem in problems))
 

@@ -22,7 +22,7 @@ from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.ledger.problems import Problem
+from hetserve.placement.ledger.problems import LedgerProblem
 from hetserve.placement.placer import FilterOutcome, Placer
 from hetserve.placement.pods.read_ahead import ReducedPod, read_ahead
 from hetserve.placement.pods.requests import GpuRequest
@@ -296,7 +296,10 @@ class JournaledLedger(Ledger):
         return {"t": self.recorder.clock(), "call": CHECKPOINT, "args": state}
 
     def restore(
-        self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], annotation_problems: Mapping[str, Problem]
+        self,
+        nodes: Iterable[NodeInventory],
+        bookings: Iterable[Booking],
+        annotation_problems: Mapping[str, LedgerProblem],
     ) -> None:
         for node in nodes:
             self._allocations.set_node(node)

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from hetserve.base.units import Seconds
 from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
-from hetserve.placement.ledger.problems import Problem
+from hetserve.placement.ledger.problems import LedgerProblem
 from hetserve.placement.log.journal import (
     CHECKPOINT,
     COMPARED,
@@ -153,5 +153,5 @@ def _adapter(method: Callable[..., Any], key: str) -> TypeAdapter[Any]:
 def _restore(ledger: JournaledLedger, state: Record) -> None:
     nodes = TypeAdapter(list[NodeInventory]).validate_python(state["nodes"])
     bookings = TypeAdapter(list[Booking]).validate_python(state["bookings"])
-    problems = TypeAdapter(dict[str, Problem]).validate_python(state["annotation_problems"])
+    problems = TypeAdapter(dict[str, LedgerProblem]).validate_python(state["annotation_problems"])
     ledger.restore(nodes, bookings, problems)
