@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from harness.cluster import Cluster
 from harness.sandbox import Sandbox
 from hetserve.base.units import Seconds
-from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
-from hetserve.placement.ledger.compare import Difference, Kind
+from hetserve.placement.ledger.compare import Kind, LedgerDifference
+from hetserve.placement.placer import Placer
 from hetserve_extender.observe.drift import DriftCheck
 from hetserve_shell.kube.client import KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection
@@ -23,14 +23,14 @@ async def no_time(_seconds: float) -> None:
     """Two readings at once: nothing moves here."""
 
 
-def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[Difference, ...], dict[Kind, int]]:
+def compared(cluster: Cluster, placer: Placer) -> tuple[tuple[LedgerDifference, ...], dict[Kind, int]]:
     """(differences, values of the metric), read page by page with the extender's rights."""
     told: dict[Kind, int] = {}
 
     def tell(found: Mapping[Kind, int]) -> None:
         told.update(found)
 
-    async def check() -> tuple[Difference, ...]:
+    async def check() -> tuple[LedgerDifference, ...]:
         account = cluster.folder.account("hetserve-scheduler")
         connection = await ApiConnection.connect(account, user_agent="drift-test", connections=4)
         api = KubernetesApi(connection)

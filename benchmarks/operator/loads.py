@@ -18,8 +18,8 @@ from benchmarks.operator.fleet import HARDWARE, Json
 from hetserve.base.units import parse_duration
 from hetserve.demand import contract
 from hetserve.demand.contract import Outcome
-from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import probe_server
+from hetserve_shell.http.server import listen
 
 NOISE: Final = 0.1
 """A rate is up to so much more or less, as a share, in each minute."""

@@ -13,7 +13,10 @@ from benchmarks.sharing.bookings import SIGMA, Booked, booked, fewest, members, 
 from benchmarks.sharing.tenants import PERCENTILE, SEED, Tenant, met
 
 from hetserve.base.units import MiB, Percent, Seconds
-from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide
+from hetserve.placement.decision.decide import decide
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 POLICIES: Final = tuple(map(PolicyName, PLACEMENT_POLICIES.names))

@@ -16,8 +16,10 @@ from hetserve.base.units import Seconds
 from hetserve.cli.capacity.not_planned import NotPlannedError, planned
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
 from hetserve.cli.capacity.together.play import PlannedService
-from hetserve.placement import NodeEventHandler, Placer, decide
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.refusals import Masks
+from hetserve.placement.event_handlers import NodeEventHandler
+from hetserve.placement.placer import Placer
 from hetserve.planning import ClusterFacts, Problem, Unplannable, build_problem, plan
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, resolve_offers

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.reference_docs import NOTE, table
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.observe.queue_metrics import QueueFigures
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
+from hetserve_extender.observe.metrics import Metrics, QueueFigures
 from hetserve_operator.metrics import Hideable, OperatorMetrics
 from hetserve_twin.engine import LoadTwin
 from hetserve_twin.exposition import TwinCollector

@@ -14,8 +14,8 @@ from typing import Final, get_args
 
 from harness import promises
 from hetserve.api.kinds import KINDS
-from hetserve.placement import Mode
-from hetserve.placement.queues.weights import Weights
+from hetserve.placement.placer import Mode
+from hetserve.placement.queues.rounds import Weights
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.registry.planners import PLANNERS, SEARCH_METHODS

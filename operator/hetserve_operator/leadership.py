@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.stamp import stamp_of
+from hetserve_shell.leader.lease import stamp_of
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class OperatorLeadership:
 
     def __init__(self, elector: Elector | None = None, secret: Callable[[], str] = secrets.token_hex) -> None:
         self._elector = elector
-        self._identity = "" if elector is None else elector.candidate.identity
+        self._identity = "" if elector is None else elector.lease.identity
         self._secret = secret()
         self._stamps = itertools.count(1)
         self._ending = False

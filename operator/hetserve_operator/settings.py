@@ -11,7 +11,7 @@ from hetserve.api import names
 from hetserve.base.units import Millionths
 from hetserve.planning.inputs import PlanSettings
 from hetserve.profiles.sharing import parse_max_slowdown
-from hetserve_shell.leader.settings import ElectionSettings
+from hetserve_shell.leader.lease import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, NamedTuple
 
-from hetserve.placement import Booking
+from hetserve.placement.ledger.bookings import Booking
 from modelcheck.copying import dumps, loads
 from modelcheck.process import Input, Memory, Process, SentRequest
 from modelcheck.process_laws import broken_within

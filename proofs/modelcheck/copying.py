@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import io
 import pickle
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
 
-from hetserve.placement import Booking, Gpu, GpuRequest, NodeInventory, PodView
-from hetserve.placement.ledger.index import GpuIndex, Occupancy
+from hetserve.placement.ledger.bookings import Booking
+from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.pods.view import PodView
 
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
-_ARRAYS: Final = (np.int64, np.int64, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
-"""Types of the arrays that begin an `Occupancy`."""
+_ARRAYS: Final = ("free", "pods", "free_compute", "accounted", "idle", "open", "usable")
+_NUMBERS: Final = 4
+"""Of these are numbers, the others masks."""
+_TABLES: Final = ("accounts", "content", "_unattributed", "_holders")
+"""What else bookings change in an index."""
 _structures: dict[tuple[Any, ...], GpuIndex] = {}
 _values: list[Any] = []
 _numbers: dict[Any, int] = {}
@@ -40,14 +47,19 @@ def _written(index: GpuIndex) -> tuple[Any, ...]:
     """Key of the GPUs of an index, and what bookings have changed."""
     key = (tuple(index.nodes), index.unreadable)
     _structures.setdefault(key, index)
-    occupancy = index.occupancy()
-    arrays: Any = occupancy[: len(_ARRAYS)]
-    return key, [array.tobytes() for array in arrays], occupancy[len(_ARRAYS) :]
+    arrays = [getattr(index, name).tobytes() for name in _ARRAYS]
+    return key, arrays, [getattr(index, name) for name in _TABLES]
 
 
-def _index(key: tuple[Any, ...], written: list[bytes], tables: tuple[Any, ...]) -> GpuIndex:
-    arrays: list[Any] = [np.frombuffer(data, dtype=kind).copy() for data, kind in zip(written, _ARRAYS, strict=True)]
-    return _structures[key].occupied(Occupancy(*arrays, *tables))
+def _index(key: tuple[Any, ...], written: list[bytes], tables: list[Any]) -> GpuIndex:
+    """An index over the same GPUs with other bookings, which it does not copy."""
+    made = copy(_structures[key])
+    for number, (name, data) in enumerate(zip(_ARRAYS, written, strict=True)):
+        kind = np.int64 if number < _NUMBERS else np.bool_
+        setattr(made, name, np.frombuffer(data, dtype=kind).copy())
+    for name, table in zip(_TABLES, tables, strict=True):
+        setattr(made, name, table)
+    return made
 
 
 def dumps(memory: Any) -> bytes:

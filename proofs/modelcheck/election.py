@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import SchedulerLease
 from hetserve_shell.leader.lease import Lease
 
 DURATION: Final = 4.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hetserve.placement import Booking, State
-from hetserve.placement.ledger.bookings import UNNAMED
+from hetserve.placement.ledger.bookings import UNNAMED, Booking, State
 from modelcheck.automaton import Known
 from modelcheck.truth import PodTruth, places
 from modelcheck.world import World

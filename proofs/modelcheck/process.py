@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from hetserve.base.units import Seconds
-from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import Booking, LedgerError, State
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, LeaderFence, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
-from hetserve_extender.verbs.binding import BindFence, BindStateMachine, Ended, PendingBind, SendBinding
+from hetserve_extender.verbs.binding import BindStateMachine, Ended, PendingBind, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer
 from modelcheck.election import OTHER, Clock, Election, identity
@@ -74,6 +74,9 @@ class Listing:
     lists: int = 0
     taken: int = 0
 
+    async def relist(self, after: int) -> None:
+        """The automaton lists by itself."""
+
 
 @dataclass(slots=True)
 class Noticed:
@@ -117,7 +120,7 @@ class Memory:
             Election(identity(who)),
         )
         leadership: Leadership | None = None
-        fence: BindFence = LeaderFence(handler, _first_term, _no_words)
+        fence = LeaderFence(handler, _first_term, _no_words)
         if scope.processes > 1:
             about = (identity(who), election.lease, election.clock.read)
             leadership = Leadership(*about, listing, handler, placer, _no_secret)

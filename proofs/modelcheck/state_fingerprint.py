@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import Any, Final
 
-from hetserve.placement import Booking, State
+from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.placer import VERIFY_AFTER
 from hetserve_extender.leader.leadership import Leadership
 from modelcheck.process import HOLD, Memory, Process
@@ -112,4 +112,5 @@ def _take_over(leadership: Leadership, memory: Memory) -> Any:
     if known is None:
         return None
     lists = memory.listing.lists > known.listed_after, memory.listing.taken > known.listed_after
-    return known.term, known.fence.began is not None, known.fence.state.name, known.unshown_after is not None, lists
+    fence = known.fence.began is not None, known.fence.state.name, sorted(known.shown_before)
+    return known.term, fence, known.unshown_after is not None, lists

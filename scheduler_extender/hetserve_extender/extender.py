@@ -17,23 +17,20 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler,
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import LeaderFence, Revisions, listed_pod
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import LeaseReader, SchedulerLease
 from hetserve_extender.observe.drift import DriftCheck
+from hetserve_extender.observe.ledger_view import life_of_both, placement_routes
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import life_of_both, placement_routes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.settings import Settings
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
-from hetserve_shell.descriptors import allotted
 from hetserve_shell.http import probes
-from hetserve_shell.http.limits import Check, Limits
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.limits import Check, ServerLimits
+from hetserve_shell.http.server import HttpServer, allotted, listen
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.reviews import check_of
@@ -189,7 +186,7 @@ class Extender:
 
     def _servers(self, check: Check | None) -> tuple[HttpServer, HttpServer]:
         """Servers of the verbs and the probes, which share the process's descriptors. check: of the probes' readers."""
-        verbs, probing = Limits(), probes.LIMITS
+        verbs, probing = ServerLimits(), probes.LIMITS
         shares = allotted({"verbs": verbs.connections, "probes": probing.connections})
         served = self.leader.served if self.leader else None
         handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, served, self.requeuer)

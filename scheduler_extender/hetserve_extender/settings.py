@@ -8,8 +8,9 @@ from pydantic import BeforeValidator, Field, PlainValidator
 
 from hetserve.api import names
 from hetserve.base.units import Seconds, quantity_to_mib
-from hetserve.placement import DEFAULT_POLICY, Mode, PolicyName, QueueSettings
-from hetserve.placement.queues.weights import Weights
+from hetserve.placement.placer import Mode
+from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
+from hetserve.placement.queues.rounds import QueueSettings, Weights
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve.placement.placer import VERIFY_AFTER
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs

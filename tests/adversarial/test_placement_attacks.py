@@ -6,21 +6,16 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import (
-    Fairness,
-    Ledger,
-    QueueSettings,
-    Waiting,
-    decide,
-    next_round,
-    parse_node,
-    parse_pod,
-    scores,
-)
 from hetserve.placement.check import violations
+from hetserve.placement.decision.decide import decide, scores
 from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
+from hetserve.placement.ledger.inventory import parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.view import parse_pod
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Waiting
 from testing.cluster import gpu_node, gpu_pod
+from testing.sorted_rounds import round_of
 
 
 def _ledger(*nodes: str) -> Ledger:
@@ -116,7 +111,7 @@ def test_a_lone_old_pod_is_not_drowned_by_a_flood() -> None:
     fairness, rules = Fairness(), QueueSettings(beta=8)
     for second in range(1, 4):
         flood = [Waiting(f"f{second}-{n}", "d", f"f{n}", MiB(1000), "flood", Seconds(1)) for n in range(5000)]
-        result = next_round(
+        result = round_of(
             [old, *flood],
             outstanding=0,
             now=Seconds(second),

@@ -11,12 +11,14 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import LedgerError, Placer, State, parse_pod
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU, texts_by_node
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import LedgerError, State
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.view import parse_pod
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine

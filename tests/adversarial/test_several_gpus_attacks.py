@@ -7,23 +7,16 @@ import pytest
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
-from hetserve.placement import (
-    Booking,
-    GpuRequest,
-    Ledger,
-    LedgerError,
-    Mode,
-    Placer,
-    PolicyName,
-    decide,
-    parse_node,
-    parse_pod,
-    scores,
-)
 from hetserve.placement.check import RawObject, violations
+from hetserve.placement.decision.decide import decide, scores
 from hetserve.placement.decision.wording import texts_by_node
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
-from hetserve.placement.pods.requests import MOST_WISHES
+from hetserve.placement.ledger.bookings import Booking, LedgerError
+from hetserve.placement.ledger.inventory import parse_node
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.pods.requests import MOST_WISHES, GpuRequest, PolicyName
+from hetserve.placement.pods.view import parse_pod
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from testing.cluster import gpu_node, gpu_pod
 

@@ -19,8 +19,7 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Revisions
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import LeaseReader, SchedulerLease
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs

@@ -9,8 +9,9 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import event_handlers, parse_node, placer
+from hetserve.placement import event_handlers, placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.inventory import parse_node
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import view_of

@@ -41,8 +41,8 @@ from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.waiting import Unmet, wait_until
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
 
 
 def send(cluster: Cluster, row: Row) -> None:

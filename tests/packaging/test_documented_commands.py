@@ -102,7 +102,7 @@ def count(node: object) -> int:
 
 def test_troubleshooting_has_every_reason_of_an_event() -> None:
     from hetserve.reconcile.events import DECIDED, LIMITED
-    from hetserve_extender.queue.scheduling_gate import FAIL_OPEN_REASON, UNREADABLE_REASON
+    from hetserve_extender.queue.controller import FAIL_OPEN_REASON, UNREADABLE_REASON
 
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     reasons = {*DECIDED.values(), LIMITED, FAIL_OPEN_REASON, UNREADABLE_REASON, "PlanChanged", "RolledOut"}

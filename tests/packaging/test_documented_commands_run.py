@@ -20,7 +20,7 @@ from documented import ROOT, shown
 from documented_commands import OFFLINE
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
-from hetserve.placement import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from readers_desk import DAY, runs_of_sharing
 from testing.cluster import gpu_node, gpu_pod

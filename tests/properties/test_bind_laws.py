@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.base.units import Seconds
-from hetserve.placement import State
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import State
 from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve_extender.leader.fence import LeaderFence, Revisions
 from hetserve_extender.verbs.binding import TRIES, BindStateMachine, Ended, PendingBind, ReadPod, SendBinding

@@ -15,7 +15,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, MilliCPU, Percent
 from hetserve.objects.node import Taint
-from hetserve.placement import Gpu
+from hetserve.placement.ledger.inventory import Gpu
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.capacity import ClusterCapacity

@@ -34,11 +34,11 @@ from hypothesis import strategies as st
 from effort import examples
 from harness import limits
 from hetserve_shell.http.http2 import Http2Connection
-from hetserve_shell.http.limits import HttpError, LastAnswer, Limits, Reply, Routes
+from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Routes, ServerLimits
 from hetserve_shell.http.server import HttpServer
 from http_clients import said, until
 
-LIMITS: Final = Limits(
+LIMITS: Final = ServerLimits(
     head=2048,
     body=20_000,
     bodies=30_000,

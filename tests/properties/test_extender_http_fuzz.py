@@ -24,14 +24,14 @@ from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
-from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.server import HttpServer
 from http_clients import said
 from testing.cluster import gpu_node, gpu_pod
 from testing.extender import Unfenced
 from testing.kit.apiserver import FakeApiServer
 
-LIMITS = Limits(head=2048, body=20_000, bodies=30_000, connections=16, waiting=5.0, lingering=0.05)
+LIMITS = ServerLimits(head=2048, body=20_000, bodies=30_000, connections=16, waiting=5.0, lingering=0.05)
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r]+\r\n((?:[^\r\n]+\r\n)*)\r\n")
 STATUSES = {100, 200, 400, 404, 405, 408, 411, 413, 417, 431, 501, 503}
 

@@ -163,7 +163,7 @@ class World:
             contender.look()
             seen = [term for term in contender.terms if term is not None]
             assert len(seen) == len(set(seen)), f"a bind of an ended term would be sent in the next: {contender.terms}"
-        leading = [c.elector.candidate.identity for c in self.contenders if c.elector.leads()]
+        leading = [c.elector.lease.identity for c in self.contenders if c.elector.leads()]
         assert len(leading) <= 1, f"two ledgers place at once and book GPUs twice: {leading} at {self.now:.2f} s"
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import FenceState, Revisions
 from hetserve_extender.leader.leadership import Leadership, LeadershipState
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import SchedulerLease
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.leader.lease import parse_lease
 from testing.cluster import gpu_node, gpu_pod
@@ -26,6 +26,9 @@ PODS: Final = ("p0", "p1")
 @dataclass
 class Lists:
     lists: int = 0
+
+    async def relist(self, after: int) -> None:
+        """Nobody performs this leadership."""
 
 
 @dataclass
@@ -219,3 +222,17 @@ def test_who_served_goes_on_after_a_lapse_and_takes_over_anew_if_another_may_hav
     scene.win()
     assert scene.leadership.serving() is None
     assert scene.leadership.state is LeadershipState.LISTING
+
+
+def test_a_fence_that_pods_bring_from_their_template_makes_one_take_over() -> None:
+    scene = Scene()
+    for raw in scene.cluster.values():
+        raw["metadata"]["labels"] |= {names.LABEL_FENCE: "of-a-template"}
+    scene.win()
+    scene.list_arrives()
+    for name in PODS:
+        scene.write(200)
+        scene.show(name)
+    assert scene.leadership.serving() is not None
+    assert not scene.leadership.superseded("of-a-template")
+    assert scene.leadership.superseded("never-seen")

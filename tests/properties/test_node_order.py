@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import MiB
-from hetserve.placement import Gpu, NodeInventory
-from hetserve.placement.decision.choose import best_two, node_order
+from hetserve.placement.decision.decide import best_two, node_order
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 
 NODES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.booleans() | st.just(True)), min_size=1, max_size=6))
 """Of each GPU of each node its rank, and whether it fits."""

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.base.units import MiB, Percent
-from hetserve.placement import AntiAffinity, Gpu, GpuRequest, GpuSelector, NodeInventory, PolicyName, decide, feasible
-from hetserve.placement.decision.decide import scores
+from hetserve.placement.decision.decide import decide, feasible, scores
 from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 NODES = ("n0", "n1", "n2")

@@ -11,23 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import MiB, Percent, Seconds
-from hetserve.placement import (
-    AntiAffinity,
-    Gpu,
-    GpuRequest,
-    GpuSelector,
-    GpuUse,
-    Ledger,
-    NodeInventory,
-    PodView,
-    PolicyName,
-    decide,
-    feasible,
-    scores,
-)
-from hetserve.placement.decision.decide import fits
+from hetserve.placement.decision.decide import decide, feasible, fits, scores
 from hetserve.placement.decision.explain import explain
+from hetserve.placement.ledger.bookings import GpuUse
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
+from hetserve.placement.pods.view import PodView
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 NODES = ["n0", "n1", "n2", "n3"]

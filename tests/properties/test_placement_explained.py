@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.base.units import MiB, Percent
-from hetserve.placement import FilterOutcome, GpuRequest, Ledger, NodeInventory, decide
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.decision.refusals import RefusalKind
-from hetserve.placement.decision.wording import gpu_reason_text, offer_text, refusal_text
+from hetserve.placement.decision.wording import offer_text, refusal_text
 from hetserve.placement.ledger.bookings import Cause
-from hetserve.placement.ledger.inventory import Gpu
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.log.journal import offer_of, outcome_value, refusals_of
-from hetserve.placement.pods.requests import AntiAffinity, GpuSelector
+from hetserve.placement.placer import FilterOutcome
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
 from hetserve.placement.pods.view import PodView
 
 IDS = ("0", "1", "2")
@@ -99,7 +101,7 @@ def test_a_gpu_is_refused_by_the_explanation_exactly_if_the_decision_refuses_it(
         undeclared = int(ledger.index.undeclared[row])
         assert verdict.free_compute == (None if undeclared else int(ledger.index.free_compute[row]))
         refused = decide(ledger.index, request, [verdict.node], explain=True).refusals
-        closed = {gpu_reason_text(one) for one in verdict.reasons if one.kind.value in {cause.value for cause in Cause}}
+        closed = {one.text for one in verdict.reasons if one.kind in {cause.value for cause in Cause}}
         by_cause = [refusal_text(one) for one in refused if one.kind is RefusalKind.CLOSED]
         assert all(any(text.startswith(words) for text in closed) for words in by_cause), "two words for one thing"
 

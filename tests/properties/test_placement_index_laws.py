@@ -13,12 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from effort import examples
 from hetserve.base.units import MiB, Percent, Seconds
-from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, LedgerError, NodeInventory, PodView, decide
 from hetserve.placement.check import violations
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.allocations import Allocations
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods.view import PodView
 from testing.cluster import gpu_node
 
 NODES = ["n0", "n1"]

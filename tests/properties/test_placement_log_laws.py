@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import Ledger, LedgerError, NodeEventHandler, Placer, PodEventHandler, State
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import LedgerError, State
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledLedger, JournaledPlacer, offered_names, offered_value, plain
 from hetserve.placement.log.replay import Player, replay
-from hetserve.placement.placer import Mode
+from hetserve.placement.placer import Mode, Placer
 from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from effort import examples
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Fairness, QueueSettings, Waiting, next_round
 from hetserve.placement.queues.clustering import MOST_AUTO_QUEUES, Queues, Shape, cluster, silhouette
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Waiting, Weights
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.placement.queues.weights import Weights
+from testing.sorted_rounds import next_round, round_of
 
 LARGEST = MiB(32768)
 
@@ -50,7 +50,7 @@ SETTINGS = st.builds(
 def test_a_round_releases_what_beta_allows_and_no_more(
     pods: list[Waiting], rules: QueueSettings, outstanding: int
 ) -> None:
-    result = next_round(pods, outstanding=outstanding, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
+    result = round_of(pods, outstanding=outstanding, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
     assert len(result.releases) == min(max(rules.beta - outstanding, 0), len(pods))
     uids = [release.pod.uid for release in result.releases]
     assert len(set(uids)) == len(uids)
@@ -58,7 +58,7 @@ def test_a_round_releases_what_beta_allows_and_no_more(
 
 @given(pods=waiting_pods(), rules=SETTINGS)
 def test_every_pod_waits_in_exactly_one_queue_of_its_priority(pods: list[Waiting], rules: QueueSettings) -> None:
-    result = next_round(pods, outstanding=0, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
+    result = round_of(pods, outstanding=0, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
     for level in {pod.priority for pod in pods}:
         mine = [queue for queue in result.queues if queue.priority == level]
         shapes = [shape for queue in mine for shape in queue.shapes]
@@ -85,7 +85,7 @@ def test_the_order_of_the_input_does_not_matter(
 def test_higher_priorities_go_first_and_a_queue_is_first_come_first_served(
     pods: list[Waiting], rules: QueueSettings
 ) -> None:
-    result = next_round(pods, outstanding=0, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
+    result = round_of(pods, outstanding=0, now=Seconds(60), largest_gpu=LARGEST, settings=rules)
     released = [release.pod for release in result.releases]
     assert [pod.priority for pod in released] == sorted((pod.priority for pod in released), reverse=True)
     out = [pod.uid for pod in released]

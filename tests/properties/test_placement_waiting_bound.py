@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import QueueSettings, Waiting
+from hetserve.placement.queues.rounds import QueueSettings, Waiting, Weights
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.placement.queues.weights import Weights
 
 LARGEST = MiB(32768)
 

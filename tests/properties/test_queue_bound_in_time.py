@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
+from hetserve.placement.queues.rounds import QueueSettings
 from hetserve_extender.queue.controller import QueueController
 from queue_scene import release_round
 from testing.cluster import gpu_pod

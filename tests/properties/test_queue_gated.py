@@ -12,10 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from effort import examples
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
-from hetserve.placement.queues.reasons import LongestWait
-from hetserve.placement.queues.rounds import Release
+from hetserve.placement.queues.rounds import LONGEST_WAIT, QueueSettings, Release
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import ReleaseQueue
 from hetserve_extender.queue.waiting_pod import SEEN_WITHIN, WaitingState
@@ -93,7 +91,7 @@ class Watched(RuleBasedStateMachine):
         if pods:
             pod = pods[which % len(pods)]
             assert pod.uid not in self.sent, "a second patch beside the first"
-            (self.sent[pod.uid],) = self.queue.release([Release(pod, LongestWait())])
+            (self.sent[pod.uid],) = self.queue.release([Release(pod, LONGEST_WAIT)])
             self.times[pod.uid] = math.inf
 
     @rule(which=st.integers(0, 9), outcome=st.sampled_from(["released", "refused", "lost"]))

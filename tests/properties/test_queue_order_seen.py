@@ -21,9 +21,9 @@ from effort import examples
 from harness import limits
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
+from hetserve.placement.queues.rounds import QueueSettings
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST
 from hetserve_shell.kube.client import Answer

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Waiting
-from hetserve.placement.queues.reasons import LongestWait, Overdue
-from hetserve.placement.queues.rounds import Release
+from hetserve.placement.queues.rounds import LONGEST_WAIT, Release, Waiting, overdue
 from hetserve_extender.queue.patch_order import Patch, PatchOrder
 
 DECIDED = st.lists(
@@ -45,7 +43,7 @@ def test_a_patch_follows_all_that_are_due_before_its_number_and_all_are_sent_onc
             numbers[priority] += not watchdog
             pod = Waiting(f"u{len(made)}", "d", f"p{len(made)}", MiB(1000), None, Seconds(0.0), priority)
             number = 0 if watchdog else numbers[priority]
-            release = Release(pod, Overdue(1.0) if watchdog else LongestWait(), number, number and number + slack)
+            release = Release(pod, overdue(1.0) if watchdog else LONGEST_WAIT, number, number and number + slack)
             must = [other for other, _ in made if not other.over and (one_by_one or _is_due_before(other, release))]
             (patch,) = order.add([release], one_by_one=one_by_one)
             made.append((patch, must))
@@ -71,5 +69,5 @@ def _is_due_before(patch: Patch, release: Release) -> bool:
 
 def test_patches_of_pods_that_are_due_far_behind_are_all_in_flight_at_once() -> None:
     pods = [Waiting(f"u{n}", "d", f"p{n}", MiB(1000), None, Seconds(0.0)) for n in range(40)]
-    releases = [Release(pod, LongestWait(), number, number + 1000) for number, pod in enumerate(pods, start=1)]
+    releases = [Release(pod, LONGEST_WAIT, number, number + 1000) for number, pod in enumerate(pods, start=1)]
     assert all(patch.sendable for patch in PatchOrder().add(releases, one_by_one=False))

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from effort import examples
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.pods.view import parse_pod
+from hetserve.placement.queues.rounds import QueueSettings
 from hetserve_extender.queue.patch_order import Patch
 from hetserve_extender.queue.release_queue import LOOK_EVERY, ReleaseQueue
 from hetserve_extender.queue.waiting_pod import NEVER, RETRY_AFTER_AT_MOST, SEEN_WITHIN, WaitingState

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from effort import examples
 from hetserve.base.units import Seconds
-from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve_extender.requeue.refused_pods import (
     ANSWERED_WITHIN,

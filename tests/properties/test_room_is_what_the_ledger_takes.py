@@ -13,8 +13,11 @@ from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.placement import GpuSelector, Ledger, parse_node, parse_pod
 from hetserve.placement.decision.decide import fits
+from hetserve.placement.ledger.inventory import parse_node
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuSelector
+from hetserve.placement.pods.view import parse_pod
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.capacity import ClusterCapacity

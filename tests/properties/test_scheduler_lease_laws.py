@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.lease_reader import LeaseReader, SchedulerLease
 from hetserve_shell.kube.client import Answer
 from hetserve_shell.kube.connection import ApiUnreachableError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -10,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import AntiAffinity, Gpu, GpuRequest, Ledger, NodeInventory, PodView, decide
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.ledger.problems import GpuProblem, GpuProblemKind
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods.view import PodView
 
 SPACES = ("a", "b", "a-b", "a/b", "")
 MODELS = ("m", "b-m", "b/m", "", None)
@@ -66,8 +71,11 @@ def see(ledger: Ledger, request: GpuRequest, places: Sequence[tuple[str, str]], 
 
 
 def twice(ledger: Ledger) -> list[tuple[str, str]]:
-    found = [one for one in ledger.problems() if isinstance(one, GpuProblem) and one.kind is GpuProblemKind.MODEL_TWICE]
-    return sorted((f"{one.node}/{one.gpu}", one.model[0]) for one in found)
+    found = (
+        re.fullmatch(r"GPU (.+) of node (.+) holds model (.+)/.+ \d+ times", line)
+        for line in problem_lines(ledger.problems())
+    )
+    return sorted((f"{one[2]}/{one[1]}", one[3]) for one in found if one)
 
 
 def renamed(

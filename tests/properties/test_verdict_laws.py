@@ -7,9 +7,9 @@ from http import HTTPStatus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve_shell.http.verdicts import Key, Refusal, Verdict, Verdicts, key_of
+from hetserve_shell.kube.reviews import Key, Verdict, Verdicts, key_of
 
-NO = Refusal(HTTPStatus.FORBIDDEN, "no")
+NO = (HTTPStatus.FORBIDDEN, "no")
 ADMITTED, REFUSED, MOST = 60.0, 10.0, 3
 
 pairs = st.tuples(st.sampled_from(["a", "b", "c", "d", "e"]), st.sampled_from(["/metrics", "/ledger"]))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from hetserve.api.instance_type import InstanceType
-from hetserve.placement import Gpu
+from hetserve.placement.ledger.inventory import Gpu
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts

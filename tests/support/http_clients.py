@@ -13,10 +13,10 @@ from typing import Final
 import httpx
 
 from harness import limits
-from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.server import HttpServer
 
-LIMITS = Limits(
+LIMITS = ServerLimits(
     head=4096, body=200_000, bodies=300_000, connections=8, waiting=60.0, idle=60.0, unread=60.0, lingering=5.0
 )
 """No connection of a test ends for the time that a busy machine takes."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import Booking, LedgerError, State
 from hetserve.placement.check import plugged
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import Booking, LedgerError, State
 from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.placer import VERIFY_AFTER, Mode, Placer
 from hetserve_extender.leader.fence import Revisions

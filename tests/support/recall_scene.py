@@ -7,8 +7,8 @@ from typing import Any
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
 from hetserve_extender.requeue.requeuer import Requeuer
 from testing.cluster import gpu_node, gpu_pod
 from testing.kit.apiserver import FakeApiServer

@@ -15,11 +15,9 @@ import pytest
 
 from authorities import CLIENT, SERVER, Authority, Leaf, put
 from hetserve_shell.http import tls
-from hetserve_shell.http.limits import HttpError, LastAnswer, Limits, Reply, Routes
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
-from hetserve_shell.tls.identity import TlsFiles
-from hetserve_shell.tls.rotation import Rotation
+from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Routes, ServerLimits
+from hetserve_shell.http.server import HttpServer, listen
+from hetserve_shell.tls.rotation import Rotation, TlsFiles
 from http2_clients import Http2Client
 from http_clients import Client, post, until
 
@@ -124,7 +122,7 @@ def _routes(made: Secured) -> Routes:
 
 @asynccontextmanager
 async def secured_server(
-    folder: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch, limits: Limits
+    folder: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch, limits: ServerLimits
 ) -> AsyncIterator[Secured]:
     """Serves during the block; afterwards nothing of any request is held."""
     monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)

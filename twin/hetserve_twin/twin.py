@@ -11,9 +11,8 @@ from typing import Final
 
 from hetserve.base.units import Seconds
 from hetserve.profiles.sharing import ONE
-from hetserve_shell.descriptors import allotted
-from hetserve_shell.http.listener import listen
 from hetserve_shell.http.probes import LIMITS, probe_server
+from hetserve_shell.http.server import allotted, listen
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.reviews import check_of
 from hetserve_twin.cluster import Cluster

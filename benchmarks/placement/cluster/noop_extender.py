@@ -34,7 +34,7 @@ def routes(shape: str, api: KubernetesApi | None) -> Routes:
     def filter_(body: bytes) -> bytes:
         names = orjson.loads(body)["NodeNames"]
         passed = names if shape == "all" else [names[next(turn) % len(names)]]
-        return wire.filter_result(wire.FilterArgs({}, tuple(names)), passed, {}, {})
+        return wire.filter_result(wire.FilterArgs({}, tuple(names)), passed, {})
 
     def prioritize(body: bytes) -> bytes:
         return wire.priorities(dict.fromkeys(orjson.loads(body)["NodeNames"], 5))

@@ -18,10 +18,9 @@ from benchmarks.placement.simulated.contention import STUCK_AFTER, SimulatedTest
 from benchmarks.placement.simulated.traces import TRACES
 from benchmarks.reporting import Json, table
 
-from hetserve.placement import QueueSettings
-from hetserve.placement.queues.fairness import jain
+from hetserve.placement.queues.rounds import QueueSettings, Weights
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.placement.queues.weights import Weights
+from hetserve_extender.observe.metrics import jain
 
 TITLE = "Fairness"
 WORKERS: Final = 3

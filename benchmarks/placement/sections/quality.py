@@ -17,8 +17,10 @@ from benchmarks.placement.simulated.testbed import HETSEV_MODELS, MIXED_MODELS, 
 from benchmarks.reporting import Json, table
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import AntiAffinity, GpuRequest, Ledger, PolicyName, decide
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.inventory import Place
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, PolicyName
 
 TITLE = "Placement quality on HetSev's testbed"
 MIXES: Final = {"HetSev's four models, 3 GiB each": HETSEV_MODELS, "twelve models, 1 to 15 GiB": MIXED_MODELS}

@@ -15,7 +15,11 @@ from typing import Final
 from benchmarks.placement.simulated.testbed import testbed
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import GpuRequest, Ledger, NodeInventory, Waiting, decide
+from hetserve.placement.decision.decide import decide
+from hetserve.placement.ledger.inventory import NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.queues.rounds import Waiting
 from hetserve.placement.queues.waiting_line import WaitingLine
 
 STUCK_AFTER: Final = 30.0

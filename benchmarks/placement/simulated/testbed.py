@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.base.units import MiB
-from hetserve.placement import Gpu, GpuRequest, NodeInventory
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.pods.requests import GpuRequest
 
 GPUS_PER_SERVER: Final = 2
 SERVERS: Final = (("V100", 32768, 4), ("T4", 16384, 4))

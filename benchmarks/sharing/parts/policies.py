@@ -13,7 +13,10 @@ from benchmarks.placement.simulated.testbed import testbed
 from benchmarks.reporting import Json, table
 
 from hetserve.base.units import MiB, Percent, Seconds
-from hetserve.placement import GpuRequest, Ledger, NodeInventory, PolicyName, decide
+from hetserve.placement.decision.decide import decide
+from hetserve.placement.ledger.inventory import NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 
 TITLE: Final = "Placement policies where memory and compute are booked"

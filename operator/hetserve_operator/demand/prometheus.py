@@ -16,7 +16,7 @@ from hetserve.demand.answers import AnswerError, Series, each_series, read_scala
 from hetserve.demand.queries import CLOCK, InstantQuery, Query, RangeQuery
 from hetserve.sanitize import sanitize
 from hetserve_operator.settings import PrometheusOptions
-from hetserve_shell.http.client import HttpClient, TooLargeError
+from hetserve_shell.http.client import AnswerTooLargeError, HttpClient
 from hetserve_shell.tasks import garbage
 from hetserve_shell.tasks.slices import Slices
 
@@ -134,7 +134,7 @@ class Prometheus:
             except OSError as error:  # a timeout is one
                 if isinstance(error, ssl.SSLError | ConnectionError):
                     self.close()
-                raise PrometheusError(f"Prometheus: {error}", refused=isinstance(error, TooLargeError)) from None
+                raise PrometheusError(f"Prometheus: {error}", refused=isinstance(error, AnswerTooLargeError)) from None
         return _content(status, content)
 
     def _bearer(self) -> dict[str, str]:

@@ -213,14 +213,14 @@ class Fence:
         self._end_round()
         return ""
 
-    def lost(self, uid: str, words: str, status: int = 0) -> str:
+    def lost(self, uid: str, message: str, status: int = 0) -> str:
         """A write was not answered, or was refused with `status`; what to log, empty if it was logged before."""
         self.in_flight.discard(uid)
         self.failed.append(uid)
         self._end_round()
         new = (uid, status) not in self.logged
         self.logged.add((uid, status))
-        return words if new else ""
+        return message if new else ""
 
     def write_again(self, now: float) -> None:
         """The pause is over."""

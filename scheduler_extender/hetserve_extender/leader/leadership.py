@@ -13,8 +13,8 @@ from typing import Protocol
 
 from hetserve.placement.placer import Placer
 from hetserve_extender.leader.fence import Fence, FenceState, Revisions, bindable
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
-from hetserve_shell.leader.stamp import stamp_of
+from hetserve_extender.leader.lease_reader import SchedulerLease
+from hetserve_shell.leader.lease import stamp_of
 
 
 class Lists(Protocol):
@@ -23,6 +23,13 @@ class Lists(Protocol):
     @property
     def lists(self) -> int:
         """How many lists have begun."""
+        ...
+
+    async def relist(self, after: int) -> None:
+        """List again: when it returns, the ledger has all that was written when `lists` was `after`.
+
+        A list that has begun since then serves, be it over or under way. Raises ApiStatusError, ApiUnreachableError.
+        """
         ...
 
 
@@ -49,6 +56,8 @@ class TakeOver:
     listed_after: int
     """How many lists had begun by then."""
     fence: Fence
+    shown_before: frozenset[str] = frozenset()
+    """Fences of the pods in the list of that term: none is of a later leader. A pod's template may carry one."""
     unshown_after: int | None = None
     """How many lists had begun when the watch had not shown the fence in time."""
 
@@ -138,6 +147,7 @@ class Leadership:
             self.state = LeadershipState.LISTING_AGAIN
         else:
             self.state = LeadershipState.FENCING
+            take_over.shown_before = self._stamps_shown()
             take_over.fence.put_up(bindable(self.revisions, self.placer), self.clock())
             self.fenced()
 
@@ -156,9 +166,11 @@ class Leadership:
         """The ledger holds what the pods hold at this moment."""
         if self.take_over is not None:
             self._drop_unconfirmed()
-            known = {pod.stamp for pod in self.revisions.unbound.values()}
-            self.stamps = frozenset({*known, self.take_over.fence.stamp})
+            self.stamps = self.take_over.shown_before | self._stamps_shown() | {self.take_over.fence.stamp}
         self.served, self.take_over, self.state = self.term, None, LeadershipState.SERVING
+
+    def _stamps_shown(self) -> frozenset[str]:
+        return frozenset(pod.stamp for pod in self.revisions.unbound.values())
 
     def _drop_unconfirmed(self) -> None:
         """End bookings of an earlier term of ours: what landed of it is confirmed by the list."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.base.pages import FIRST_PAGE, revision_of
-from hetserve.placement.ledger.compare import Account, ClusterHoldings, Difference, Kind, compare
+from hetserve.placement.ledger.compare import Account, ClusterHoldings, Kind, LedgerDifference, compare
 from hetserve.placement.placer import Placer
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -53,7 +53,7 @@ class DriftCheck:
             except (ApiUnreachableError, ApiStatusError, ValueError) as error:
                 log.warning("comparing the ledger with the cluster: %s", error)
 
-    async def check(self) -> tuple[Difference, ...]:
+    async def check(self) -> tuple[LedgerDifference, ...]:
         """One comparison, repeated if it finds a difference. Raises the API server's errors."""
         found = await self._compare()
         if found:
@@ -68,7 +68,7 @@ class DriftCheck:
             await self._list_anew([one for one in self.informers if one.path == PODS])
         return found
 
-    async def _compare(self) -> tuple[Difference, ...]:
+    async def _compare(self) -> tuple[LedgerDifference, ...]:
         """One reading, compared in a thread: 40 ms for 10,000 pods."""
         cluster = await self._read()
         return await asyncio.to_thread(compare, Account.of(self.placer.ledger), cluster)

@@ -15,12 +15,10 @@ import orjson
 
 from hetserve.base.units import Seconds
 from hetserve.placement.log.journal import JournaledPlacer, Record
-from hetserve_shell.tasks.slices import Shared, Slices
+from hetserve_shell.tasks.slices import Shared, Slices, in_blocks
 
 _OVERHEAD: Final = 64
 """Bytes of a line beside its text."""
-_BLOCK: Final = 64 << 10
-"""Least bytes of a block."""
 _TURN: Final = 50
 """Entries of a list between two turns: 0.1 ms."""
 
@@ -110,15 +108,7 @@ class PlacementLog:
         return _in_steps([*self._older, *newer])
 
     async def _text(self) -> list[bytes]:
-        slices = Slices()
-        blocks, block = list[bytes](), bytearray()
-        for piece in self.pieces():
-            block += piece
-            if len(block) >= _BLOCK:
-                blocks.append(bytes(block))
-                block.clear()
-            await slices.turn()
-        return [*blocks, bytes(block)]
+        return await in_blocks(self.pieces(), Slices())
 
     def _begin(self, placer: JournaledPlacer) -> None:
         """Begins a segment; its size excludes the checkpoint."""

@@ -11,27 +11,53 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import QueueSettings, Round, State
+from hetserve.placement.ledger.bookings import State
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.scheduling_gate import Stuck
-from hetserve.placement.queues.reasons import Overdue, reason_text
-from hetserve.placement.queues.rounds import Release
-from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch
+from hetserve.placement.queues.rounds import QueueSettings, Release, Round, Stuck, Waiting
+from hetserve.sanitize import sanitize
+from hetserve_extender.queue.patch_order import HELD_UP_AT_MOST, Patch, PatchOutcome
 from hetserve_extender.queue.release_queue import ReleaseQueue
-from hetserve_extender.queue.scheduling_gate import (
-    FAIL_OPEN_REASON,
-    REPORTER,
-    UNREADABLE_REASON,
-    PatchOutcome,
-    post_warning,
-    remove_gate,
-)
-from hetserve_shell.kube.client import ApiServer
-from hetserve_shell.kube.events import EventRecorder
+from hetserve_shell.kube.client import JSON_PATCH, ApiServer, ApiStatusError, pod_path
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.kube.events import Event, EventRecorder
 
 log = logging.getLogger(__name__)
+
+FAIL_OPEN_REASON: Final = "QueueFailedOpen"
+UNREADABLE_REASON: Final = "QueueCannotRead"
+REPORTER: Final = "hetserve-extender"
+ACTION: Final = "Queue"
+
+
+async def remove_gate(api: ApiServer, pod: Waiting) -> tuple[PatchOutcome, str]:
+    """Removes our gate from a pod with this UID and no other gate.
+
+    Returns the outcome and the error. "lost": no answer, the patch may have landed.
+    """
+    guarded = [
+        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+        {"op": "test", "path": "/spec/schedulingGates", "value": [{"name": names.QUEUE_GATE}]},
+        {"op": "remove", "path": "/spec/schedulingGates"},
+    ]
+    try:
+        answer = await api.request("PATCH", pod_path(pod.namespace, pod.name), body=guarded, content_type=JSON_PATCH)
+    except ApiUnreachableError as error:
+        return "lost", str(error)
+    return ("released", "") if answer.ok else ("refused", answer.message)
+
+
+async def post_warning(events: EventRecorder, pod: Waiting | Stuck, reason: str, message: str) -> None:
+    """Posts a warning event about a pod, once per reason; logs a failure."""
+    regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    name = f"{pod.name[:200]}.{reason.lower()}.{pod.uid}"
+    try:
+        await events.post(Event(name, regarding, ACTION, reason, sanitize(message), warning=True))
+    except (ApiStatusError, ApiUnreachableError) as error:
+        log.warning("event for %s/%s: %s", pod.namespace, pod.name, error)
 
 
 @dataclass(slots=True)
@@ -64,7 +90,12 @@ class QueueController:
 
     def __post_init__(self) -> None:
         self.queue = ReleaseQueue(
-            self.settings, self.unschedulable_after, self.clock, self.wall, self._is_bound, self._is_reserved
+            self.settings,
+            self.unschedulable_after,
+            self.clock,
+            self.wall,
+            is_bound=lambda uid: self._state(uid) is State.BOUND,
+            is_reserved=lambda uid: self._state(uid) is State.RESERVED,
         )
         for pod in self.placer.pods.values():
             self.queue.shown(pod)
@@ -119,13 +150,9 @@ class QueueController:
         else:
             self.queue.shown(pod)
 
-    def _is_bound(self, uid: str) -> bool:
+    def _state(self, uid: str) -> State | None:
         held = self.placer.ledger.booking(uid)
-        return held is not None and held.state is State.BOUND
-
-    def _is_reserved(self, uid: str) -> bool:
-        held = self.placer.ledger.booking(uid)
-        return held is not None and held.state is State.RESERVED
+        return None if held is None else held.state
 
     def _start(self, patches: Sequence[Patch]) -> asyncio.Task[None]:
         self._turns.update((patch, asyncio.Event()) for patch in patches)
@@ -171,17 +198,17 @@ class QueueController:
 
     async def _report(self, release: Release, outcome: PatchOutcome, error: str) -> None:
         """Logs and counts a patch."""
-        pod, failed_open = release.pod, outcome == "released" and isinstance(release.reason, Overdue)
+        pod, failed_open = release.pod, outcome == "released" and release.reason.failed_open
         if outcome == "refused":
             self.wake()
         if outcome == "released":
             level = logging.WARNING if failed_open else logging.INFO
-            log.log(level, "released %s/%s: %s", pod.namespace, pod.name, reason_text(release.reason))
+            log.log(level, "released %s/%s: %s", pod.namespace, pod.name, release.reason.text)
         else:
             log.warning("release %s/%s: %s", pod.namespace, pod.name, error)
         self.on_lift("failed-open" if failed_open else outcome)
         if failed_open:
-            await post_warning(self.events, pod, FAIL_OPEN_REASON, reason_text(release.reason))
+            await post_warning(self.events, pod, FAIL_OPEN_REASON, release.reason.text)
 
     def _report_unreadable(self) -> None:
         unreadable = self.placer.stuck()

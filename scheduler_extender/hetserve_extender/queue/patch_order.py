@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from hetserve.placement.queues.rounds import Release
 
+PatchOutcome = Literal["released", "refused", "lost"]
+"""`lost`: not answered, so it may have landed."""
 HELD_UP_AT_MOST: Final = 1.0
 """Seconds for which an unanswered patch delays those behind it."""
 

@@ -14,13 +14,10 @@ from types import MappingProxyType
 from typing import Final
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import PodView, QueueSettings, Round, Waiting
-from hetserve.placement.pods.scheduling_gate import waiting
-from hetserve.placement.queues.reasons import Overdue, PlaceKept
-from hetserve.placement.queues.rounds import Release
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.rounds import PLACE_KEPT, QueueSettings, Release, Round, Waiting, overdue, waiting
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve_extender.queue.patch_order import Patch, PatchOrder
-from hetserve_extender.queue.scheduling_gate import PatchOutcome
+from hetserve_extender.queue.patch_order import Patch, PatchOrder, PatchOutcome
 from hetserve_extender.queue.waiting_pod import NEVER, SEEN_WITHIN, Moment, WaitingPod, WaitingState, first_shown
 
 LOOK_EVERY: Final = 1.0
@@ -201,13 +198,13 @@ class ReleaseQueue:
         end = self.next_end(now)
         return look if end is None else min(look, end)
 
-    def _round(self, outstanding: int, overdue: Sequence[Release], largest_gpu: MiB) -> Round:
-        for release in overdue:
+    def _round(self, outstanding: int, ahead: Sequence[Release], largest_gpu: MiB) -> Round:
+        for release in ahead:
             self.line.discard(release.pod.uid)
         try:
-            return self.line.round(outstanding=outstanding + len(overdue), now=self.wall(), largest_gpu=largest_gpu)
+            return self.line.round(outstanding=outstanding + len(ahead), now=self.wall(), largest_gpu=largest_gpu)
         except Exception:
-            for release in overdue:
+            for release in ahead:
                 self.line.put(release.pod)
             raise
 
@@ -215,7 +212,7 @@ class ReleaseQueue:
         if not self._kept:
             return []
         kept, self._kept = self._kept, set()
-        return [Release(pod, PlaceKept()) for pod in self.line if pod.uid in kept and self.is_reserved(pod.uid)]
+        return [Release(pod, PLACE_KEPT) for pod in self.line if pod.uid in kept and self.is_reserved(pod.uid)]
 
     def _overdue(self, limit: float | None, without: AbstractSet[str]) -> list[Release]:
         if limit is None:
@@ -224,7 +221,7 @@ class ReleaseQueue:
         late = sorted((pod.since, pod.uid, pod) for pod in self.line if self._gated_for(pod, now, wall) > limit)
         late = [one for one in late if one[1] not in without]
         room = FAIL_OPEN_AT_ONCE - sum(patch.release.out_of_turn for patch in self.patches)
-        return [Release(pod, Overdue(limit)) for *_, pod in late[: max(room, 0)]]
+        return [Release(pod, overdue(limit)) for *_, pod in late[: max(room, 0)]]
 
     def _gated_for(self, pod: Waiting, now: Seconds, wall: Seconds) -> float:
         since = self._pods[pod.uid].alone_since

@@ -17,8 +17,8 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import PodView
-from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.rounds import in_hand, ours_alone_holds
 from hetserve.placement.values import value
 
 SEEN_WITHIN: Final = 10.0

@@ -8,17 +8,20 @@ late request does no harm.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.objects.metadata import uid_of
 from hetserve.objects.pod import Pod, PodOutline
-from hetserve.placement import Booking, GpuRequest, LedgerError, State
+from hetserve.placement.ledger.bookings import Booking, LedgerError, State
 from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.placer import VERIFY_AFTER, Placer
+from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView, unread_pod
+from hetserve_extender.leader.fence import LeaderFence
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import NOT_SENT, Answer
 
@@ -26,26 +29,6 @@ READ_AT_ONCE: Final = 16
 """Overdue pods read in parallel: a quarter of the connections."""
 TRIES: Final = 3
 """Bindings sent per call if others change the pod."""
-
-
-class BindFence(Protocol):
-    """Keeps a Binding from landing after another leader has counted the GPUs."""
-
-    def term(self) -> int | None:
-        """Term in which binds may be sent; None if none may."""
-        ...
-
-    def revision(self, uid: str) -> str | None:
-        """Last resourceVersion seen of an unbound pod; None: read the pod."""
-        ...
-
-    def noticed(self, stamp: str) -> None:
-        """A pod that was read shows the fence of that stamp; that of a later leader ends our term."""
-        ...
-
-    def over(self, term: int | None) -> str:
-        """Why nothing decided in `term` may be sent; empty if it may."""
-        ...
 
 
 class Decided(NamedTuple):
@@ -66,12 +49,6 @@ class ReadingPod(NamedTuple):
     """Reads a pod that the watch has not shown."""
 
 
-class ReadingRevision(NamedTuple):
-    """Reads the pod's resourceVersion; its GPUs are booked."""
-
-    decided: Decided
-
-
 class Sent(NamedTuple):
     """Awaits the answer to the `tries`-th Binding."""
 
@@ -80,20 +57,19 @@ class Sent(NamedTuple):
     tries: int
 
 
-class Conflicting(NamedTuple):
-    """After 409 with `words`: reads a newer resourceVersion."""
+class ReadingRevision(NamedTuple):
+    """Reads the pod's resourceVersion; its GPUs are booked. after: the Binding that met 409 with `message`."""
 
     decided: Decided
-    revision: str
-    tries: int
-    words: str
+    after: Sent | None = None
+    message: str = ""
 
 
 class Settling(NamedTuple):
-    """Reads the outcome. lost: the request may still land. words: the error."""
+    """Reads the outcome. lost: the request may still land. message: the error."""
 
     lost: bool
-    words: str
+    message: str
 
 
 class Ended(NamedTuple):
@@ -103,7 +79,7 @@ class Ended(NamedTuple):
     text: str = ""
 
 
-BindState = ReadingPod | ReadingRevision | Sent | Conflicting | Settling | Ended
+BindState = ReadingPod | ReadingRevision | Sent | Settling | Ended
 _BOUND: Final = Ended()
 _UNKNOWN: Final = ReadingPod()
 
@@ -154,7 +130,7 @@ class BindStateMachine:
     """All binds, at most one per pod UID, and binds in doubt that wait to be read."""
 
     placer: Placer
-    fence: BindFence
+    fence: LeaderFence
     read_at_once: int = READ_AT_ONCE
     running: dict[str, PendingBind] = field(default_factory=dict)
     overdue: deque[Booking] = field(default_factory=deque)
@@ -164,17 +140,19 @@ class BindStateMachine:
     def called(self, args: BindArgs) -> PendingBind:
         """Returns the bind in progress, a new one, or one that ended at once."""
         known = self.running.get(args.uid)
-        if known is None:
-            return self._begin(PendingBind(args, _UNKNOWN))
-        if known.args.node == args.node:
+        if known is not None and known.args.node == args.node:
             return known
-        return PendingBind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
+        if known is not None:
+            return PendingBind(args, Ended("elsewhere", f"pod is already being bound to node {known.args.node}"))
+        bind = self.running[args.uid] = PendingBind(args, _UNKNOWN)
+        self._move(bind, lambda: self._called(args))
+        return bind
 
     def answered(self, bind: PendingBind, answer: Answer) -> None:
-        self._follow(bind, answer, "")
+        self._move(bind, lambda: self._next(bind, answer, ""))
 
-    def lost(self, bind: PendingBind, words: str) -> None:
-        self._follow(bind, None, words)
+    def lost(self, bind: PendingBind, message: str) -> None:
+        self._move(bind, lambda: self._next(bind, None, message))
 
     def failed(self, bind: PendingBind) -> None:
         """Ends a bind after an unknown error; in doubt as after a lost answer."""
@@ -197,7 +175,7 @@ class BindStateMachine:
             if request.uid in self.running or self.placer.ledger.booking(request.uid) is not booking:
                 continue  # bound again meanwhile
             args = BindArgs(request.name, request.namespace, request.uid, booking.node)
-            bind = PendingBind(args, Settling(lost=False, words="the bind never arrived"), verifies=True)
+            bind = PendingBind(args, Settling(lost=False, message="the bind never arrived"), verifies=True)
             self.running[args.uid] = bind
             begun.append(bind)
         return begun
@@ -208,44 +186,29 @@ class BindStateMachine:
 
     # From state to state
 
-    def _begin(self, bind: PendingBind) -> PendingBind:
-        self.running[bind.args.uid] = bind
+    def _move(self, bind: PendingBind, decide: Callable[[], BindState]) -> None:
         try:
-            bind.state = self._called(bind.args)
+            bind.state = decide()
         except BindError as error:
             bind.state = Ended(error.kind, str(error))
         except Exception:
             self.failed(bind)
             raise
-        self._forget_ended(bind)
-        return bind
-
-    def _follow(self, bind: PendingBind, answer: Answer | None, words: str) -> None:
-        try:
-            bind.state = self._next(bind, answer, words)
-        except BindError as error:
-            bind.state = Ended(error.kind, str(error))
-        except Exception:
-            self.failed(bind)
-            raise
-        self._forget_ended(bind)
-
-    def _forget_ended(self, bind: PendingBind) -> None:
         if isinstance(bind.state, Ended):
             del self.running[bind.args.uid]
 
-    def _next(self, bind: PendingBind, answer: Answer | None, words: str) -> BindState:
+    def _next(self, bind: PendingBind, answer: Answer | None, message: str) -> BindState:
         """The next state after `answer` (None: lost)."""
         args, state = bind.args, bind.state
         match state:
             case Sent():
-                return self._sent(args, state, answer, words)
+                return self._sent(args, state, answer, message)
             case ReadingPod():
-                return self._pod_read(args, answer, words)
+                return self._pod_read(args, answer, message)
             case Settling():
-                return self._settled(args, state, answer, words)
-            case ReadingRevision() | Conflicting():
-                return self._revision_read(args, state, answer, words)
+                return self._settled(args, state, answer, message)
+            case ReadingRevision():
+                return self._revision_read(args, state, answer, message)
             case Ended():
                 raise AssertionError("a bind that has ended waits for no answer")
 
@@ -260,9 +223,9 @@ class BindStateMachine:
             return self._book(args, held.request)
         return _UNKNOWN
 
-    def _pod_read(self, args: BindArgs, answer: Answer | None, words: str) -> BindState:
+    def _pod_read(self, args: BindArgs, answer: Answer | None, message: str) -> BindState:
         if answer is None:
-            raise BindError("lost", f"reading the pod: {words}")
+            raise BindError("lost", f"reading the pod: {message}")
         if not answer.ok:
             raise BindError("gone" if answer.status == 404 else "api", answer.message)
         raw = answer.json()
@@ -291,23 +254,17 @@ class BindStateMachine:
         revision = self.fence.revision(args.uid)
         return ReadingRevision(decided) if revision is None else self._send(args, decided, revision, 1)
 
-    def _revision_read(
-        self, args: BindArgs, state: ReadingRevision | Conflicting, answer: Answer | None, words: str
-    ) -> BindState:
+    def _revision_read(self, args: BindArgs, state: ReadingRevision, answer: Answer | None, message: str) -> BindState:
         """Sends the Binding again if the pod has a new resourceVersion."""
         if answer is None:
-            return Settling(lost=True, words=words)
+            return Settling(lost=True, message=message)
         revision, wrong = self._revision(args.uid, answer)
-        tries = 1
-        if isinstance(state, Conflicting):
-            if revision in ("", state.revision):  # another kind of conflict
-                return self._refused(args, state.decided, 409, state.words)
-            tries = state.tries + 1
-        return (
-            self._refused(args, state.decided, 409, wrong)
-            if wrong
-            else self._send(args, state.decided, revision, tries)
-        )
+        after = state.after
+        if after is not None and revision in ("", after.revision):  # another kind of conflict
+            return self._refused(args, state.decided, 409, state.message)
+        if wrong:
+            return self._refused(args, state.decided, 409, wrong)
+        return self._send(args, state.decided, revision, after.tries + 1 if after else 1)
 
     def _revision(self, uid: str, answer: Answer) -> tuple[str, str]:
         """resourceVersion, empty if the pod is bound, gone or another, with the reason."""
@@ -320,35 +277,35 @@ class BindStateMachine:
 
     def _send(self, args: BindArgs, decided: Decided, revision: str, tries: int) -> BindState:
         # Checked with the revision in hand: it is then older than the next term's fence.
-        if words := self.fence.over(decided.term):
-            return self._refused(args, decided, NOT_SENT, words)
+        if reason := self.fence.over(decided.term):
+            return self._refused(args, decided, NOT_SENT, reason)
         return Sent(decided, revision, tries)
 
-    def _sent(self, args: BindArgs, state: Sent, answer: Answer | None, words: str) -> BindState:
+    def _sent(self, args: BindArgs, state: Sent, answer: Answer | None, message: str) -> BindState:
         if answer is None:
-            return Settling(lost=True, words=words)
+            return Settling(lost=True, message=message)
         if answer.ok:
             self.placer.ledger.confirm_bind(args.uid, Seconds(self.placer.clock() + VERIFY_AFTER))
             self.placer.on_change()
             return _BOUND
         if answer.status == 409 and state.tries < TRIES:
-            return Conflicting(state.decided, state.revision, state.tries, answer.message)
+            return ReadingRevision(state.decided, state, answer.message)
         return self._refused(args, state.decided, answer.status, answer.message)
 
-    def _refused(self, args: BindArgs, decided: Decided, status: int, words: str) -> BindState:
+    def _refused(self, args: BindArgs, decided: Decided, status: int, message: str) -> BindState:
         """Handles a refusal with `status`, or a withdrawn request."""
         if status >= 500:
-            return Settling(lost=True, words=words)
+            return Settling(lost=True, message=message)
         if status == 409 or decided.in_doubt:
-            return Settling(lost=decided.in_doubt, words=words)
+            return Settling(lost=decided.in_doubt, message=message)
         self._release(args.uid)
-        return Ended("api", words)
+        return Ended("api", message)
 
-    def _settled(self, args: BindArgs, state: Settling, answer: Answer | None, words: str) -> BindState:
+    def _settled(self, args: BindArgs, state: Settling, answer: Answer | None, message: str) -> BindState:
         """Decides by the pod as read; an unbound pod keeps its GPU while a request may land."""
         if answer is None or (not answer.ok and answer.status != 404):
             self._doubt(args.uid)
-            return Ended("lost", f"{state.words}; reading the pod: {words if answer is None else answer.message}")
+            return Ended("lost", f"{state.message}; reading the pod: {message if answer is None else answer.message}")
         raw = answer.json() if answer.ok else {}
         if uid_of(raw) != args.uid:
             self.placer.forget(args.uid)
@@ -356,15 +313,15 @@ class BindStateMachine:
         pod = self.placer.read(raw) or unread_pod(raw)
         if pod is not None and pod.unread:  # bound to unknown GPUs: keep the booking
             self._doubt(args.uid)
-            return Ended("lost", f"{state.words}; the pod is on node {pod.node} and cannot be read")
+            return Ended("lost", f"{state.message}; the pod is on node {pod.node} and cannot be read")
         if pod is not None and pod.node is not None:
             self.placer.believe(pod)
             return _on_node(pod.node, args)
         if state.lost:
             self._doubt(args.uid)
-            return Ended("lost", state.words)
+            return Ended("lost", state.message)
         self._release(args.uid)
-        return Ended("api", state.words)
+        return Ended("api", state.message)
 
     def _doubt(self, uid: str) -> None:
         self.placer.ledger.verify(uid, Seconds(self.placer.clock() + VERIFY_AFTER))

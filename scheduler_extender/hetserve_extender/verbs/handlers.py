@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from prometheus_client import Histogram
 
-from hetserve.placement import LedgerError
 from hetserve.placement.decision.wording import decision_text, texts_by_node
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.placer import Placer
 from hetserve.sanitize import sanitize
 from hetserve_extender.observe.metrics import Metrics
@@ -106,7 +106,7 @@ class Verbs:
             log.debug("filter %s/%s: %s", request.namespace, request.name, decision_text(outcome.decision))
         keep = self._passed if len(outcome.passed) > 1 else None  # no scores are asked for one node
         # Unresolvable, not FailedNodes: the scheduler's preemption knows no GPUs and would fail.
-        return wire.filter_result(args, outcome.passed, {}, texts_by_node(outcome.refusals), keep)
+        return wire.filter_result(args, outcome.passed, texts_by_node(outcome.refusals), keep)
 
     def _args(self, body: bytes) -> wire.FilterArgs:
         return _parsed(lambda body: wire.parse_filter(body, self._passed), body)
@@ -121,7 +121,7 @@ class Verbs:
             return self._error(text)
         self.metrics.decisions.labels("error").inc()
         log.warning("filter: %s", text)
-        return wire.filter_result(args, (), {}, dict.fromkeys(args.names, sanitize(text)))
+        return wire.filter_result(args, (), dict.fromkeys(args.names, sanitize(text)))
 
     def _error(self, text: str) -> bytes:
         self.metrics.decisions.labels("error").inc()

@@ -127,11 +127,7 @@ def parse_bind(body: bytes) -> BindArgs:
 
 
 def filter_result(
-    args: FilterArgs,
-    passed: Sequence[str],
-    failed: Mapping[str, str],
-    unresolvable: Mapping[str, str],
-    keep: PassedNames | None = None,
+    args: FilterArgs, passed: Sequence[str], unresolvable: Mapping[str, str], keep: PassedNames | None = None
 ) -> bytes:
     """ExtenderFilterResult in the form of the request; `keep` receives the passed names."""
     nodes = None
@@ -142,28 +138,17 @@ def filter_result(
     names = orjson.dumps(passed) if args.by_name else b"null"
     if keep is not None and args.by_name and isinstance(passed, tuple):
         keep.keep(passed, names)
-    return orjson.dumps(
-        {
-            "Nodes": nodes,
-            "NodeNames": orjson.Fragment(names),
-            "FailedNodes": failed,
-            "FailedAndUnresolvableNodes": unresolvable,
-            "Error": "",
-        }
-    )
+    return _filter_result(nodes, orjson.Fragment(names), unresolvable, "")
 
 
 def filter_error(text: str) -> bytes:
     """ExtenderFilterResult of an undecided call; the pod's cycle fails with this text."""
-    return orjson.dumps(
-        {
-            "Nodes": None,
-            "NodeNames": None,
-            "FailedNodes": {},
-            "FailedAndUnresolvableNodes": {},
-            "Error": sanitize(text),
-        }
-    )
+    return _filter_result(None, None, {}, sanitize(text))
+
+
+def _filter_result(nodes: object, names: object, unresolvable: Mapping[str, str], error: str) -> bytes:
+    result = {"Nodes": nodes, "NodeNames": names, "FailedNodes": {}, "Error": error}
+    return orjson.dumps(result | {"FailedAndUnresolvableNodes": unresolvable})
 
 
 def priorities(scores: Mapping[str, int]) -> bytes:

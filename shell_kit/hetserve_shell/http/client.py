@@ -24,7 +24,7 @@ class ConnectionEndedError(OSError):
     """The connection ended before a whole answer."""
 
 
-class TooLargeError(OSError):
+class AnswerTooLargeError(OSError):
     """The answer has more bytes than are read."""
 
     def __init__(self, largest: int) -> None:
@@ -83,7 +83,7 @@ class _Exchange(asyncio.Protocol):
             self._parts.append(part)
             return
         self._parts.clear()
-        self._fail(TooLargeError(self._pool.largest))
+        self._fail(AnswerTooLargeError(self._pool.largest))
         self.abort()
 
     def on_message_complete(self) -> None:
@@ -170,7 +170,7 @@ class HttpClient:
         """Status and body. timeout: seconds from the call, waiting included.
 
         unless: called right before sending; a text withdraws the request. Raises OSError without a whole answer,
-        TooLargeError, TimeoutError without one in time, NotSentError with the text of `unless`.
+        AnswerTooLargeError, TimeoutError without one in time, NotSentError with the text of `unless`.
         """
         lines = [
             f"{method} {self._prefix}{target} HTTP/1.1",
@@ -184,9 +184,9 @@ class HttpClient:
         await self._turn(timeout)
         try:
             connection = self._kept() or await self._connect(deadline - loop.time())
-            if unless is not None and (words := unless()):
+            if unless is not None and (message := unless()):
                 self._keep(connection)
-                raise NotSentError(words)
+                raise NotSentError(message)
             return await self._exchange(connection, data, deadline, timeout)
         finally:
             self._slots.release()
@@ -239,8 +239,8 @@ class HttpClient:
             async with asyncio.timeout(min(limit, CONNECT_WITHIN)):
                 return await (self._connect_directly() if self._proxy is None else self._connect_through(self._proxy))
         except OSError as error:
-            words = str(error) or "nobody answers"
-            raise ConnectionError(f"Cannot connect to {self._authority}: {words}") from error
+            message = str(error) or "nobody answers"
+            raise ConnectionError(f"Cannot connect to {self._authority}: {message}") from error
 
     async def _connect_directly(self) -> _Exchange:
         _, connection = await asyncio.get_running_loop().create_connection(

@@ -8,72 +8,77 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from hetserve_shell.http.admission import Bounded
-from hetserve_shell.http.exchange import Unsent
 from hetserve_shell.http.limits import (
     CONTINUE,
-    BodyBudget,
     HttpError,
     LastAnswer,
-    Limits,
     Reply,
     Result,
-    Routes,
+    as_http_error,
     error_answer,
     kept_answer,
     last_answer,
     reply_head,
+    too_slow,
 )
 from hetserve_shell.http.reader import Request, RequestReader
-from hetserve_shell.http.routing import as_http_error, too_slow
+
+if TYPE_CHECKING:
+    from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
 
-class Member(Bounded, Protocol):
-    """A connection as its server sees it."""
+class OpenConnection(asyncio.Protocol, ABC):
+    """A connection as its server sees it. parting: whether it ends with the requests that have begun."""
 
     transport: asyncio.Transport
 
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._open = self._paused = self._blocked = self._served = self.parting = False
+        self._until: float | None = None
+        self.idle_since = server.now
+
+    @property
+    @abstractmethod
+    def _busy(self) -> bool: ...
+
+    @property
+    def worth(self) -> tuple[bool, bool, float]:
+        """Whether it is being answered, has been answered, and since when it is idle [s]; greater stays."""
+        return self._busy, self._served, self.idle_since
+
+    def abort(self) -> None:
+        if self._open:
+            self.transport.abort()
+
+    @abstractmethod
     def part(self) -> None:
         """Asks for no more requests than are on their way."""
 
+    @abstractmethod
     def finish(self) -> None:
         """Finishes the requests that have begun, then closes."""
 
+    @abstractmethod
     def check_time(self, now: float) -> None:
         """Ends what takes too long. now: of the server's clock [s]."""
 
-
-class Server(Protocol):
-    """The server as its connections see it."""
-
-    routes: Routes
-    method: bytes
-    limits: Limits
-    budget: BodyBudget
-    unsent: Unsent
-    now: float
-    date: bytes
-
-    def opened(self, connection: Member) -> None:
-        """Admits a connection; may close another."""
-
-    def closed(self, connection: Member) -> None:
-        """Removes a connection."""
-
-    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._open = True
+        self._server.opened(self)
 
 
-class Connection(asyncio.Protocol):
-    transport: asyncio.Transport
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
+class Connection(OpenConnection):
+    def __init__(self, server: HttpServer) -> None:
+        super().__init__(server)
         self._reader = RequestReader(
             server.routes,
             server.limits,
@@ -88,14 +93,7 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Handle | None = None
         self._had_turn = False
-        self._open = False
-        self._paused = False
-        self._blocked = False
         self._unblocked = asyncio.Event()
-        self._finishing = False
-        self._until: float | None = None
-        self.idle_since = server.now
-        self._served = False
 
     # Asked by the server
 
@@ -104,27 +102,12 @@ class Connection(asyncio.Protocol):
         """Whether no request is received, waiting or answered."""
         return not self._reader.receiving and not self._busy
 
-    @property
-    def worth(self) -> tuple[bool, bool, float]:
-        """See `Bounded.worth`."""
-        return self._busy, self._served, self.idle_since
-
-    @property
-    def parting(self) -> bool:
-        """Whether it ends with the requests that have begun."""
-        return self._finishing
-
     def part(self) -> None:
-        self._finishing = True
+        self.parting = True
 
     def finish(self) -> None:
-        """Finishes the requests that have begun, then closes."""
         self.part()
         self._close_if_done()
-
-    def abort(self) -> None:
-        if self._open:
-            self.transport.abort()
 
     def check_time(self, now: float) -> None:
         limits = self._server.limits
@@ -142,11 +125,6 @@ class Connection(asyncio.Protocol):
 
     # Called by the event loop
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self._open = True
-        self._server.opened(self)
-
     def data_received(self, data: bytes) -> None:
         self._had_turn = False
         self._reader.feed(data)
@@ -154,7 +132,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more; its whole requests are still answered."""
         self._reader.drop()
-        self._finishing = True
+        self.parting = True
         return self._busy
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -285,7 +263,7 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def _keeps(self, keep: bool) -> bool:
-        return keep and not (self._finishing and not self._queue and not self._reader.receiving)
+        return keep and not (self.parting and not self._queue and not self._reader.receiving)
 
     def _read_no_more(self) -> None:
         """Before a last answer: a later request would be carried out and never answered."""
@@ -301,7 +279,7 @@ class Connection(asyncio.Protocol):
             return
         self._until = self._server.now + self._server.limits.lingering
         self.transport.write(error_answer(error, self._server.date))
-        if self._finishing or not self.transport.can_write_eof():
+        if self.parting or not self.transport.can_write_eof():
             self.transport.close()
             return
         self.transport.write_eof()
@@ -310,7 +288,7 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _close_if_done(self) -> None:
-        if self._finishing and self._open and self.idle and self._until is None:
+        if self.parting and self._open and self.idle and self._until is None:
             self.transport.close()
 
     def _forget_queue(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hetserve_shell.http.limits import Handler
 
@@ -31,13 +31,6 @@ class Exchange:
     noted: int = 0
 
 
-class Keeper(Protocol):
-    """A connection with answers that its client has not taken."""
-
-    def give_up(self, exchange: Exchange) -> None:
-        """Ends an answer, and releases it, for those that go on."""
-
-
 class Unsent:
     """Answers that clients have not taken, on all connections of a server.
 
@@ -47,21 +40,22 @@ class Unsent:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self._kept: dict[Exchange, Keeper] = {}
+        self._kept: dict[Exchange, Callable[[Exchange], None]] = {}
         """The one that has stood still longest comes first."""
 
-    def keep(self, exchange: Exchange, keeper: Keeper) -> None:
-        self._kept[exchange] = keeper
+    def keep(self, exchange: Exchange, give_up: Callable[[Exchange], None]) -> None:
+        """give_up: ends the answer, and releases it, for those that go on."""
+        self._kept[exchange] = give_up
         self.used += len(exchange.answer or b"")
         while self.used > self.limit:
-            longest, its = next(iter(self._kept.items()))
+            longest, give_up = next(iter(self._kept.items()))
             log.warning("more than %d bytes of answers are not taken: one is given up", self.limit)
-            its.give_up(longest)
+            give_up(longest)
 
     def went_on(self, exchange: Exchange) -> None:
         """Notes that a client has taken some of an answer."""
-        if keeper := self._kept.pop(exchange, None):
-            self._kept[exchange] = keeper
+        if give_up := self._kept.pop(exchange, None):
+            self._kept[exchange] = give_up
 
     def release(self, exchange: Exchange) -> None:
         if self._kept.pop(exchange, None):

@@ -16,7 +16,7 @@ from h2.connection import H2Connection
 from h2.exceptions import DenialOfServiceError, FrameTooLargeError
 from h2.settings import SettingCodes, Settings
 
-from hetserve_shell.http.limits import Limits
+from hetserve_shell.http.limits import ServerLimits
 
 PREFACE: Final = 24
 """Bytes that a client of HTTP/2 sends first; h2 looks at each as it comes."""
@@ -131,7 +131,7 @@ class _Protocol(H2Connection):
     """Of which it is remembered how they ended: 65,536 would take megabytes of each long connection."""
 
 
-def protocol(limits: Limits) -> H2Connection:
+def protocol(limits: ServerLimits) -> H2Connection:
     """The server's side of one connection."""
     # What we send is made by us alone, and need not be looked at as if it came from somewhere else.
     config = H2Configuration(client_side=False, validate_outbound_headers=False, normalize_outbound_headers=False)

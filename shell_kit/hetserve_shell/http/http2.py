@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from h2 import events
@@ -22,11 +22,14 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
-from hetserve_shell.http.connection import Server
+from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.exchange import Exchange
 from hetserve_shell.http.frames import CONTENT, Frames, protocol
-from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Result
-from hetserve_shell.http.routing import (
+from hetserve_shell.http.limits import (
+    HttpError,
+    LastAnswer,
+    Reply,
+    Result,
     as_http_error,
     expects_continue,
     find_route,
@@ -35,6 +38,9 @@ from hetserve_shell.http.routing import (
     too_many,
     too_slow,
 )
+
+if TYPE_CHECKING:
+    from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -47,14 +53,13 @@ PROGRESS: Final = CONTENT
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
 
-Headers = list[tuple[bytes, bytes]]
+Headers = Sequence[tuple[bytes, bytes]]
+NO_MORE: Final[Headers] = ()
 
 
-class Http2Connection(asyncio.Protocol):
-    transport: asyncio.Transport
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
+class Http2Connection(OpenConnection):
+    def __init__(self, server: HttpServer) -> None:
+        super().__init__(server)
         self._h2 = protocol(server.limits)
         self._frames = Frames(server.limits.head, server.now)
         self._exchanges: dict[int, Exchange] = {}
@@ -69,44 +74,27 @@ class Http2Connection(asyncio.Protocol):
         """Whether the client may take more of the answers that wait."""
         self._unflushed = 0
         """Bytes of answers that the socket has not been given."""
-        self._open = False
-        self._blocked = self._paused = False
-        """Whether the client does not read, and whether we do not."""
         self._last = ANY_STREAM
         """Later streams are refused, and can be asked for again elsewhere."""
-        self._parting = False
         self._ended = self._closing = False
         """Whether the client, and whether we send no more."""
-        self._until: float | None = None
-        self.idle_since = server.now
-        self._served = False
 
     # Asked by the server
 
     @property
-    def worth(self) -> tuple[bool, bool, float]:
-        """See `Bounded.worth`."""
-        return bool(self._exchanges), self._served, self.idle_since
-
-    @property
-    def parting(self) -> bool:
-        """Whether it ends with the requests that have begun."""
-        return self._parting
+    def _busy(self) -> bool:
+        return bool(self._exchanges)
 
     def part(self) -> None:
         """Asks the client for no more requests; serves those that are on their way."""
-        if self._open and not self._parting:
-            self._parting = True
+        if self._open and not self.parting:
+            self.parting = True
             self._say_last(ANY_STREAM)
 
     def finish(self) -> None:
         """Finishes the requests that have begun, then closes."""
         self._end_with_these()
         self._close_if_done()
-
-    def abort(self) -> None:
-        if self._open:
-            self.transport.abort()
 
     def check_time(self, now: float) -> None:
         if self._until is not None and now >= self._until:  # closing or unread
@@ -128,9 +116,7 @@ class Http2Connection(asyncio.Protocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self._open = True
-        self._server.opened(self)
+        super().connection_made(transport)
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(self._server.limits.body)
         self._flush()
@@ -210,7 +196,7 @@ class Http2Connection(asyncio.Protocol):
     def _hear_end(self) -> None:
         for exchange in [one for one in self._exchanges.values() if not one.received]:
             self._forget(exchange)
-        self._parting = True
+        self.parting = True
         self._last = self._h2.highest_inbound_stream_id
 
     def _balance(self) -> None:
@@ -273,9 +259,6 @@ class Http2Connection(asyncio.Protocol):
 
     def _widen(self, _event: events.WindowUpdated | events.RemoteSettingsChanged) -> None:
         self._widened = True
-
-    def _gone(self, _event: events.ConnectionTerminated) -> None:
-        self._close()
 
     # Inside
 
@@ -352,29 +335,27 @@ class Http2Connection(asyncio.Protocol):
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
         log.warning("%d: %s", error.status, error)
         self._release(exchange)
-        more: Headers = [(b"allow", error.allow.encode())] if error.allow else []
+        more = [(b"allow", error.allow.encode())] if error.allow else []
         if error.status == HTTPStatus.UNAUTHORIZED:
             more.append((b"www-authenticate", b"Bearer"))
         self._reply(exchange, error.status, b"application/json", orjson.dumps({"Error": str(error)}), more)
 
-    def _reply(
-        self, exchange: Exchange, status: HTTPStatus, media_type: bytes, body: bytes, more: Headers | None = None
-    ) -> None:
+    def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
         if exchange.stream not in self._exchanges or not self._open:
             return  # the client has given it up
-        head: Headers = [
+        head = [
             (b":status", b"%d" % status),
-            (b"content-type", media_type),
+            (b"content-type", kind),
             (b"content-length", b"%d" % len(body)),
             (b"date", self._server.date),
-            *(more or ()),
+            *more,
         ]
         exchange.answer = b"" if exchange.head_only else body
         exchange.since = self._server.now
         self._h2.send_headers(exchange.stream, head, end_stream=not exchange.answer)
         self._send(exchange)
         if exchange.stream in self._exchanges:
-            self._server.unsent.keep(exchange, self)
+            self._server.unsent.keep(exchange, self.give_up)
 
     def _go_on(self) -> None:
         """Sends what the client has made room for."""
@@ -428,7 +409,7 @@ class Http2Connection(asyncio.Protocol):
     def _end_with_these(self) -> None:
         """Serves no more than the requests that have begun."""
         if self._open and self._last == ANY_STREAM:
-            self._parting = True
+            self.parting = True
             self._last = self._h2.highest_inbound_stream_id
             self._say_last(self._last)
             for exchange in self._exchanges.values():
@@ -455,9 +436,7 @@ class Http2Connection(asyncio.Protocol):
             return
         self._flush()
         self._closing, self._until = True, self._server.now + self._server.limits.lingering
-        if self._hearing is not None:
-            self._hearing.cancel()
-            self._hearing = None
+        self._hearing = None  # a turn that still comes hears nothing
         self._forget_all()
         self._balance()
         if self.transport.can_write_eof() and not self._ended:
@@ -473,7 +452,7 @@ _TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]]
     events.StreamReset: Http2Connection._reset,
     events.WindowUpdated: Http2Connection._widen,
     events.RemoteSettingsChanged: Http2Connection._widen,
-    events.ConnectionTerminated: Http2Connection._gone,
+    events.ConnectionTerminated: lambda connection, _event: connection._close(),
 }
 
 

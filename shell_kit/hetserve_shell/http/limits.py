@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,8 +24,8 @@ class Reply:
     status: HTTPStatus = HTTPStatus.OK
 
     @classmethod
-    def text(cls, words: str, status: HTTPStatus = HTTPStatus.OK) -> Reply:
-        return cls((f"{words}\n".encode(),), status=status)
+    def text(cls, message: str, status: HTTPStatus = HTTPStatus.OK) -> Reply:
+        return cls((f"{message}\n".encode(),), status=status)
 
 
 Result = bytes | Reply
@@ -63,7 +64,7 @@ _REPLY: Final = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nDa
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Bytes, counts and seconds that clients can take.
 
     head: request line and headers. body: of one request. bodies: of all waiting requests. connections: open ones.
@@ -122,3 +123,57 @@ def reply_head(reply: Reply, date: bytes, *, keep: bool) -> bytes:
     size = sum(map(len, reply.blocks))
     close = b"" if keep else b"Connection: close\r\n"
     return _REPLY % (reply.status, reply.status.phrase.encode(), reply.media_type.encode(), size, date, close)
+
+
+log = logging.getLogger(__name__)
+
+
+def find_route(routes: Routes, served: bytes, method: bytes, path: bytes) -> tuple[Handler | Guarded, bool]:
+    """The route of a path, and whether it is asked for its head only. Raises HttpError.
+
+    served: the method of all routes; where that is GET, HEAD is served too.
+    """
+    route = routes.get(path)
+    if route is None:
+        raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {_paths(routes)}")
+    head_only = method == b"HEAD"
+    if method != served and not (head_only and served == b"GET"):
+        allow = "GET, HEAD" if served == b"GET" else served.decode()
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"the only methods served are: {allow}", allow)
+    return route, head_only
+
+
+def handler_of(route: Handler | Guarded, path: bytes, credentials: Sequence[bytes]) -> Handler:
+    """What answers one request. credentials: its Authorization headers."""
+    return route.asked(path, credentials) if isinstance(route, Guarded) else route
+
+
+def expects_continue(expected: Sequence[bytes]) -> bool:
+    """Whether a client waits to be told that it may send the body. expected: its Expect headers. Raises HttpError."""
+    if any(value.lower() != b"100-continue" for value in expected):
+        raise HttpError(HTTPStatus.EXPECTATION_FAILED, "the only expectation served is 100-continue")
+    return bool(expected)
+
+
+def too_large(limits: ServerLimits) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is larger than {limits.body} bytes")
+
+
+def too_many() -> HttpError:
+    return HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once")
+
+
+def too_slow(limits: ServerLimits) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the request was not complete within {limits.waiting:g} s")
+
+
+def as_http_error(error: Exception) -> HttpError:
+    """What a client is told about a handler that raised."""
+    if isinstance(error, HttpError):
+        return error
+    log.error("a handler failed", exc_info=error)
+    return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+
+def _paths(routes: Routes) -> str:
+    return ", ".join(path.decode() for path in routes)

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from hetserve_shell.http.limits import Check, Guarded, Handler, Limits, Reply, Routes
+from hetserve_shell.http.limits import Check, Guarded, Handler, Reply, Routes, ServerLimits
 from hetserve_shell.http.server import HttpServer
 
-LIMITS: Final = Limits(body=64 * 1024, bodies=1024 * 1024, connections=256, backlog=64, unread=60.0)
+LIMITS: Final = ServerLimits(body=64 * 1024, bodies=1024 * 1024, connections=256, backlog=64, unread=60.0)
 NO_ROUTES: Final[Mapping[bytes, Handler]] = MappingProxyType({})
 
 
@@ -20,7 +20,7 @@ def probe_server(
     metrics: Callable[[], Coroutine[Any, Any, bytes]],
     not_ready: Callable[[], str],
     routes: Mapping[bytes, Handler] = NO_ROUTES,
-    limits: Limits = LIMITS,
+    limits: ServerLimits = LIMITS,
     *,
     check: Check | None = None,
     not_alive: Callable[[], Coroutine[Any, Any, str]] | None = None,

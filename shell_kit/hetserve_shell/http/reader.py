@@ -14,8 +14,18 @@ from typing import Final
 
 import httptools
 
-from hetserve_shell.http.limits import BodyBudget, Handler, HttpError, Limits, Routes
-from hetserve_shell.http.routing import expects_continue, find_route, handler_of, too_large, too_many
+from hetserve_shell.http.limits import (
+    BodyBudget,
+    Handler,
+    HttpError,
+    Routes,
+    ServerLimits,
+    expects_continue,
+    find_route,
+    handler_of,
+    too_large,
+    too_many,
+)
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +52,7 @@ class RequestReader:
     def __init__(
         self,
         routes: Routes,
-        limits: Limits,
+        limits: ServerLimits,
         budget: BodyBudget,
         *,
         method: bytes,
@@ -201,6 +211,6 @@ def _bad(text: str) -> HttpError:
     return HttpError(HTTPStatus.BAD_REQUEST, text)
 
 
-def _head_too_large(limits: Limits) -> HttpError:
+def _head_too_large(limits: ServerLimits) -> HttpError:
     text = f"request line and headers, or what surrounds a chunk, are larger than {limits.head} bytes"
     return HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)

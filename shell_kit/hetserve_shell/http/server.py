@@ -3,18 +3,70 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import resource
 import socket
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Final
 
-from hetserve_shell.http.admission import Admission
-from hetserve_shell.http.connection import Connection, Member, Server
+from hetserve_shell.http.connection import Connection, OpenConnection
 from hetserve_shell.http.exchange import Unsent
-from hetserve_shell.http.limits import BodyBudget, Limits, Routes
+from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits
 
 log = logging.getLogger(__name__)
+
+OWN: Final = 384
+"""Descriptors kept for the API server, files, and connections accepted in one turn."""
+
+
+def allotted(wanted: Mapping[str, int]) -> dict[str, int]:
+    """Shares the process's descriptors among its ports: raises the limit, and returns the connections of each."""
+    return shared(wanted, limit=raise_limit())
+
+
+def raise_limit() -> int:
+    """Raises the soft limit of descriptors to the hard one if possible; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # macOS may refuse its own hard limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return soft
+
+
+def shared(wanted: Mapping[str, int], *, limit: int) -> dict[str, int]:
+    """Connections of each port if the process may open `limit` descriptors.
+
+    If not all fit beside OWN (or half of a small limit), each port gets the same share, at least one.
+    """
+    every = sum(wanted.values())
+    left = every if limit == resource.RLIM_INFINITY else min(limit - min(OWN, limit // 2), every)
+    if left == every:
+        return dict(wanted)
+    shares = {port: max(1, count * left // every) for port, count in wanted.items()}
+    while sum(shares.values()) > max(left, len(shares)):  # `max` rounded up
+        shares[max(shares, key=lambda port: (shares[port], port))] -= 1
+    message = ", ".join(f"{port} {share} of {wanted[port]}" for port, share in shares.items())
+    log.warning("the process may open only %d descriptors, so connections are fewer: %s", limit, message)
+    return shares
+
+
+class PortInUseError(OSError):
+    """Another socket listens on the port."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises PortInUseError or another OSError, with host and port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        kind = PortInUseError if error.errno == errno.EADDRINUSE else OSError
+        raise kind(f"cannot listen on {host}:{port}: {error.strerror}") from None
+
 
 TICK: Final = 0.5
 """Seconds between checks of time limits."""
@@ -22,6 +74,41 @@ ACCEPTING: Final = 3
 """Turns of the loop from a connection's acceptance until it is served."""
 PARTING: Final = 0.05
 """Seconds for requests on their way to arrive."""
+
+
+class Admission:
+    """The open connections of the server `name`, at most `limit`. Idle ones are closed first."""
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit = limit
+        self._name = name
+        self._open: set[OpenConnection] = set()
+        self._dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[OpenConnection]:
+        """A copy: iterating may close connections."""
+        return iter(list(self._open))
+
+    def admit(self, connection: OpenConnection) -> None:
+        """Adds a connection; at the limit, closes the one worth least."""
+        if len(self._open) >= self._limit:
+            least = min(self._open, key=lambda other: other.worth)
+            self._open.discard(least)  # `release` comes a turn later
+            least.abort()
+            self._dropped += 1
+        self._open.add(connection)
+
+    def release(self, connection: OpenConnection) -> None:
+        self._open.discard(connection)
+
+    def log_dropped(self) -> None:
+        """Logs how many were closed since the last call."""
+        if self._dropped:
+            log.warning("%s: more than %d connections: %d closed", self._name, self._limit, self._dropped)
+            self._dropped = 0
 
 
 class HttpServer:
@@ -35,20 +122,20 @@ class HttpServer:
     def __init__(
         self,
         routes: Routes,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         name: str = "server",
         method: bytes = b"POST",
-        hear: Callable[[Server], asyncio.Protocol] = Connection,
+        hear: Callable[[HttpServer], asyncio.Protocol] = Connection,
     ) -> None:
         self.routes = routes
         self.method = method
         self._hear = hear
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         self.budget = BodyBudget(self.limits.bodies)
         self.unsent = Unsent(self.limits.answers)
         self.now = 0.0
         self.date = b""
-        self.admission: Admission[Member] = Admission(self.limits.connections, name)
+        self.admission = Admission(self.limits.connections, name)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -111,11 +198,11 @@ class HttpServer:
 
     # Called by connections
 
-    def opened(self, connection: Member) -> None:
+    def opened(self, connection: OpenConnection) -> None:
         self.admission.admit(connection)
         self._empty.clear()
 
-    def closed(self, connection: Member) -> None:
+    def closed(self, connection: OpenConnection) -> None:
         self.admission.release(connection)
         if not self.admission:
             self._empty.set()
@@ -149,6 +236,6 @@ async def _turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-def _finish(connections: Iterable[Member]) -> None:
+def _finish(connections: Iterable[OpenConnection]) -> None:
     for connection in connections:
         connection.finish()

@@ -11,11 +11,14 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from hetserve.base.units import Seconds
-from hetserve_shell.http.connection import Connection, Server
+from hetserve_shell.http.connection import Connection
 from hetserve_shell.http.http2 import PROTOCOL, Http2Connection
+
+if TYPE_CHECKING:
+    from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +54,7 @@ class Mutual(Protocol):
         """Takes note of a client that was not let in."""
 
 
-def over(mutual: Mutual) -> Callable[[Server], asyncio.Protocol]:
+def over(mutual: Mutual) -> Callable[[HttpServer], asyncio.Protocol]:
     """How a server hears its clients over mutual TLS."""
     return lambda server: TlsTransport(server, mutual)
 
@@ -59,7 +62,7 @@ def over(mutual: Mutual) -> Callable[[Server], asyncio.Protocol]:
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
     """Protocol of the socket, and transport of the plain text: of HTTP/2 where the client speaks it, else HTTP/1.1."""
 
-    def __init__(self, server: Server, mutual: Mutual) -> None:
+    def __init__(self, server: HttpServer, mutual: Mutual) -> None:
         super().__init__()
         self._server = server
         self._inner: Connection | Http2Connection = Connection(server)
@@ -218,7 +221,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._open = False
             self.abort()
             return
-        self._mutual.refused(self._address(), _words(error))
+        self._mutual.refused(self._address(), _message(error))
         if self._socket.is_closing():
             return
         # Until the client has read the alert: a reset would overtake it.
@@ -243,7 +246,7 @@ def peer_name(tls: ssl.SSLObject) -> PeerName:
     )
 
 
-def _words(error: ssl.SSLError) -> str:
+def _message(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate does not hold: {error.verify_message}"
     known = {

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import orjson
 
 from hetserve.base.lines import LineCutter, LineTooLongError
-from hetserve_shell.http.client import HttpClient, NotSentError, TooLargeError
+from hetserve.base.nesting import shallow
+from hetserve_shell.http.client import AnswerTooLargeError, HttpClient, NotSentError
 from hetserve_shell.kube.connection import (
     JSON,
     NO_ANSWER,
@@ -21,7 +22,15 @@ from hetserve_shell.kube.connection import (
     ApiUnreachableError,
     RawObject,
 )
-from hetserve_shell.kube.decoding import decoded
+
+
+def decoded(text: bytes) -> Any:
+    """Content of a text; of one that is too deep to be decoded, without what lies below. Raises JSONDecodeError."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return orjson.loads(shallow(text))
+
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -161,10 +170,10 @@ class KubernetesApi:
             )
         except NotSentError as error:
             return Answer(NOT_SENT, orjson.dumps({"message": str(error)}))
-        except TooLargeError as error:
+        except AnswerTooLargeError as error:
             raise ApiTooLargeError(f"{method} {path}: {error}") from error
         except OSError as error:
-            raise ApiUnreachableError(f"{method} {path}: {_words(error)}") from error
+            raise ApiUnreachableError(f"{method} {path}: {_message(error)}") from error
         return Answer(status, found)
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
@@ -178,7 +187,7 @@ class KubernetesApi:
                     async for line in lines:
                         yield line
         except NO_ANSWER as error:
-            raise ApiUnreachableError(f"watch of {path}: {_words(error)}") from error
+            raise ApiUnreachableError(f"watch of {path}: {_message(error)}") from error
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
@@ -192,5 +201,5 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
             raise ApiTooLargeError(str(error)) from None
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return str(error) or type(error).__name__

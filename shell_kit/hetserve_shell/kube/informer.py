@@ -16,9 +16,8 @@ from typing import Final, Protocol
 import orjson
 
 from hetserve.base.pages import revision_of
-from hetserve_shell.kube.client import ApiServer, ApiStatusError
+from hetserve_shell.kube.client import ApiServer, ApiStatusError, decoded
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
-from hetserve_shell.kube.decoding import decoded
 from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.tasks import garbage
 

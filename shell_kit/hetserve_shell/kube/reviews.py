@@ -6,8 +6,11 @@ https://kubernetes.io/docs/reference/access-authn-authz/webhook/ and .../authori
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -16,12 +19,74 @@ from typing import Any, Final
 import orjson
 
 from hetserve_shell.http.limits import Check, HttpError
-from hetserve_shell.http.verdicts import Key, Refusal, Verdict, Verdicts, key_of
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.settings import ProbeAuthorization
 
 log = logging.getLogger(__name__)
+
+ADMITTED_FOR: Final = 60.0
+"""Seconds: so long at most does somebody read on whose token was revoked."""
+REFUSED_FOR: Final = 10.0
+"""Seconds: so long at most does somebody wait to whom a right was given."""
+MOST: Final = 512
+"""Verdicts of each kind that are kept."""
+
+Key = tuple[bytes, str]
+"""SHA-256 of a token, and a path."""
+
+
+def key_of(token: str, path: str) -> Key:
+    """What a verdict is kept by: not the token, which would then stand in memory for as long as the verdict."""
+    return hashlib.sha256(token.encode()).digest(), path
+
+
+Verdict = tuple[HTTPStatus, str] | None
+"""Why a caller may not: 401 or 403, and a message without the token; None: the caller may."""
+
+
+class Verdicts:
+    """Verdicts by token and path, the oldest of which make room.
+
+    clock: seconds, that never go back. admitted_for, refused_for: seconds. most: of each kind; who sends many wrong
+    tokens takes no room of those who are let through.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        admitted_for: float = ADMITTED_FOR,
+        refused_for: float = REFUSED_FOR,
+        most: int = MOST,
+    ) -> None:
+        self._clock = clock
+        self._most = most
+        self._stands = {True: admitted_for, False: refused_for}
+        """Seconds, by whether the caller may."""
+        self._kept: dict[bool, OrderedDict[Key, tuple[float, Verdict]]] = {True: OrderedDict(), False: OrderedDict()}
+        """In the order in which they were asked for."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._kept.values()))
+
+    def find(self, key: Key) -> tuple[bool, Verdict]:
+        """Whether a verdict stands, and which."""
+        for may, kept in self._kept.items():
+            asked_at, verdict = kept.get(key, (-math.inf, None))
+            if self._clock() < asked_at + self._stands[may]:
+                return True, verdict
+        return False, None
+
+    def keep(self, key: Key, verdict: Verdict, asked_at: float) -> None:
+        """Keeps a verdict. asked_at: when its reviews began, by our clock [s]: what they say may be as old as that."""
+        for kept in self._kept.values():
+            kept.pop(key, None)
+        kept = self._kept[verdict is None]
+        kept[key] = asked_at, verdict
+        while len(kept) > self._most:
+            kept.popitem(last=False)
+
 
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105  (a path)
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -68,7 +133,7 @@ class Reviews:
         if not stands:
             verdict = await self._verdict(key, token, path)
         if verdict is not None:
-            raise verdict.error()
+            raise HttpError(*verdict)
 
     async def _verdict(self, key: Key, token: str, path: str) -> Verdict:
         """The verdict of one pair of reviews for all who ask at once. Raises HttpError without one."""
@@ -79,8 +144,8 @@ class Reviews:
         try:
             return await asyncio.shield(task)  # a cancelled caller leaves the others theirs
         except ReviewFailedError as error:
-            words = f"{path} is closed: whether you may read it cannot be asked: {error}"
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, words) from None
+            message = f"{path} is closed: whether you may read it cannot be asked: {error}"
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
 
     def _answered(self, key: Key, task: asyncio.Task[Verdict]) -> None:
         self._asked.pop(key, None)
@@ -90,7 +155,7 @@ class Reviews:
     async def _ask(self, key: Key, token: str, path: str) -> Verdict:
         asked_at = self._clock()
         user = await self._user(token)
-        verdict = Refusal(HTTPStatus.UNAUTHORIZED, NOT_VALID) if user is None else await self._access(user, path)
+        verdict = (HTTPStatus.UNAUTHORIZED, NOT_VALID) if user is None else await self._access(user, path)
         self._verdicts.keep(key, verdict, asked_at)
         return verdict
 
@@ -113,7 +178,7 @@ class Reviews:
         if status.get("allowed") is True and not status.get("denied"):
             return None
         rule = f"{{nonResourceURLs: [{path}], verbs: [{_VERB}]}}"
-        return Refusal(
+        return (
             HTTPStatus.FORBIDDEN,
             f"{name!r} may not {_VERB} {path}: no ClusterRole bound to it has the rule {rule}; "
             "those of the chart end in -reader and -metrics-reader",
@@ -136,10 +201,10 @@ class Reviews:
 
 
 def _refused(kind: str, path: str, status: int) -> str:
-    words = f"the API server refused the {kind} with {status}"
+    message = f"the API server refused the {kind} with {status}"
     if status != HTTPStatus.FORBIDDEN:
-        return words
-    return f"{words}: this component's account may not create {path.rpartition('/')[2]}; helm upgrade writes its role"
+        return message
+    return f"{message}: this component's account may not create {path.rpartition('/')[2]}; helm upgrade writes its role"
 
 
 def bearer_token(credentials: Sequence[bytes]) -> str:

@@ -8,11 +8,17 @@ Where no Lease tells of the past (absent, or never held) the first holder leads 
 
 from __future__ import annotations
 
+import hashlib
 import math
+import socket
+import uuid
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, model_validator
 
 from hetserve_shell.kube.connection import RawObject
+from hetserve_shell.settings import Duration, SettingsModel
 
 NEVER: Final = -math.inf
 Write = Literal["create", "take", "renew"]
@@ -59,8 +65,36 @@ def parse_lease(raw: RawObject) -> Lease:
     )
 
 
+@dataclass(slots=True, kw_only=True)
+class Tenure:
+    """What is known of a Lease, and for how long it lets us lead. Times are of one monotonic clock [s]."""
+
+    seen: Lease | None = None
+    term: int = 0
+    """Counts the times that leadership was won here, or won back after a lapse: a number never comes back."""
+    origin: int = 0
+    """First term since which the Lease has been ours alone: the later ones only followed a lapse."""
+    until: float = NEVER
+    """When our term ends if no further renewal succeeds or is seen; `NEVER` where another holds the Lease."""
+    leads_from: float = NEVER
+    """When a Lease that is ours lets us lead."""
+
+    @property
+    def holder(self) -> str:
+        """Identity of who holds the Lease, as far as we know; empty: nobody."""
+        return "" if self.seen is None else self.seen.holder
+
+    def leads(self, now: float) -> bool:
+        """Whether nobody else can lead at `now`."""
+        return self.leads_from <= now < self.until
+
+    def continues(self, term: int) -> bool:
+        """Whether nobody else can have led since that term of ours."""
+        return term >= self.origin
+
+
 @dataclass(slots=True)
-class Candidate:
+class Candidate(Tenure):
     """One contender. `identity` is of this process alone: a restarted one is another, and waits like any other.
 
     Times are of one monotonic clock [s]; the caller reads it, before a request it sends and after each answer.
@@ -68,18 +102,11 @@ class Candidate:
 
     identity: str
     terms: Terms
-    seen: Lease | None = None
-    term: int = 0
-    """Counts the times that leadership was won here, or won back after a lapse: a number never comes back."""
-    origin: int = 0
-    """First term since which the Lease has been ours alone: the later ones only followed a lapse."""
     ours_since_won: bool = False
     """Whether nobody else has had the Lease since our last term began, as far as we know."""
     given_up: bool = False
     """Whether this process leads no more, whatever the Lease says: it is ending."""
     _seen_at: float = math.inf
-    _until: float = NEVER
-    _from: float = NEVER
     _past_unknown: bool = False
 
     def observe(self, lease: Lease | None, at: float) -> None:
@@ -92,7 +119,7 @@ class Candidate:
         elif not self.mine:
             self._past_unknown = False
         if not self.mine:
-            self._until, self.ours_since_won = NEVER, False
+            self.until, self.ours_since_won = NEVER, False
 
     def wrote(self, lease: Lease, sent: float, at: float, *, created: bool = False) -> None:
         """Our write was accepted: `lease` is the result, sent at `sent`, the answer in hand at `at`.
@@ -102,40 +129,27 @@ class Candidate:
         self.seen, self._seen_at = lease, at
         self._past_unknown |= created
         # By when the answer is there, not when the write was sent: between the two we have said that we do not lead.
-        if created or at >= self._until:
+        if created or at >= self.until:
             self.term += 1
             if created or not self.ours_since_won:
                 self.origin = self.term
             wait = max(self.terms.duration, lease.duration) if self._past_unknown else 0.0
-            self._from = max(self._from, at + wait)
+            self.leads_from = max(self.leads_from, at + wait)
             self._past_unknown = False
-        self._until, self.ours_since_won = sent + self.terms.renew_deadline, True
+        self.until, self.ours_since_won = sent + self.terms.renew_deadline, True
 
     @property
     def mine(self) -> bool:
         """Whether the Lease names us, as far as we know."""
         return self.seen is not None and self.seen.holder == self.identity
 
-    @property
-    def until(self) -> float:
-        """When our leadership ends if no further write succeeds; `NEVER` where another holds the Lease."""
-        return self._until
-
     def leads(self, now: float) -> bool:
-        """Whether nobody else can lead at `now`."""
-        return not self.given_up and self.mine and self._from <= now < self._until
-
-    def continues(self, term: int) -> bool:
-        """Whether nobody else can have led since that term of ours."""
-        return term >= self.origin
+        """Whether nobody else can lead at `now`, and we have not given up."""
+        return not self.given_up and self.mine and self.leads_from <= now < self.until
 
     def fresh(self, now: float) -> bool:
         """Whether the Lease is ours so surely that it can be written without being read."""
-        return self.mine and now < self._until
-
-    def leads_from(self) -> float:
-        """When a Lease that we hold lets us lead."""
-        return self._from
+        return self.mine and now < self.until
 
     def next_write(self, now: float) -> Write | None:
         """What to write now; None while another holds the Lease, nothing has been read, or the Lease is given up."""
@@ -177,7 +191,7 @@ class Candidate:
         None where it is not ours or does not let us lead yet: who led before may lead still, and the next would not
         wait.
         """
-        if self.seen is None or not self.mine or now < self._from:
+        if self.seen is None or not self.mine or now < self.leads_from:
             return None
         spec = dict(self.seen.raw.get("spec") or {}) | {"holderIdentity": "", "renewTime": stamp}
         return _manifest(self.seen.raw, namespace, name, spec)
@@ -196,3 +210,46 @@ def _manifest(known: RawObject, namespace: str, name: str, spec: RawObject) -> R
     metadata = dict(known.get("metadata") or {}) | {"namespace": namespace, "name": name}
     metadata.pop("managedFields", None)
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def stamp_of(identity: str, term: int, secret: str) -> str:
+    """A label's value for a term: of 32 characters, however long the identity is, and never written before.
+
+    An identity is of one process and a term is won once. Events expose both to tenants, and an object that carries the
+    stamp passes for fenced; `secret` stops a tenant from forging it. Who copies the stamp from a fenced object writes
+    later than all that an earlier leader can know.
+    """
+    return hashlib.blake2b(f"{identity}/{term}/{secret}".encode(), digest_size=16).hexdigest()
+
+
+class ElectionSettings(SettingsModel):
+    """The Lease by which one of several replicas leads, and the times of its election.
+
+    identity: what people read in the Lease; a part that only this process has is added to it.
+    """
+
+    enabled: bool = True
+    namespace: str = Field(min_length=1)
+    lease_name: str = Field(min_length=1)
+    lease_duration: Duration = Field(default="3s")  # type: ignore[assignment]
+    renew_deadline: Duration = Field(default="2s")  # type: ignore[assignment]
+    retry_period: Duration = Field(default="500ms")  # type: ignore[assignment]
+    identity: str = ""
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.lease_duration, self.renew_deadline, self.retry_period)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _ = self.terms
+        return self
+
+    def identified(self, identity: str) -> Self:
+        """The same under another name in the Lease."""
+        return self.model_copy(update={"identity": identity})
+
+    def candidate(self, pod: str | None) -> Candidate:
+        """A candidate with an identity of this process alone; pod: name of our pod, None outside of one."""
+        who = self.identity or pod or socket.gethostname()
+        return Candidate(f"{who}_{uuid.uuid4().hex[:8]}", self.terms)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
+BLOCK: Final = 64 << 10
+"""Least bytes of a block."""
 SLICE: Final = 0.0005
 """Seconds of work in one slice, and of the pause after it."""
 
@@ -33,6 +35,18 @@ class Slices:
         if self.clock() - self._began > SLICE:
             await self.sleep(SLICE)
             self._began = self.clock()
+
+
+async def in_blocks(pieces: Iterable[bytes], slices: Slices) -> list[bytes]:
+    """A text in blocks of at least BLOCK bytes, from small pieces, each made in a slice."""
+    blocks, block = list[bytes](), bytearray()
+    for piece in pieces:
+        block += piece
+        if len(block) >= BLOCK:
+            blocks.append(bytes(block))
+            block.clear()
+        await slices.turn()
+    return [*blocks, bytes(block)]
 
 
 class Shared(Generic[T]):

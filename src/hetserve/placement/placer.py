@@ -18,11 +18,11 @@ from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.decision.wording import too_late_text
 from hetserve.placement.ledger.bookings import Booking, LedgerError, LedgerErrorKind, State
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, Problem, problem_text
+from hetserve.placement.ledger.problems import LedgerProblem, unreadable_pod
 from hetserve.placement.pods.read_ahead import ReducedPod, changed_pods, view_of
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
-from hetserve.placement.pods.scheduling_gate import Stuck, may_be_placed, stuck
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
+from hetserve.placement.queues.rounds import Stuck, may_be_placed, stuck
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +62,9 @@ class Placer:
     policy: PolicyName = DEFAULT_POLICY
     ledger: Ledger = field(default_factory=Ledger)
     pods: dict[str, PodView] = field(default_factory=dict)
-    unreadable: dict[str, PodProblem] = field(default_factory=dict)
+    unreadable: dict[str, LedgerProblem] = field(default_factory=dict)
     _at_gate: dict[str, Stuck] = field(default_factory=dict)
-    _logged: dict[str, PodProblem] = field(default_factory=dict)
+    _logged: dict[str, LedgerProblem] = field(default_factory=dict)
     on_change: Callable[[], None] = lambda: None
     on_pod: Callable[[str], None] = lambda _uid: None
     on_expired: Callable[[int], None] = lambda _count: None
@@ -227,16 +227,16 @@ class Placer:
         self._at_gate = {key: pod for key, pod in self._at_gate.items() if key in self.unreadable}
         return tuple(pod for _, pod in sorted(self._at_gate.items()))
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[LedgerProblem, ...]:
         return (*self.ledger.problems(), *self.unreadable.values())
 
     def _note_unreadable(self, key: str, raw: RawObject, why: str) -> None:
         bound = unread_pod(raw)
         closed = bound.node if bound is not None and bound.holds and not bound.finished else None
-        self.unreadable[key] = problem = PodProblem(PodProblemKind.UNREADABLE, key, closed or "", text=why)
+        self.unreadable[key] = problem = unreadable_pod(key, closed or "", why)
         if self._logged.get(key) != problem:
             self._logged[key] = problem
-            log.warning("%s", problem_text(problem))
+            log.warning("%s", problem.text)
 
     def _expire(self) -> Seconds:
         now = self.clock()

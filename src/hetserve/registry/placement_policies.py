@@ -23,26 +23,26 @@ class PlacementMember(Member):
 PLACEMENT_POLICIES: Final = Registry(
     PlacementMember(
         name="WorstFit",
-        where="hetserve.placement.policies.worst_fit:rank",
+        where="hetserve.placement.policies:worst_fit",
         about="idle GPUs first, then the most free memory",
         best_for="models that should disturb each other least (HetSev's rule)",
         default=True,
     ),
     PlacementMember(
         name="DominantWorstFit",
-        where="hetserve.placement.policies.dominant_worst_fit:rank",
+        where="hetserve.placement.policies:dominant_worst_fit",
         about="the most left of the scarcer of memory and compute, as shares of the GPU, then the most free memory",
         best_for="pods that declare compute, where now the one, now the other is short",
     ),
     PlacementMember(
         name="BestFit",
-        where="hetserve.placement.policies.best_fit:rank",
+        where="hetserve.placement.policies:best_fit",
         about="shared GPUs first, then the least free memory that is enough",
         best_for="few GPUs in use, whole ones left for large pods",
     ),
     PlacementMember(
         name="Spread",
-        where="hetserve.placement.policies.spread:rank",
+        where="hetserve.placement.policies:spread",
         about="fewest pods on the GPU, then fewest on its node, then the most free memory",
         best_for="equal numbers of pods, whatever they ask for",
     ),

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hetserve_extender.leader.fence import LeaderFence
 from hetserve_shell.kube.client import Answer
 from testing.kit.apiserver import FakeApiServer
 
 
-class Unfenced:
+class Unfenced(LeaderFence):
     """The fence of a binder without an election."""
+
+    def __init__(self) -> None:
+        """It listens to nobody."""
 
     def term(self) -> int | None:
         return 1

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
-from hetserve.placement import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod
@@ -150,7 +150,7 @@ def test_a_log_of_another_version_is_refused_by_name_and_left_out_of_why(tmp_pat
     log = small_storm()
     log[0]["version"] = 1
     path = written(tmp_path, log)
-    words = "the log is of version 1; this hetserve reads 4: use the one that wrote it"
+    words = "the log is of version 1; this hetserve reads 5: use the one that wrote it"
     for arguments in (["replay", path], ["replay", path, "--policy", "BestFit"]):
         result = run(*arguments)
         assert (result.exit_code, words in result.stderr) == (2, True)

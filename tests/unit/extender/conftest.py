@@ -14,19 +14,18 @@ import uvloop
 from extender_bench import Bench
 from harness import limits
 from hetserve.base.units import Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.placer import Placer
+from hetserve.placement.queues.rounds import QueueSettings
 from hetserve_extender.extender import NOT_SYNCED
+from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.metrics import Metrics
-from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
-from hetserve_shell.http.limits import HttpError, Limits
-from hetserve_shell.http.listener import listen
+from hetserve_shell.http.limits import HttpError, ServerLimits
 from hetserve_shell.http.probes import probe_server
-from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.server import HttpServer, listen
 from http_clients import LIMITS, Served, plain_client, until
 from testing.cluster import gpu_node
 from testing.extender import Unfenced
@@ -52,7 +51,7 @@ async def bench() -> AsyncIterator[Bench]:
     placer.on_expired = metrics.expired.inc
     not_ready = lambda: "" if ready[0] else NOT_SYNCED  # noqa: E731
     verbs = Verbs(placer, binder, metrics, not_ready)
-    server = HttpServer(verbs.routes(), Limits(body=100_000))
+    server = HttpServer(verbs.routes(), ServerLimits(body=100_000))
     probes = probe_server(metrics.text, not_ready, placement_routes(placer))
     verbs_url, probes_url = [await _served_at(one) for one in (server, probes)]
     async with (

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, State
-from hetserve.placement.placer import VERIFY_AFTER
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import State
+from hetserve.placement.placer import VERIFY_AFTER, Placer
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs

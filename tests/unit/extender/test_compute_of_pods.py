@@ -8,9 +8,10 @@ from typing import Any
 from extender_bench import Bench
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.replay import replay
 from hetserve.placement.log.what_if import what_if
+from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.pods.view import parse_pod
 from hetserve_extender.observe.metrics import Metrics

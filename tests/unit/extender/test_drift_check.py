@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import Seconds
-from hetserve.placement import Placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import Kind
+from hetserve.placement.placer import Placer
 from hetserve_extender.observe.drift import BOUND_PODS, NODES, PODS, DriftCheck
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.kube.client import Answer, ApiStatusError

@@ -11,11 +11,10 @@ import pytest
 from harness import limits
 from hetserve.api import names
 from hetserve_extender.extender import Extender
-from hetserve_extender.observe import probes
+from hetserve_extender.observe import ledger_view
 from hetserve_extender.settings import SchedulerOptions, Settings
 from hetserve_shell.http.limits import Handler, Reply
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.server import HttpServer, listen
 from http_clients import plain_client
 from leadership_scene import cluster, leads, running, settings, until
 from scheduler_double import Scheduler
@@ -140,16 +139,16 @@ async def test_a_pair_lives_while_its_scheduler_does(status: int, words: str) ->
 
 
 async def test_who_asks_for_life_at_once_gets_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "WITHIN", 0.1)
+    monkeypatch.setattr(ledger_view, "WITHIN", 0.1)
     with listen("127.0.0.1", 0) as silent:
-        alive = probes.life_of_both("https://{}:{}/livez".format(*silent.getsockname()))
+        alive = ledger_view.life_of_both("https://{}:{}/livez".format(*silent.getsockname()))
         said = await asyncio.gather(*(alive() for _ in range(300)))
     assert "no connection" not in said[-1]
     assert len(set(said)) == 1, "those who ask wait for one another"
 
 
 async def test_a_scheduler_that_hangs_does_not_keep_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "WITHIN", 0.02)
+    monkeypatch.setattr(ledger_view, "WITHIN", 0.02)
     with listen("127.0.0.1", 0) as silent:
-        alive = probes.life_of_both("https://{}:{}/livez".format(*silent.getsockname()))
+        alive = ledger_view.life_of_both("https://{}:{}/livez".format(*silent.getsockname()))
         assert "the scheduler does not answer" in await alive()

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.requests import PolicyName
-from hetserve.placement.queues.rounds import QueueSettings
-from hetserve.placement.queues.weights import Weights
+from hetserve.placement.queues.rounds import QueueSettings, Weights
 from hetserve_extender.main import main
 from hetserve_extender.settings import Settings
 from hetserve_shell.settings import SettingsError, load_settings

@@ -17,7 +17,7 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve_extender.leader import fence_writer
+from hetserve_extender.leader import leader as leading
 from hetserve_extender.leader.fence import (
     LANDED_BY,
     Fence,
@@ -26,12 +26,10 @@ from hetserve_extender.leader.fence import (
     bindable,
     listed_pod,
 )
-from hetserve_extender.leader.fence_writer import FenceWriter
-from hetserve_extender.leader.leader import Leader
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SchedulerLease
+from hetserve_extender.leader.leader import FenceWriter, Leader
+from hetserve_extender.leader.lease_reader import LeaseReader, SchedulerLease
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
-from hetserve_shell.leader.stamp import stamp_of
+from hetserve_shell.leader.lease import stamp_of
 from testing.cluster import gpu_node, gpu_pod
 from testing.extender import BusyApi
 from testing.kit.apiserver import ANNOTATIONS_AT_MOST, FakeApiServer
@@ -285,7 +283,7 @@ async def test_many_pods_whose_writes_are_slow_to_fail_are_waited_out_and_no_lon
         api.add(gpu_pod(f"p{number}"))
 
     def slow(_method: str) -> None:
-        successor.now += 10.0 / fence_writer.AT_ONCE
+        successor.now += 10.0 / leading.AT_ONCE
 
     api.faults["PATCH"] = deque([403] * 10_000)
     await successor.pods.relist()
@@ -297,7 +295,7 @@ async def test_many_pods_whose_writes_are_slow_to_fail_are_waited_out_and_no_lon
 async def test_where_the_watch_is_silent_another_list_must_tell(
     api: FakeApiServer, successor: Successor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fence_writer, "SHOWN_WITHIN", 0.01)
+    monkeypatch.setattr(leading, "SHOWN_WITHIN", 0.01)
     await successor.pods.relist()
     LateLines(api)
     assert not await successor.put_up(bindable(successor.revisions, successor.placer))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import limits
-from hetserve_shell.http.client import ConnectionEndedError, HttpClient, NotSentError, TooLargeError
+from hetserve_shell.http.client import AnswerTooLargeError, ConnectionEndedError, HttpClient, NotSentError
 from hetserve_shell.http.server import HttpServer
 
 Answering = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -257,7 +257,7 @@ async def test_no_more_of_an_answer_is_kept_than_may_be_read(head: bytes) -> Non
 
     async with server_of(endless) as (base, _):
         client = HttpClient(base, None, 1, largest=1 << 20)
-        with pytest.raises(TooLargeError, match="the answer has more than 1,048,576 bytes"):
+        with pytest.raises(AnswerTooLargeError, match="the answer has more than 1,048,576 bytes"):
             await ask(client)
         client.close()
     assert sent < 20 << 20

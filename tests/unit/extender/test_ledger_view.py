@@ -10,12 +10,12 @@ import pytest
 
 from extender_bench import reply_of
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve.placement.ledger.problems import PodProblem, PodProblemKind, problem_lines
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.problems import LedgerProblem, problem_lines
+from hetserve.placement.placer import Placer
 from hetserve_extender.observe import ledger_view
-from hetserve_extender.observe.ledger_view import LedgerTexts, LedgerView
-from hetserve_extender.observe.probes import placement_routes
-from hetserve_shell.tasks.slices import SLICE, Slices
+from hetserve_extender.observe.ledger_view import LedgerView, placement_routes
+from hetserve_shell.tasks.slices import SLICE, Shared, Slices
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 
@@ -91,7 +91,7 @@ async def test_what_happens_while_it_is_made_is_not_half_in_it() -> None:
         if booked := list(placer.ledger.bookings()):
             placer.forget(booked[-1])
         NodeEventHandler(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
-        placer.unreadable["x/y"] = PodProblem(PodProblemKind.UNREADABLE, "x/y", text="cannot be read")
+        placer.unreadable["x/y"] = LedgerProblem("cannot be read", "x/y")
 
     ticks = iter(range(1_000_000))
     during = await LedgerView.of(placer).text(Slices(meddle, clock=lambda: float(next(ticks))))
@@ -137,13 +137,13 @@ async def test_it_is_made_once_for_all_who_ask_meanwhile_and_never_older_than_th
         return await real(view, slices)
 
     monkeypatch.setattr(ledger_view.LedgerView, "text", text)
-    texts = LedgerTexts(placer)
-    early = [asyncio.create_task(texts.text()) for _ in range(5)]
+    texts = Shared(lambda: LedgerView.of(placer).text())
+    early = [asyncio.create_task(texts.answer()) for _ in range(5)]
     for _ in range(3):
         await asyncio.sleep(0)
     assert made == [400]
     placer.forget("uid-p0")
-    late = [asyncio.create_task(texts.text()) for _ in range(5)]
+    late = [asyncio.create_task(texts.answer()) for _ in range(5)]
     late[0].cancel()
     await asyncio.gather(*early, *late, return_exceptions=True)
     assert made == [400, 399], "each of ten made its own, or a later one was told the past"
@@ -152,7 +152,7 @@ async def test_it_is_made_once_for_all_who_ask_meanwhile_and_never_older_than_th
 
 
 async def test_the_probe_sends_it_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_view, "BLOCK", 1000)
+    monkeypatch.setattr("hetserve_shell.tasks.slices.BLOCK", 1000)
     placer = crowded()
     reply = await reply_of(placement_routes(placer), b"/ledger")
     assert len(reply.blocks) > 50, "a verb waits until megabytes are sent"

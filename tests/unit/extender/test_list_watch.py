@@ -16,9 +16,9 @@ from deep_objects import PLACE, DeepApi
 from harness import limits
 from hetserve.base.pages import FIRST_PAGE, LEAST_PAGE, MOST_PAGE, next_page
 from hetserve.base.units import Seconds
-from hetserve.placement import PodView, parse_pod
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods import read_ahead
+from hetserve.placement.pods.view import PodView, parse_pod
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_shell.kube.client import Answer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject

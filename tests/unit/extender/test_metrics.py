@@ -12,11 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.metrics_reference import described, metrics_page
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, QueueSettings, Waiting, next_round
-from hetserve.placement.queues.fairness import FairnessWindow, jain
-from hetserve_extender.observe.metrics import Metrics
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
+from hetserve.placement.queues.rounds import QueueSettings, Waiting
+from hetserve_extender.observe.metrics import FairnessWindow, Metrics, jain
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 from testing.data import REPOSITORY
+from testing.sorted_rounds import round_of
 
 Described = dict[str, tuple[str, frozenset[str]]]
 """Type and labels by name."""
@@ -130,7 +132,7 @@ def waiting(name: str, mib: int, since: float, priority: int = 0) -> Waiting:
 async def test_a_round_shows_lengths_waits_and_fairness() -> None:
     metrics = Metrics(placer_with(), wall=lambda: 100.0)
     pods = [waiting(f"p{number}", 1000 * (1 + number % 2), 90.0) for number in range(8)]
-    decided = next_round(
+    decided = round_of(
         pods, outstanding=0, now=Seconds(100.0), largest_gpu=MiB(16384), settings=QueueSettings(queues=2, beta=4)
     )
     metrics.round(decided, 4)

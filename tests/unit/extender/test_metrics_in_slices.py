@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler
-from hetserve_extender.observe.ledger_metrics import LedgerFigures
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Placer
+from hetserve_extender.observe.ledger_view import LedgerView
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_shell.tasks.slices import SLICE, Slices
 from testing.cluster import gpu_node, gpu_pod
@@ -22,7 +23,7 @@ def crowded() -> Placer:
 
 async def test_figures_are_of_one_moment_whatever_happens_while_they_are_made() -> None:
     placer = crowded()
-    before = await LedgerFigures.of(placer).text()
+    before = await LedgerView.of(placer).metrics()
     assert b'hetserve_gpu_pods{gpu="0",node="n00",product="V100"} 3.0' in before
     assert b"hetserve_ledger_problems 1.0" in before
 
@@ -32,7 +33,7 @@ async def test_figures_are_of_one_moment_whatever_happens_while_they_are_made() 
         NodeEventHandler(placer).apply("MODIFIED", gpu_node("n19", gpus=1))
 
     ticks = iter(range(1_000_000))
-    during = await LedgerFigures.of(placer).text(Slices(meddle, clock=lambda: float(next(ticks))))
+    during = await LedgerView.of(placer).metrics(Slices(meddle, clock=lambda: float(next(ticks))))
     assert during == before, "half of one moment and half of another"
     assert len(placer.ledger.bookings()) < 401
 
@@ -44,7 +45,7 @@ async def test_others_have_their_turn_after_every_node() -> None:
         slept.append(seconds)
 
     ticks = iter(range(1_000_000))
-    await LedgerFigures.of(crowded()).text(Slices(sleep, clock=lambda: next(ticks) * SLICE * 1.5))
+    await LedgerView.of(crowded()).metrics(Slices(sleep, clock=lambda: next(ticks) * SLICE * 1.5))
     assert set(slept) == {SLICE}
     assert len(slept) > 20, "several nodes are one step"
 

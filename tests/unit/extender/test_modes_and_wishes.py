@@ -9,10 +9,11 @@ import pytest
 
 from extender_bench import Bench
 from hetserve.api import names
-from hetserve.placement import Mode, PolicyName
 from hetserve.placement.check import violations
 from hetserve.placement.decision.wording import UNLISTED_GPU
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.placer import Mode
+from hetserve.placement.pods.requests import PolicyName
 from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]

@@ -7,12 +7,15 @@ import pytest
 
 from extender_bench import reply_of
 from hetserve.base.units import Seconds
-from hetserve.placement import LedgerError, Mode, NodeEventHandler, PodEventHandler, PolicyName
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.log.journal import VERSION, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
+from hetserve.placement.placer import Mode
+from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.pods.view import parse_pod
+from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import placement_routes
 from testing.cluster import gpu_node, gpu_pod
 
 

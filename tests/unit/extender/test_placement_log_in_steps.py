@@ -16,14 +16,14 @@ import pytest
 from extender_bench import reply_of
 from harness import limits
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer
 from hetserve.placement.log.replay import replay
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader.fence import listed_pod
 from hetserve_extender.observe import placement_log
+from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.placement_log import PlacementLog
-from hetserve_extender.observe.probes import placement_routes
 from hetserve_extender.settings import Settings
 from hetserve_shell.tasks.slices import SLICE, Slices
 from http_clients import plain_client

@@ -12,9 +12,9 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import QueueSettings
 from hetserve.placement.event_handlers import PodEventHandler
 from hetserve.placement.placer import Placer
+from hetserve.placement.queues.rounds import QueueSettings
 from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.queue.waiting_pod import WaitingState
 from hetserve_shell.kube.client import Answer

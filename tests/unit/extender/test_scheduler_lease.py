@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SHARE, SchedulerLease
+from hetserve_extender.leader.lease_reader import SHARE, LeaseReader, SchedulerLease
 from hetserve_shell.leader.lease import Lease, parse_lease
 from scheduler_double import NAME, PATH, Scheduler
 from testing.kit.apiserver import FakeApiServer

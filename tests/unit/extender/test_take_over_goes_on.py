@@ -17,11 +17,10 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve_extender.leader import fence_writer
+from hetserve_extender.leader import leader as leading
 from hetserve_extender.leader.fence import LANDED_BY, ListedPod, Revisions, listed_pod
 from hetserve_extender.leader.leader import Leader
-from hetserve_extender.leader.lease_reader import LeaseReader
-from hetserve_extender.leader.scheduler_lease import SHARE, SchedulerLease
+from hetserve_extender.leader.lease_reader import SHARE, LeaseReader, SchedulerLease
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.wire import BindArgs
@@ -175,7 +174,7 @@ async def test_a_pod_that_cannot_be_fenced_is_waited_out_once_however_often_the_
 
 
 async def test_the_list_after_a_fence_that_the_watch_does_not_show_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fence_writer, "SHOWN_WITHIN", 0.0)
+    monkeypatch.setattr(leading, "SHOWN_WITHIN", 0.0)
     machine = Machine(SilentApi(cluster(SLOW_LIST).objects), slow=SLOW / 5)
     async with running(machine):
         before = machine.pods.lists

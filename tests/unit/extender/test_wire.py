@@ -54,7 +54,7 @@ def test_keys_are_read_in_any_case(lower: bool) -> None:
 def test_whole_nodes_are_answered_with_whole_nodes() -> None:
     nodes = [{"metadata": {"name": name}, "spec": {"unschedulable": False}} for name in ("n0", "n1")]
     args = wire.parse_filter(orjson.dumps({"Pod": gpu_pod(), "Nodes": {"items": nodes}, "NodeNames": None}))
-    answer = orjson.loads(wire.filter_result(args, ["n1"], {"n0": "why"}, {}))
+    answer = orjson.loads(wire.filter_result(args, ["n1"], {"n0": "why"}))
     assert answer["Nodes"]["items"] == [nodes[1]]
     assert answer["NodeNames"] is None
 
@@ -62,7 +62,7 @@ def test_whole_nodes_are_answered_with_whole_nodes() -> None:
 def test_both_forms_at_once_are_answered_in_both() -> None:
     nodes = {"items": [{"metadata": {"name": "n0"}}]}
     args = wire.parse_filter(orjson.dumps({"Pod": gpu_pod(), "Nodes": nodes, "NodeNames": ["n0"]}))
-    answer = orjson.loads(wire.filter_result(args, ["n0"], {}, {}))
+    answer = orjson.loads(wire.filter_result(args, ["n0"], {}))
     assert answer["NodeNames"] == ["n0"]
     assert answer["Nodes"]["items"] == nodes["items"]
 
@@ -137,7 +137,7 @@ async def test_other_methods_and_paths_are_refused(bench: Bench) -> None:
 def _passed(*names: str) -> wire.PassedNames:
     """What a filter that passed these nodes leaves behind."""
     passed = wire.PassedNames()
-    wire.filter_result(wire.FilterArgs({}, names), names, {}, {}, passed)
+    wire.filter_result(wire.FilterArgs({}, names), names, {}, passed)
     return passed
 
 
@@ -177,7 +177,7 @@ def test_the_names_of_the_last_filter_do_not_make_a_request_of_what_is_none(body
 
 def test_names_known_from_the_last_filter_are_the_very_same_tuple() -> None:
     passed, names = wire.PassedNames(), ("n0", "n1")
-    wire.filter_result(wire.FilterArgs({}, names), names, {}, {}, passed)
+    wire.filter_result(wire.FilterArgs({}, names), names, {}, passed)
     body = orjson.dumps({"Pod": {}, "Nodes": None, "NodeNames": names})
     assert wire.parse_filter(body, passed).names is names
 

@@ -16,7 +16,10 @@ from harness.components import ROOT
 from harness.nodes import DEMO
 from hetserve.api.manifests import read_manifests
 from hetserve.base.units import MiB, Percent, Seconds
-from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide
+from hetserve.placement.decision.decide import decide
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN
 from hetserve.profiles.sharing import compute_share
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES

@@ -38,7 +38,7 @@ class Scene:
             await scheduler.step()
             self.now += 0.5
         if books:
-            annotations = {ANNOTATION_BOOKS_COMPUTE: scheduler.candidate.identity}
+            annotations = {ANNOTATION_BOOKS_COMPUTE: scheduler.lease.identity}
             patch = {"metadata": {"annotations": annotations}}
             await self.api.request("PATCH", PATH, body=patch, content_type=MERGE_PATCH)
 

@@ -9,9 +9,10 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import Ledger, parse_node, parse_pod
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
-from hetserve.placement.pods.view import unread_pod
+from hetserve.placement.ledger.inventory import parse_node
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.view import parse_pod, unread_pod
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 Json = dict[str, Any]

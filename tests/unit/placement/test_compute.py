@@ -10,25 +10,19 @@ import pytest
 from hetserve.api import names
 from hetserve.base.units import MiB, Percent, Seconds
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.placement import (
-    Gpu,
-    GpuRequest,
-    Ledger,
-    LedgerError,
-    NodeEventHandler,
-    NodeInventory,
-    Placer,
-    PodEventHandler,
-    PolicyName,
-    decide,
-    parse_node,
-    parse_pod,
-)
 from hetserve.placement.check import violations
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.decision.wording import gpu_reason_text, refusal_text, too_late_text
+from hetserve.placement.decision.wording import refusal_text, too_late_text
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.ledger.compare import ClusterHoldings, Kind, compare
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory, parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
+from hetserve.placement.pods.view import parse_pod
 from hetserve.placement.queues.clustering import Shape, distance
 from testing.cluster import gpu_node, gpu_pod
 
@@ -184,13 +178,13 @@ def test_whole_gpus_are_idle_ones_whatever_others_declare() -> None:
 
 def test_each_gpu_says_by_how_much_it_is_short_and_of_what() -> None:
     ledger = ledger_of(held("a", 70), held("b", None, "1", memory_mib=16000))
-    said = {one.gpu.id: [gpu_reason_text(reason) for reason in one.reasons] for one in explain(ledger, asks(50))}
+    said = {one.gpu.id: [reason.text for reason in one.reasons] for one in explain(ledger, asks(50))}
     assert said["0"] == ["20 percent of compute short: 30 percent free, 50 percent wanted"]
     assert said["1"] == [
         "1664 MiB short: 384 MiB free, 2048 wanted",
         "default/b there declares no compute, and shares only with pods that declare none",
     ]
-    said = {one.gpu.id: [gpu_reason_text(reason) for reason in one.reasons] for one in explain(ledger, asks(None))}
+    said = {one.gpu.id: [reason.text for reason in one.reasons] for one in explain(ledger, asks(None))}
     assert said["0"] == [f"default/a there declares compute, and this pod declares none: name {COMPUTE}"]
     assert [one.free_compute for one in explain(ledger, asks(50))] == [30, None]
 

@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import MiB
-from hetserve.placement import Gpu, parse_node
+from hetserve.placement.ledger.inventory import Gpu, parse_node
 from testing.cluster import gpu_node
 
 GOOD: dict[str, Any] = {"uuid": "GPU-b", "product": "T4", "memoryMiB": 16384, "healthy": False}

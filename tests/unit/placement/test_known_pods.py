@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import Seconds
-from hetserve.placement import NodeEventHandler, PodEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, Record
 from hetserve.placement.log.replay import Player
 from hetserve.placement.placer import Placer

@@ -5,20 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import (
-    Gpu,
-    GpuRequest,
-    Ledger,
-    LedgerError,
-    NodeInventory,
-    State,
-    parse_node,
-    parse_pod,
-)
 from hetserve.placement.event_handlers import NodeEventHandler
+from hetserve.placement.ledger.bookings import LedgerError, State
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory, parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import ReducedPod
+from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod
 
 PLACE = ("n0", "0")

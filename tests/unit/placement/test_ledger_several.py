@@ -6,17 +6,12 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import (
-    AntiAffinity,
-    Gpu,
-    GpuRequest,
-    Ledger,
-    LedgerError,
-    NodeInventory,
-    parse_node,
-    parse_pod,
-)
+from hetserve.placement.ledger.bookings import LedgerError
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory, parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod
 
 ALL = 32768

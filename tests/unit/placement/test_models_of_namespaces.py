@@ -8,15 +8,18 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Ledger, NodeEventHandler, Placer, PodEventHandler, parse_node, parse_pod
 from hetserve.placement.check import violations
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.decision.wording import gpu_reason_text, refusal_text
+from hetserve.placement.decision.wording import refusal_text
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
+from hetserve.placement.ledger.inventory import parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.placement.placer import Mode
-from hetserve.placement.pods.scheduling_gate import waiting
+from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.pods.view import parse_pod
 from hetserve.placement.queues.clustering import distance
+from hetserve.placement.queues.rounds import waiting
 from testing.cluster import gpu_node, gpu_pod
 
 Raw = dict[str, Any]
@@ -109,7 +112,7 @@ def test_a_reservation_holds_while_another_tenants_pod_comes_beside_it_and_not_w
 def test_who_is_in_the_way_is_named_with_namespace() -> None:
     placer = placer_with(bound("a", name="mine"), bound("b", name="theirs"))
     (verdict,) = explain(placer.ledger, parse_pod(tenant("a", name="new")).request)
-    assert [gpu_reason_text(reason) for reason in verdict.reasons] == ["model resnet50 is held there by a/mine"]
+    assert [reason.text for reason in verdict.reasons] == ["model resnet50 is held there by a/mine"]
     twice = placer_with(bound("a", name="one"), bound("a", name="two"), bound("b", name="three"))
     assert problem_lines(twice.problems()) == ("GPU 0 of node n0 holds model a/resnet50 2 times",)
 

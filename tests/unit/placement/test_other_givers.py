@@ -15,21 +15,16 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import (
-    LedgerError,
-    Mode,
-    NodeEventHandler,
-    Placer,
-    PodEventHandler,
-    ResourceSliceEventHandler,
-    parse_node,
-    parse_pod,
-)
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.decision.wording import gpu_reason_text, texts_by_node
+from hetserve.placement.decision.wording import texts_by_node
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
+from hetserve.placement.ledger.bookings import LedgerError
+from hetserve.placement.ledger.inventory import parse_node
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
+from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]
@@ -360,11 +355,7 @@ def test_a_node_without_gpus_of_ours_says_who_offers_them_too() -> None:
 def test_each_gpu_says_why_it_is_not_ours() -> None:
     scene = Scene()
     scene.slices.apply("ADDED", resource_slice("s", "n0"))
-    said = [
-        gpu_reason_text(why)
-        for one in explain(scene.placer.ledger, parse_pod(gpu_pod()).request)
-        for why in one.reasons
-    ]
+    said = [why.text for one in explain(scene.placer.ledger, parse_pod(gpu_pod()).request) for why in one.reasons]
     assert said == [f"is not hetserve's: {OFFERED.format('s')}"] * 2
 
 

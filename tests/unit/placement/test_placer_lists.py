@@ -11,9 +11,13 @@ import pytest
 
 from hetserve.api import names
 from hetserve.base.units import Seconds
-from hetserve.placement import Ledger, LedgerError, NodeEventHandler, Placer, PodEventHandler, PodView, parse_pod
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import LedgerError
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
 from hetserve.placement.pods.read_ahead import ReducedPod
+from hetserve.placement.pods.view import PodView, parse_pod
 from hetserve_extender.leader.fence import listed_pod
 from testing.cluster import gpu_node, gpu_pod
 

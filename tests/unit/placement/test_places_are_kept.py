@@ -11,7 +11,10 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.objects.pod import Pod
 from hetserve.objects.reduced import reduced_pod
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, State, parse_pod
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import State
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod
 
 Json = dict[str, Any]

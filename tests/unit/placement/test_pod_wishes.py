@@ -6,7 +6,8 @@ import pytest
 
 from hetserve.api import names
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
-from hetserve.placement import AntiAffinity, GpuSelector, PolicyName, parse_pod
+from hetserve.placement.pods.requests import AntiAffinity, GpuSelector, PolicyName
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_pod
 
 COUNTS: dict[str, tuple[int, int | None, tuple[int, int, bool, bool]]] = {

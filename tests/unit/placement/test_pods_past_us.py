@@ -12,15 +12,18 @@ from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.objects.fields import MOST_ITEMS, InvalidObjectError
 from hetserve.objects.reduced import reduced_pod
-from hetserve.placement import LedgerError, NodeEventHandler, Placer, PodEventHandler, PolicyName, parse_pod
 from hetserve.placement.check import plugged, violations
 from hetserve.placement.decision.explain import explain
-from hetserve.placement.decision.wording import gpu_reason_text, refusal_text, texts_by_node
+from hetserve.placement.decision.wording import refusal_text, texts_by_node
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from hetserve.placement.log.replay import replay
 from hetserve.placement.log.what_if import what_if
-from hetserve.placement.placer import Mode
+from hetserve.placement.placer import Mode, Placer
+from hetserve.placement.pods.requests import PolicyName
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 
 Json = dict[str, Any]
@@ -140,10 +143,7 @@ def test_many_pods_that_cannot_be_read_are_a_few_words() -> None:
 def test_the_reason_of_each_gpu_names_the_pods() -> None:
     placer = placer_with(plugin_pod(), unread_pod(node="n1"), gpu_pod("unsaid", node="n1"))
     verdicts = explain(placer.ledger, parse_pod(gpu_pod("asks")).request)
-    said = {
-        verdict.node: [(reason.kind.value, gpu_reason_text(reason)) for reason in verdict.reasons]
-        for verdict in verdicts
-    }
+    said = {verdict.node: [(reason.kind, reason.text) for reason in verdict.reasons] for verdict in verdicts}
     assert said["n0"] == [("device-plugin", f"{PLUGGED}: default/nvidia")]
     assert [kind for kind, _ in said["n1"]] == ["unlisted", "unreadable"]
     assert said["n1"][0][1].endswith("default/unsaid on GPU unknown")

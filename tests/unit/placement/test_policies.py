@@ -5,18 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import (
-    Gpu,
-    GpuRequest,
-    GpuSelector,
-    Ledger,
-    NodeInventory,
-    PolicyName,
-    decide,
-    feasible,
-    scores,
-)
+from hetserve.placement.decision.decide import decide, feasible, scores
 from hetserve.placement.decision.wording import decision_text, refusal_text
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, GpuSelector, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 W, D, B, S = map(PolicyName, PLACEMENT_POLICIES.names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetserve.placement import parse_pod
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_pod
 
 WRITTEN = {

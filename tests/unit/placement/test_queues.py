@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Fairness, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.queues.clustering import Shape, cluster
-from hetserve.placement.queues.reasons import Overdue, reason_text
+from hetserve.placement.queues.rounds import Fairness, QueueSettings, Round, Waiting, Weights, overdue
 from hetserve.placement.queues.waiting_line import WaitingLine
-from hetserve.placement.queues.weights import Weights
+from testing.sorted_rounds import round_of
 
 LARGEST = MiB(32768)
 
@@ -33,7 +32,7 @@ def test_shapes_that_are_alike_share_a_queue() -> None:
 
 def test_weight_is_length_times_one_second_plus_the_median_wait() -> None:
     pods = [*_pods("a", 2, since=90.0), *_pods("a1", 0), *_pods("b", 3, since=97.0)]
-    queues = next_round(pods, outstanding=8, now=Seconds(100), largest_gpu=LARGEST, settings=QueueSettings()).queues
+    queues = round_of(pods, outstanding=8, now=Seconds(100), largest_gpu=LARGEST, settings=QueueSettings()).queues
     assert [(queue.weight, queue.median_wait) for queue in queues] == [(2 * 11.0, 10.0), (3 * 4.0, 3.0)]
 
 
@@ -77,14 +76,14 @@ def test_a_turn_of_the_oldest_that_never_comes_is_no_bound() -> None:
 
 
 def test_an_idle_cluster_releases_the_first_pod_at_once() -> None:
-    result = next_round(
+    result = round_of(
         _pods("a", 1, since=5.0), outstanding=0, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings()
     )
     assert [release.pod.uid for release in result.releases] == ["a0"]
 
 
 def test_a_clock_behind_the_creation_time_is_no_wait() -> None:
-    (queue,) = next_round(
+    (queue,) = round_of(
         _pods("a", 1, since=50.0), outstanding=0, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings()
     ).queues
     assert queue.median_wait == 0.0
@@ -96,9 +95,7 @@ def test_no_queue_is_no_number_of_queues() -> None:
 
 
 def test_every_priority_has_a_bound_on_waiting() -> None:
-    result = next_round(
-        _pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8)
-    )
+    result = round_of(_pods("a", 5), outstanding=6, now=Seconds(5), largest_gpu=LARGEST, settings=QueueSettings(beta=8))
     assert len(result.releases) == 2
     assert result.wait_bounds() == {0: 2 * 3}
 
@@ -124,7 +121,7 @@ def test_whole_gpus_and_several_of_them_are_shapes_of_their_own() -> None:
 
 
 def _round(pods: list[Waiting], fairness: Fairness | None = None, **rules: Any) -> Round:
-    return next_round(
+    return round_of(
         pods,
         outstanding=0,
         now=Seconds(100),
@@ -187,11 +184,9 @@ def test_an_elephant_among_shapes_leaves_the_mice_their_share() -> None:
 
 def test_a_release_says_whose_turn_it_is() -> None:
     pods = [*_pods("a", 3, since=1.0), *_pods("b", 1, since=4.0)]
-    reasons = [reason_text(release.reason) for release in _round(pods, beta=2).releases]
+    reasons = [release.reason.text for release in _round(pods, beta=2).releases]
     assert reasons == ["queue 0 holds 76% of the weight", "has waited longest"]
 
 
 def test_an_overdue_release_names_its_setting() -> None:
-    assert reason_text(Overdue(90.0)) == (
-        "at the gate for longer than 90 s, released out of turn (queue.failOpenAfter)"
-    )
+    assert overdue(90.0).text == ("at the gate for longer than 90 s, released out of turn (queue.failOpenAfter)")

@@ -7,9 +7,8 @@ from itertools import combinations
 import pytest
 
 from hetserve.base.units import MiB, Percent
-from hetserve.placement.decision.reading import waits_for_other_model
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
-from hetserve.placement.decision.wording import refusal_text
+from hetserve.placement.decision.wording import refusal_text, waits_for_other_model
 from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.pods.requests import GpuRequest, GpuSelector
 

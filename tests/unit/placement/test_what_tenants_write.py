@@ -12,13 +12,15 @@ import pytest
 
 from hetserve.api import names
 from hetserve.objects.resources import MAX_GPUS_PER_NODE
-from hetserve.placement import Gpu, Ledger, parse_node, parse_pod
 from hetserve.placement.check import gpu_capacity, holdings, unsaid, violations
 from hetserve.placement.ledger.bookings import UNNAMED
 from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.index import GpuIndex
+from hetserve.placement.ledger.inventory import Gpu, parse_node
+from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_WISHES, MOST_WISHES, GpuSelector
+from hetserve.placement.pods.view import parse_pod
 from testing.cluster import gpu_node, gpu_pod
 
 MANY = ",".join(f"{number:x}" for number in range(50_000))

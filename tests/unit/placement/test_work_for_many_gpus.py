@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import Gpu, GpuRequest, Ledger, NodeInventory, PolicyName, decide, scores
+from hetserve.placement.decision.decide import decide, scores
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 SMALL = 500

@@ -5,17 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement import (
-    Gpu,
-    GpuKey,
-    GpuRequest,
-    GpuSelector,
-    Ledger,
-    NodeInventory,
-    decide,
-    scores,
-)
+from hetserve.placement.decision.decide import decide, scores
 from hetserve.placement.decision.wording import decision_text, refusal_text
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import GpuRequest, GpuSelector
 
 
 def _gpu(id_: str, mib: int = 32768, product: str = "V100", *, healthy: bool = True) -> Gpu:
@@ -43,8 +37,8 @@ def test_an_idle_gpu_goes_before_a_shared_one_with_more_free_memory() -> None:
     decision = decide(ledger.index, _request(), ["a", "b"])
     assert decision.chosen is not None
     assert decision.runner_up is not None
-    assert decision.chosen.gpus[0].key == GpuKey("uid-b", "0")
-    assert decision.runner_up.gpus[0].key == GpuKey("uid-a", "0")
+    assert decision.chosen.places == (("b", "0"),)
+    assert decision.runner_up.places == (("a", "0"),)
     assert decision_text(decision) == "GPU 0 on b (idle, 16384 MiB free), before GPU 0 on a (shared, 31768 MiB free)"
 
 

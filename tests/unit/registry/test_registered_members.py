@@ -15,8 +15,11 @@ import throwaway
 from harness.components import CHART
 from harness.registry_tables import TABLES, with_choices, with_tables
 from hetserve.base.units import MiB
-from hetserve.placement import Ledger, NodeInventory, decide, parse_pod, policy_name
-from hetserve.placement.ledger.inventory import Gpu
+from hetserve.placement.decision.decide import decide
+from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.ledger import Ledger
+from hetserve.placement.pods.requests import policy_name
+from hetserve.placement.pods.view import parse_pod
 from hetserve.planning.search import search, search_space
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, SEARCH_METHODS

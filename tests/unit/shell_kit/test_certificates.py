@@ -17,8 +17,7 @@ from harness import limits
 from hetserve.base.certificates import day, read_certificates
 from hetserve.base.units import Seconds
 from hetserve_shell.tls import rotation
-from hetserve_shell.tls.identity import CertificateError, TlsFiles, read_identity
-from hetserve_shell.tls.rotation import Rotation
+from hetserve_shell.tls.rotation import CertificateError, Rotation, TlsFiles, read_identity
 
 NOW = Seconds(datetime.now(UTC).timestamp() + 3600)
 """Ahead: certificates are made when a test runs, which in a whole run is many minutes after this module is read."""
@@ -132,7 +131,7 @@ BROKEN: dict[str, tuple[Callable[[Bench], object], str, str]] = {
         "tls.crt",
         f"{SERVER} holds from 2060-01-01 00:00 UTC on",
     ),
-    "much too large": (write("tls.crt", lambda _: "x" * (1 << 20) + "x"), "tls.crt", "is larger than 1 MiB"),
+    "much too large": (write("tls.crt", lambda _: "x" * (1 << 20) + "x"), "tls.crt", "is larger than the 1 MiB"),
 }
 
 

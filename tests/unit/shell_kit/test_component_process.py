@@ -16,8 +16,7 @@ from kubernetes.aio.config import ConfigException
 from harness import limits
 from hetserve_extender.main import main as extender
 from hetserve_operator.main import main as operator
-from hetserve_shell.logs import AT_MOST
-from hetserve_shell.process import log_to_stderr, run_or_exit, settings_or_exit, stop_on_signals
+from hetserve_shell.process import AT_MOST, log_to_stderr, run_or_exit, settings_or_exit, stop_on_signals
 from hetserve_shell.settings import Port, SettingsModel
 
 COMPONENTS = [pytest.param(operator, id="operator"), pytest.param(extender, id="extender")]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve_shell.descriptors import OWN, shared
+from hetserve_shell.http.server import OWN, shared
 
 WANTED = {"verbs": 1024, "probes": 256}
 EVERY = sum(WANTED.values())
@@ -46,7 +46,7 @@ START = """
 import resource
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(100, hard), min(400, hard)))
-from hetserve_shell.descriptors import allotted
+from hetserve_shell.http.server import allotted
 print(allotted({"probes": 256})["probes"], *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hetserve_shell.logs import AT_MOST, INTERVAL, KINDS, BoundedHandler, Repeats
+from hetserve_shell.process import AT_MOST, INTERVAL, KINDS, BoundedHandler, Repeats
 
 
 @dataclass

@@ -12,11 +12,9 @@ import pytest
 import pytest_asyncio
 
 from harness import limits
-from hetserve_shell.descriptors import OWN
 from hetserve_shell.http import probes, server
 from hetserve_shell.http.limits import Handler, HttpError, Reply
-from hetserve_shell.http.listener import PortInUseError, listen
-from hetserve_shell.http.server import HttpServer
+from hetserve_shell.http.server import OWN, HttpServer, PortInUseError, listen
 from http_clients import Client, until
 
 LIMITS = replace(probes.LIMITS, connections=8, waiting=0.4, idle=0.6, unread=0.8, head=4096)

@@ -14,9 +14,17 @@ from typing import Any
 import pytest
 
 from hetserve_shell.http.limits import HttpError
-from hetserve_shell.http.verdicts import ADMITTED_FOR, REFUSED_FOR, Verdicts
 from hetserve_shell.kube.client import Answer
-from hetserve_shell.kube.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviews, bearer_token, check_of
+from hetserve_shell.kube.reviews import (
+    ACCESS_REVIEWS,
+    ADMITTED_FOR,
+    REFUSED_FOR,
+    TOKEN_REVIEWS,
+    Reviews,
+    Verdicts,
+    bearer_token,
+    check_of,
+)
 from testing.kit.reviews import ReviewingApi
 
 PROMETHEUS = {"username": "system:serviceaccount:monitoring:prometheus", "uid": "u1", "groups": ["g"]}

@@ -7,7 +7,7 @@ from typing import Final
 from mutants.changes import DropStatement, Replace, never
 from mutants.mutant import Mutant
 
-WORDS: Final = "hetserve.placement.ledger.other_givers"
+WORDS: Final = "hetserve.placement.ledger.inventory"
 UNIT: Final = "tests/unit/placement/test_other_givers.py"
 FACTS: Final = "tests/unit/reconcile/test_reconcile_facts.py"
 
@@ -70,7 +70,7 @@ GIVERS: Final = (
     ),
     Mutant(
         "givers: a slice that is gone still offers GPUs",
-        "hetserve.placement.ledger.offered_gpus",
+        "hetserve.placement.event_handlers",
         "OfferedGpus._set",
         DropStatement("self._slices[node].discard(name)"),
         UNIT,

@@ -12,15 +12,15 @@ QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
 QUEUES: Final = (
     Mutant(
         "the queue forgets priority",
-        "hetserve.placement.queues.rounds",
-        "next_round",
-        Replace("-$pod.priority", "$pod.priority"),
+        "hetserve.placement.queues.waiting_line",
+        "WaitingLine.round",
+        Replace("sorted(self._levels, reverse=True)", "sorted(self._levels)"),
         "tests/properties/test_placement_queues.py",
         "test_higher_priorities_go_first_and_a_queue_is_first_come_first_served",
     ),
     Mutant(
         "the queue lifts foreign gates",
-        "hetserve.placement.pods.scheduling_gate",
+        "hetserve.placement.queues.rounds",
         "ours_alone_holds",
         Replace("$pod.gates == (names.QUEUE_GATE,)", "names.QUEUE_GATE in $pod.gates"),
         QUEUE,
@@ -28,7 +28,7 @@ QUEUES: Final = (
     ),
     Mutant(
         "the queue's patch takes any pod of that name",
-        "hetserve_extender.queue.scheduling_gate",
+        "hetserve_extender.queue.controller",
         "remove_gate",
         DropElement('{"op": "test", "path": "/metadata/uid", "value": ...}'),
         QUEUE,

@@ -8,7 +8,7 @@ from mutants.changes import DropStatement, Replace
 from mutants.mutant import Mutant
 
 TLS: Final = "hetserve_shell.http.tls"
-IDENTITY: Final = "hetserve_shell.tls.identity"
+IDENTITY: Final = "hetserve_shell.tls.rotation"
 ROTATION: Final = "hetserve_shell.tls.rotation"
 SERVER: Final = "tests/unit/extender/test_http_tls.py"
 STREAMS: Final = "hetserve_shell.http.http2"

@@ -9,7 +9,7 @@ from mutants.mutant import Mutant
 
 LEADERSHIP: Final = "hetserve_extender.leader.leadership"
 FENCE: Final = "hetserve_extender.leader.fence"
-SCHEDULERS: Final = "hetserve_extender.leader.scheduler_lease"
+SCHEDULERS: Final = "hetserve_extender.leader.lease_reader"
 BINDING: Final = "hetserve_extender.verbs.binding"
 ELECTOR: Final = "hetserve_shell.leader.elector"
 

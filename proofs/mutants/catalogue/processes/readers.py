@@ -8,7 +8,7 @@ from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
 REVIEWS: Final = "hetserve_shell.kube.reviews"
-VERDICTS: Final = "hetserve_shell.http.verdicts"
+VERDICTS: Final = "hetserve_shell.kube.reviews"
 LIMITS: Final = "hetserve_shell.http.limits"
 PROBE_URL: Final = "hetserve.cli.cluster.probe_url"
 ASKED: Final = "tests/unit/shell_kit/test_reviews.py"
@@ -53,7 +53,7 @@ READERS: Final = (
         "a kept verdict stands for ever",
         VERDICTS,
         "Verdicts.find",
-        always("$now < $entry[0] + $kept.seconds"),
+        always("self._clock() < $asked_at + self._stands[$may]"),
         LAWS,
         "test_a_verdict_found_is_the_last_one_kept_and_young_enough",
     ),
@@ -77,7 +77,7 @@ READERS: Final = (
         "wrong tokens push out who was let through",
         VERDICTS,
         "Verdicts.keep",
-        Replace("self._admitted if $verdict is None else self._refused", "self._admitted"),
+        Replace("self._kept[$verdict is None]", "self._kept[True]"),
         LAWS,
         "test_wrong_tokens_push_nobody_out_who_was_let_through",
     ),

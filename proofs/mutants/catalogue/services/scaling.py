@@ -323,7 +323,7 @@ SCALING: Final = (
     ),
     Mutant(
         "scaling: an instance that waits for another model makes its type scarce",
-        "hetserve.placement.decision.reading",
+        "hetserve.placement.decision.wording",
         "waits_for_other_model",
         never("_SAME_MODEL.search(message) is not None"),
         "tests/unit/placement/test_refusals_read_back.py",

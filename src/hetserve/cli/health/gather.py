@@ -100,8 +100,8 @@ def _failed(cluster: ClusterClient) -> FailedPods:
 
 
 def _nodes(cluster: ClusterClient) -> NodesFact:
-    from hetserve.placement import parse_node  # noqa: PLC0415
-    from hetserve.placement.ledger.offered_gpus import OfferedGpus  # noqa: PLC0415
+    from hetserve.placement.event_handlers import OfferedGpus  # noqa: PLC0415
+    from hetserve.placement.ledger.inventory import parse_node  # noqa: PLC0415
 
     offered = OfferedGpus()
     offered.replace(live_slices(cluster))

@@ -12,7 +12,7 @@ from hetserve.cli.output.documents import view_option
 
 if TYPE_CHECKING:
     from hetserve.cli.cluster.snapshot import Source
-    from hetserve.placement import Placer
+    from hetserve.placement.placer import Placer
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 

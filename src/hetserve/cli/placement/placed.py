@@ -8,10 +8,10 @@ from typing import Any
 
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster.snapshot import ClusterSnapshot, written_time
-from hetserve.placement import Booking, GpuUse, NodeEventHandler, Placer, PodEventHandler, ResourceSliceEventHandler
-from hetserve.placement.ledger.bookings import UNNAMED
-from hetserve.placement.ledger.fragmentation import free_memory
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
+from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, free_memory
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
 
 
 def new_placer() -> Placer:

@@ -17,7 +17,7 @@ from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 if TYPE_CHECKING:
     from hetserve.cli.cluster.extender import Record
     from hetserve.cli.cluster.snapshot import Source
-    from hetserve.placement.log.replay import Replayed
+    from hetserve.placement.log.replay import LogReplay
 
 EXIT_DIFFERENT: Final = 1
 
@@ -126,7 +126,7 @@ def replay(log: str, policy: str | None, output: str, kubeconfig: str | None, co
         raise ClusterError(f"{log}: {error}") from None
 
 
-def _show(replayed: Replayed, output: str) -> None:
+def _show(replayed: LogReplay, output: str) -> None:
     from hetserve.cli.output.documents import dump as as_text  # noqa: PLC0415
     from hetserve.placement.log.journal import COMPARED  # noqa: PLC0415
 

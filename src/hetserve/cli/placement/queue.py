@@ -16,7 +16,7 @@ from hetserve.sanitize import sanitize
 
 if TYPE_CHECKING:
     from hetserve.cli.placement.queue_release import ReleaseOutcome
-    from hetserve.placement import QueueSettings
+    from hetserve.placement.queues.rounds import QueueSettings
 
 EXIT_NOT_RELEASED: Final = 1
 MAX_QUEUES: Final = 64
@@ -148,8 +148,7 @@ def _settings(
     """Settings from options, else the extender's ConfigMap, else defaults."""
     from hetserve.cli.cluster.extender import extender_settings  # noqa: PLC0415
     from hetserve.cli.cluster.installation import system_namespace as namespace_of  # noqa: PLC0415
-    from hetserve.placement import QueueSettings  # noqa: PLC0415
-    from hetserve.placement.queues.weights import Weights  # noqa: PLC0415
+    from hetserve.placement.queues.rounds import QueueSettings, Weights  # noqa: PLC0415
 
     installed = extender_settings(cluster, namespace_of(cluster, system_namespace)).get("queue") or {}
     defaults = QueueSettings()

@@ -10,9 +10,18 @@ from rich.table import Table
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.cli.output.terminal import Block
-from hetserve.placement import Placer, PodView, QueueSettings, Round, Waiting, next_round
-from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds, waiting
-from hetserve.placement.queues.rounds import Queue
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.rounds import (
+    Queue,
+    QueueSettings,
+    Round,
+    Waiting,
+    in_hand,
+    ours_alone_holds,
+    waiting,
+)
+from hetserve.placement.queues.waiting_line import WaitingLine
 
 Json = dict[str, Any]
 
@@ -25,7 +34,10 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
     pods = [waiting(pod) for pod in placer.pods.values() if ours_alone_holds(pod)]
     scheduling = [pod for pod in placer.pods.values() if in_hand(pod)]
     largest = MiB(int(placer.ledger.index.memory.max(initial=1)))
-    made = next_round(pods, outstanding=0, now=now, largest_gpu=largest, settings=settings)
+    line = WaitingLine(settings)
+    for pod in pods:
+        line.put(pod)
+    made = line.round(outstanding=0, now=now, largest_gpu=largest)
     order = {release.pod.uid: number for number, release in enumerate(made.releases)}
     return {
         "settings": {"queues": settings.queues, "weights": str(settings.weights), "beta": settings.beta},

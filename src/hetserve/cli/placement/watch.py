@@ -16,7 +16,8 @@ from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterE
 from hetserve.cli.cluster.slim import slim_node, slim_pod, slim_slice
 from hetserve.cli.cluster.snapshot import NODES, PODS
 from hetserve.cli.placement.placed import new_placer
-from hetserve.placement import NodeEventHandler, Placer, PodEventHandler, ResourceSliceEventHandler
+from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
+from hetserve.placement.placer import Placer
 
 DEBOUNCE: Final = 0.2
 """Seconds of a burst."""

@@ -67,7 +67,8 @@ def why(pod: str | None, namespace: str | None, every: bool, output: str, **give
     from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
     from hetserve.cli.placement.why_answer import answer  # noqa: PLC0415
     from hetserve.cli.placement.why_text import blocks  # noqa: PLC0415
-    from hetserve.placement import DEFAULT_POLICY, QueueSettings, policy_name  # noqa: PLC0415
+    from hetserve.placement.pods.requests import DEFAULT_POLICY, policy_name  # noqa: PLC0415
+    from hetserve.placement.queues.rounds import QueueSettings  # noqa: PLC0415
 
     policy, log, named = given.pop("policy"), given.pop("log"), given.pop("system_namespace")
     filename = given.pop("filename")

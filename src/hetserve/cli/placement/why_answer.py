@@ -12,14 +12,15 @@ from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_queue import place_in_queue
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.pod import Pod, PodOutline
-from hetserve.placement import Booking, PlacementDecision, Placer, PodView, decide
+from hetserve.placement.decision.decide import PlacementDecision, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
-from hetserve.placement.decision.wording import decision_text, gpu_reason_text, offer_text, refusal_text
-from hetserve.placement.ledger.bookings import UNNAMED, pod_name
+from hetserve.placement.decision.wording import decision_text, offer_text, refusal_text
+from hetserve.placement.ledger.bookings import UNNAMED, Booking, pod_name
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.placement.pods.scheduling_gate import ours_alone_holds
-from hetserve.placement.pods.view import parse_pod, unread_pod
+from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
+from hetserve.placement.queues.rounds import ours_alone_holds
 
 RawObject = Mapping[str, Any]
 Json = dict[str, Any]
@@ -192,7 +193,7 @@ def _decision(decision: PlacementDecision) -> Json:
     chosen, runner_up = decision.chosen, decision.runner_up
     return {
         "policy": decision.policy,
-        "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.key.gpu for gpu in chosen.gpus]},
+        "chosen": None if chosen is None else {"node": chosen.node, "gpus": [gpu.id for gpu in chosen.gpus]},
         "why": decision_text(decision),
         "runnerUp": None if runner_up is None else offer_text(runner_up),
         "refusals": [{"reason": refusal_text(one), "nodes": len(one.nodes)} for one in decision.refusals],
@@ -202,7 +203,7 @@ def _decision(decision: PlacementDecision) -> Json:
 def _gpu(verdict: GpuVerdict, closed: Sequence[NodeRule], decision: PlacementDecision) -> Json:
     taken = decision.chosen is not None and (verdict.node, verdict.gpu.id) in decision.chosen.places
     reasons = [{"kind": "node", "text": rule_text(rule)} for rule in closed]
-    reasons += [{"kind": reason.kind.value, "text": gpu_reason_text(reason)} for reason in verdict.reasons]
+    reasons += [{"kind": reason.kind, "text": reason.text} for reason in verdict.reasons]
     return {
         "node": verdict.node,
         "gpu": verdict.gpu.id,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from hetserve.placement import Placer, PodView
-from hetserve.placement.pods.scheduling_gate import ours_alone_holds, waiting
-from hetserve.placement.queues.rounds import OLDEST_EVERY
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.rounds import OLDEST_EVERY, ours_alone_holds, waiting
 
 
 def place_in_queue(pod: PodView, placer: Placer, taken_at: float | None, beta: int) -> dict[str, Any]:

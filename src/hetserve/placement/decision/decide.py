@@ -1,4 +1,8 @@
-"""Which GPUs a pod gets, and why every other node is refused (HetSev, Algorithm 1, lines 6-13)."""
+"""Which GPUs a pod gets, and why every other node is refused (HetSev, Algorithm 1, lines 6-13).
+
+Nodes compare by the ranks of the n GPUs that each would give, the lowest first: a pod runs at the pace of its worst
+GPU. Ties go to the node's name.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,81 @@ from typing import Final
 import numpy as np
 
 from hetserve.base.units import MiB, Percent
-from hetserve.placement.decision.choose import Rows, best_two, node_order
 from hetserve.placement.decision.refusals import Masks, NodeRefusal, refusals
 from hetserve.placement.ledger.index import GpuIndex, Mask, Numbers
-from hetserve.placement.ledger.inventory import GpuKey, Place
+from hetserve.placement.ledger.inventory import Place
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName
 from hetserve.placement.policies import rank_of
 from hetserve.placement.values import value
+
+Rows = tuple[int, ...]
+
+
+def best_two(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
+    """Rows of the best and the next best: GPUs if one is requested, else nodes."""
+    if count > 1:
+        return _best_two_nodes(index, fits, ranks, count)
+    if not ranks.size:
+        return None, None
+    masked = np.where(fits, ranks, -1)
+    best = int(masked.argmax())
+    if masked[best] < 0:
+        return None, None
+    masked[best] = -1
+    second = int(masked.argmax())
+    return (best,), ((second,) if masked[second] >= 0 else None)
+
+
+def node_order(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """(nodes that can give `count` GPUs, best first; each one's place, equal for equal ranks)."""
+    able, keys = _tops(index, fits, ranks, count)
+    if len(able) < 2:
+        return able, np.zeros(len(able), dtype=np.int64)
+    order = np.lexsort(tuple(-keys[:, column] for column in range(count)))
+    keys = keys[order]
+    steps = np.any(keys[1:] != keys[:-1], axis=1)
+    return able[order], np.concatenate(([0], np.cumsum(steps)))
+
+
+def _best_two_nodes(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Rows | None, Rows | None]:
+    nodes, _ = node_order(index, fits, ranks, count)
+    found: list[Rows | None] = [_best_rows(index, fits, ranks, count, int(node)) for node in nodes[:2]]
+    best, second = (*found, None, None)[:2]
+    return best, second
+
+
+def _best_rows(index: GpuIndex, fits: Mask, ranks: Numbers, count: int, node: int) -> Rows:
+    first = int(index.first[node])
+    here = slice(first, first + len(index.nodes[node].gpus))
+    masked = np.where(fits[here], ranks[here], -1)
+    best = np.argsort(-masked, kind="stable")[:count]
+    return tuple(sorted(first + int(row) for row in best))
+
+
+def _tops(index: GpuIndex, fits: Mask, ranks: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """(nodes that fit `count` GPUs; the highest ranks of each, that many, highest first)."""
+    masked = np.where(fits, ranks, -1)
+    if count == 1 and index.nodes:
+        best = np.maximum.reduceat(masked, index.first)
+        able = np.flatnonzero(best >= 0)
+        return able, best[able, np.newaxis]
+    able = np.flatnonzero(index.on_node(fits) >= count)
+    sizes = index.on_node(index.all)[able]
+    tops = np.empty((len(able), count), dtype=np.int64)
+    for size in np.unique(sizes).tolist():
+        here = np.flatnonzero(sizes == size)
+        rows = index.first[able[here], np.newaxis] + np.arange(size)
+        tops[here] = -np.sort(-masked[rows], axis=1)[:, :count]
+    return able, tops
+
 
 MAX_SCORE: Final = 10
 """Highest score of an extender (extender/v1, MaxExtenderPriority)."""
 
 
 @value(frozen=True, slots=True)
-class FreeGpu:
-    key: GpuKey
+class OfferedGpu:
+    id: str
     product: str
     free_mib: MiB
     idle: bool
@@ -34,11 +98,11 @@ class FreeGpu:
 @value(frozen=True, slots=True)
 class GpuOffer:
     node: str
-    gpus: tuple[FreeGpu, ...]
+    gpus: tuple[OfferedGpu, ...]
 
     @property
     def places(self) -> tuple[Place, ...]:
-        return tuple((self.node, gpu.key.gpu) for gpu in self.gpus)
+        return tuple((self.node, gpu.id) for gpu in self.gpus)
 
 
 @value(frozen=True, slots=True)
@@ -134,10 +198,10 @@ def _offer(index: GpuIndex, rows: Rows | None, request: GpuRequest) -> GpuOffer 
     if rows is None:
         return None
     node = index.nodes[index.node_of[rows[0]]]
-    return GpuOffer(node.name, tuple(_free_gpu(index, node.uid, row, request) for row in rows))
+    return GpuOffer(node.name, tuple(_free_gpu(index, row, request) for row in rows))
 
 
-def _free_gpu(index: GpuIndex, node_uid: str, row: int, request: GpuRequest) -> FreeGpu:
+def _free_gpu(index: GpuIndex, row: int, request: GpuRequest) -> OfferedGpu:
     gpu = index.gpus[row]
     compute = None if request.compute is None else Percent(int(index.free_compute[row]))
-    return FreeGpu(GpuKey(node_uid, gpu.id), gpu.product, MiB(int(index.free[row])), bool(index.idle[row]), compute)
+    return OfferedGpu(gpu.id, gpu.product, MiB(int(index.free[row])), bool(index.idle[row]), compute)

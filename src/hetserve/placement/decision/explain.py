@@ -1,60 +1,27 @@
-"""Every reason why each GPU can or cannot take a pod, derived from bookings and independent of `decide`."""
+"""Every reason why each GPU cannot take a pod, in words, derived from bookings and independent of `decide`."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
+from hetserve.api import names
 from hetserve.base.units import MiB, Percent
 from hetserve.objects.resources import WHOLE_COMPUTE
+from hetserve.placement.decision.wording import closed_text, few
 from hetserve.placement.ledger.bookings import Booking, Cause, GpuUse, booked_compute, free_compute, pod_name
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 
 
-class GpuReasonKind(Enum):
-    PRODUCT = "product"
-    ID = "id"
-    UNLISTED = "unlisted"
-    DEVICE_PLUGIN = "device-plugin"
-    UNREADABLE = "unreadable"
-    REFUSED = "refused"
-    UNHEALTHY = "unhealthy"
-    IDLE = "idle"
-    MODEL = "model"
-    MEMORY = "memory"
-    UNDECLARED = "undeclared"
-    COMPUTE = "compute"
-
-
-_OF_CAUSE: Mapping[Cause, GpuReasonKind] = {cause: GpuReasonKind(cause.value) for cause in Cause}
-
-
 @dataclass(frozen=True, slots=True)
 class GpuReason:
-    """One condition that a GPU does not meet.
+    """One condition that a GPU does not meet. `kind`: its name in documents; of a closed node, that of the `Cause`."""
 
-    `accepted`: accepted products or ids; empty: the GPU is excluded. `pods`: those in the way; of kind UNLISTED one for
-    each of `gpus`. `free_mib`, `wanted_mib`: of kind MEMORY. `free_compute`: percent, of kind COMPUTE.
-    `wanted_compute`: of kinds COMPUTE and UNDECLARED, 0 if none is declared. `names`: resources or pods that close the
-    node. `words`: of kind REFUSED, who gives the node's GPUs.
-    """
-
-    kind: GpuReasonKind
-    product: str = ""
-    model: str | None = None
-    accepted: tuple[str, ...] = ()
-    pods: tuple[str, ...] = ()
-    gpus: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    free_mib: MiB = MiB(0)
-    wanted_mib: MiB = MiB(0)
-    free_compute: Percent = Percent(0)
-    wanted_compute: Percent = Percent(0)
-    words: str = ""
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +52,12 @@ def _verdict(use: GpuUse, request: GpuRequest, closed: Sequence[GpuReason]) -> G
     reasons = [
         *_not_accepted(use.gpu, request),
         *closed,
-        *_unhealthy(use.gpu),
-        *(_not_idle(others) if request.whole else _not_shared(others, free, request)),
+        *(() if use.gpu.healthy else (GpuReason("unhealthy", "is unhealthy"),)),
     ]
+    if not request.whole:
+        reasons += _not_shared(others, free, request)
+    elif others:
+        reasons.append(GpuReason("idle", f"is not idle, as a whole GPU must be: holds {_names(others)}"))
     return GpuVerdict(use.node, use.gpu, free, free_compute(others), len(others), tuple(reasons))
 
 
@@ -99,35 +69,27 @@ def _held(use: GpuUse, uid: str) -> int:
 def _not_accepted(gpu: Gpu, request: GpuRequest) -> Iterator[GpuReason]:
     wanted = request.selector
     if wanted.products and gpu.product not in wanted.products:
-        yield GpuReason(GpuReasonKind.PRODUCT, gpu.product, accepted=wanted.products)
+        yield GpuReason("product", f"is a {gpu.product}, not a {' or '.join(wanted.products)}")
     if gpu.product in wanted.products_excluded:
-        yield GpuReason(GpuReasonKind.PRODUCT, gpu.product)
+        yield GpuReason("product", f"{gpu.product} is excluded")
     if wanted.ids and gpu.id not in wanted.ids:
-        yield GpuReason(GpuReasonKind.ID, accepted=wanted.ids)
+        yield GpuReason("id", f"only {' or '.join(wanted.ids)} is accepted")
     if gpu.id in wanted.ids_excluded:
-        yield GpuReason(GpuReasonKind.ID)
-
-
-def _unhealthy(gpu: Gpu) -> Iterator[GpuReason]:
-    if not gpu.healthy:
-        yield GpuReason(GpuReasonKind.UNHEALTHY)
-
-
-def _not_idle(others: Sequence[Booking]) -> Iterator[GpuReason]:
-    if others:
-        yield GpuReason(GpuReasonKind.IDLE, pods=_names(others))
+        yield GpuReason("id", "is excluded by its id")
 
 
 def _not_shared(others: Sequence[Booking], free: MiB, request: GpuRequest) -> Iterator[GpuReason]:
     same = [other for other in others if _apart(other, request)]
     if same:
-        yield GpuReason(GpuReasonKind.MODEL, model=request.model, pods=_names(same))
+        yield GpuReason("model", f"model {request.model} is held there by {_names(same)}")
     whole = [booking for booking in others if booking.request.whole]
     if whole:
-        yield GpuReason(GpuReasonKind.MEMORY, pods=_names(whole))
+        yield GpuReason("memory", f"is held whole by {_names(whole)}")
         return
-    if free < request.memory_mib:
-        yield GpuReason(GpuReasonKind.MEMORY, free_mib=free, wanted_mib=request.memory_mib)
+    wanted = request.memory_mib
+    if free < wanted:
+        there = f"{free} MiB free" if free >= 0 else f"over-used by {-free} MiB"
+        yield GpuReason("memory", f"{wanted - free} MiB short: {there}, {wanted} wanted")
     yield from _compute(others, request)
 
 
@@ -136,14 +98,18 @@ def _compute(others: Sequence[Booking], request: GpuRequest) -> Iterator[GpuReas
     wanted = request.compute or Percent(0)
     apart = [other for other in others if (other.request.compute is None) != (request.compute is None)]
     if apart:
-        yield GpuReason(GpuReasonKind.UNDECLARED, pods=_names(apart), wanted_compute=wanted)
-    free = Percent(WHOLE_COMPUTE - booked_compute(others))
+        says = "declares no compute, and shares only with pods that declare none"
+        if not wanted:
+            says = f"declares compute, and this pod declares none: name {names.RESOURCE_GPU_COMPUTE}"
+        yield GpuReason("undeclared", f"{_names(apart)} there {says}")
+    free = WHOLE_COMPUTE - booked_compute(others)
     if free < wanted:
-        yield GpuReason(GpuReasonKind.COMPUTE, free_compute=free, wanted_compute=wanted)
+        there = f"{free} percent free" if free >= 0 else f"over-booked by {-free} percent"
+        yield GpuReason("compute", f"{wanted - free} percent of compute short: {there}, {wanted} percent wanted")
 
 
-def _names(bookings: Iterable[Booking]) -> tuple[str, ...]:
-    return tuple(pod_name(booking.request) for booking in bookings)
+def _names(bookings: Iterable[Booking]) -> str:
+    return few([pod_name(booking.request) for booking in bookings])
 
 
 def _apart(other: Booking, request: GpuRequest) -> bool:
@@ -165,15 +131,19 @@ def _closed(ledger: Ledger, uid: str) -> Mapping[str, Sequence[GpuReason]]:
     reasons: dict[str, list[GpuReason]] = defaultdict(list)
     for inventory in ledger.inventories().values():
         if inventory.refused:
-            reasons[inventory.name].append(GpuReason(GpuReasonKind.REFUSED, words=inventory.refused))
+            reasons[inventory.name].append(GpuReason("refused", f"is not hetserve's: {inventory.refused}"))
     for node_name, cause in sorted(found, key=lambda key: (key[0], list(Cause).index(key[1]))):
         reasons[node_name].append(_closed_by(cause, found[node_name, cause]))
     return reasons
 
 
 def _closed_by(cause: Cause, held: Sequence[tuple[Booking, Sequence[str]]]) -> GpuReason:
+    """What closes a node for one cause; held: its pods, each with the GPUs that no inventory lists."""
+    closing = sorted({one.name for booking, _ in held for one in booking.unattributed})
+    text = closed_text(cause, few(closing))
     if cause is Cause.UNLISTED:
-        each = [(pod_name(booking.request), gpu) for booking, unlisted in held for gpu in unlisted]
-        return GpuReason(GpuReasonKind.UNLISTED, pods=tuple(pod for pod, _ in each), gpus=tuple(gpu for _, gpu in each))
-    names = sorted({one.name for booking, _ in held for one in booking.unattributed})
-    return GpuReason(_OF_CAUSE[cause], pods=_names(booking for booking, _ in held), names=tuple(names))
+        on_gpus = [f"{pod_name(booking.request)} on GPU {gpu or 'unknown'}" for booking, gpus in held for gpu in gpus]
+        text = f"{text}: {few(on_gpus)}"
+    elif cause is Cause.DEVICE_PLUGIN:
+        text = f"{text}: {_names(booking for booking, _ in held)}"
+    return GpuReason(cause.value, text)

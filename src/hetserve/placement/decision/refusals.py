@@ -48,7 +48,7 @@ class NodeRefusal:
 
     `most`: of kinds NO_ROOM and NO_COMPUTE, MiB or percent free on one GPU for a request of one shared GPU, else GPUs
     of one node. `cause`, `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
-    `words`: of kind REFUSED, who gives the GPUs and what to do about it; `names`, `more`: of which nodes.
+    `message`: of kind REFUSED, who gives the GPUs and what to do about it; `names`, `more`: of which nodes.
     """
 
     kind: RefusalKind
@@ -58,7 +58,7 @@ class NodeRefusal:
     cause: Cause | None = None
     names: tuple[str, ...] = ()
     more: int = 0
-    words: str = ""
+    message: str = ""
 
 
 @value(frozen=True, slots=True)
@@ -97,8 +97,8 @@ def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks
     row_of = index.node_row.get
     groups: dict[int | Cause | str, list[str]] = {}  # by number: an Enum's hash is slow; by words: who else gives
     for name in dict.fromkeys(offered):
-        if (words := index.refused.get(name)) is not None:
-            groups.setdefault(words, []).append(name)
+        if (message := index.refused.get(name)) is not None:
+            groups.setdefault(message, []).append(name)
             continue
         row = row_of(name)
         at = missing[row] if row is not None else _UNREADABLE if name in index.unreadable else _NO_GPU
@@ -112,7 +112,7 @@ def _refusal(
 ) -> NodeRefusal:
     if isinstance(at, str):
         first, more = _first(nodes)
-        return NodeRefusal(RefusalKind.REFUSED, request, nodes, names=first, more=more, words=at)
+        return NodeRefusal(RefusalKind.REFUSED, request, nodes, names=first, more=more, message=at)
     if isinstance(at, Cause):
         closing = (one for name in nodes for one in index.unattributed(name))
         first, more = _first({one.name for one in closing if one.cause is at and one.name})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hetserve.api import names
-from hetserve.placement.decision.decide import FreeGpu, GpuOffer, PlacementDecision
-from hetserve.placement.decision.explain import GpuReason, GpuReasonKind
+from hetserve.placement.decision.decide import GpuOffer, OfferedGpu, PlacementDecision
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.pods.requests import GpuRequest
@@ -22,7 +22,7 @@ WITHOUT_MODEL: Final = "without the same model"
 IDLE: Final = "idle GPU"
 FREE: Final = "free"
 DECLARING: Final = "pods that declare"
-"""Parts of refusals by which `reading` knows their kinds again."""
+"""Parts of refusals by which `waits_for_other_model` knows their kinds again."""
 _SHOWN: Final = 3
 _LONG: Final = 80
 
@@ -59,10 +59,11 @@ def _no(request: GpuRequest, what: str) -> str:
 
 
 def _closed(refusal: NodeRefusal) -> str:
-    return _closed_by(refusal.cause or Cause.UNLISTED, few(refusal.names, refusal.more))
+    return closed_text(refusal.cause or Cause.UNLISTED, few(refusal.names, refusal.more))
 
 
-def _closed_by(cause: Cause, names: str) -> str:
+def closed_text(cause: Cause, names: str) -> str:
+    """Why a node takes no new pods. names: of the resources or pods that close it."""
     if cause is Cause.DEVICE_PLUGIN:
         return _DEVICE_PLUGIN.format(names)
     return _UNREADABLE_POD.format(names) if cause is Cause.UNREADABLE else UNLISTED_GPU
@@ -115,13 +116,13 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
     RefusalKind.NO_COMPUTE: _no_compute,
     RefusalKind.NO_GPU: lambda _one: "no GPU on the node",
     RefusalKind.UNREADABLE_INVENTORY: lambda _one: "the GPU inventory of the node cannot be read",
-    RefusalKind.REFUSED: lambda one: refused_text(one.names, one.more, one.words),
+    RefusalKind.REFUSED: lambda one: refused_text(one.names, one.more, one.message),
 }
 
 
-def refused_text(nodes: Sequence[str], more: int, words: str) -> str:
+def refused_text(nodes: Sequence[str], more: int, message: str) -> str:
     """GPUs that somebody else gives: of which nodes, by which label or object, and what to do."""
-    return f"GPUs of {few(nodes, more)} are not hetserve's: {words}"
+    return f"GPUs of {few(nodes, more)} are not hetserve's: {message}"
 
 
 def decision_text(decision: PlacementDecision) -> str:
@@ -143,72 +144,13 @@ def offer_text(offer: GpuOffer) -> str:
     """GPUs of a node: "GPU 0 on n0 (idle, 16384 MiB free)"."""
     if len(offer.gpus) == 1:
         (gpu,) = offer.gpus
-        return f"GPU {gpu.key.gpu} on {offer.node} ({_state(gpu)})"
-    return f"GPUs {', '.join(f'{gpu.key.gpu} ({_state(gpu)})' for gpu in offer.gpus)} on {offer.node}"
+        return f"GPU {gpu.id} on {offer.node} ({_state(gpu)})"
+    return f"GPUs {', '.join(f'{gpu.id} ({_state(gpu)})' for gpu in offer.gpus)} on {offer.node}"
 
 
-def _state(gpu: FreeGpu) -> str:
+def _state(gpu: OfferedGpu) -> str:
     compute = "" if gpu.free_compute is None else f" and {gpu.free_compute} percent of compute"
     return f"{'idle' if gpu.idle else 'shared'}, {gpu.free_mib} MiB{compute} free"
-
-
-def gpu_reason_text(reason: GpuReason) -> str:
-    """For `hetserve why`: what a GPU lacks, or who is in the way."""
-    return _GPU_REASONS[reason.kind](reason)
-
-
-def _product(reason: GpuReason) -> str:
-    if not reason.accepted:
-        return f"{reason.product} is excluded"
-    return f"is a {reason.product}, not a {' or '.join(reason.accepted)}"
-
-
-def _id(reason: GpuReason) -> str:
-    return f"only {' or '.join(reason.accepted)} is accepted" if reason.accepted else "is excluded by its id"
-
-
-def _memory(reason: GpuReason) -> str:
-    if reason.pods:
-        return f"is held whole by {few(reason.pods)}"
-    free, wanted = reason.free_mib, reason.wanted_mib
-    there = f"{free} MiB free" if free >= 0 else f"over-used by {-free} MiB"
-    return f"{wanted - free} MiB short: {there}, {wanted} wanted"
-
-
-def _compute(reason: GpuReason) -> str:
-    free, wanted = reason.free_compute, reason.wanted_compute
-    there = f"{free} percent free" if free >= 0 else f"over-booked by {-free} percent"
-    return f"{wanted - free} percent of compute short: {there}, {wanted} percent wanted"
-
-
-def _other_kind(reason: GpuReason) -> str:
-    held = f"{few(reason.pods)} there"
-    if reason.wanted_compute:
-        return f"{held} declares no compute, and shares only with pods that declare none"
-    return f"{held} declares compute, and this pod declares none: name {names.RESOURCE_GPU_COMPUTE}"
-
-
-def _node_closed(reason: GpuReason) -> str:
-    cause = Cause(reason.kind.value)
-    text = _closed_by(cause, few(reason.names))
-    pods = [f"{pod} on GPU {gpu or 'unknown'}" for pod, gpu in zip(reason.pods, reason.gpus, strict=False)]
-    return text if cause is Cause.UNREADABLE else f"{text}: {few(pods or reason.pods)}"
-
-
-_GPU_REASONS: Final[Mapping[GpuReasonKind, Callable[[GpuReason], str]]] = {
-    GpuReasonKind.PRODUCT: _product,
-    GpuReasonKind.ID: _id,
-    GpuReasonKind.UNLISTED: _node_closed,
-    GpuReasonKind.DEVICE_PLUGIN: _node_closed,
-    GpuReasonKind.UNREADABLE: _node_closed,
-    GpuReasonKind.REFUSED: lambda one: f"is not hetserve's: {one.words}",
-    GpuReasonKind.UNHEALTHY: lambda _one: "is unhealthy",
-    GpuReasonKind.IDLE: lambda one: f"is not idle, as a whole GPU must be: holds {few(one.pods)}",
-    GpuReasonKind.MODEL: lambda one: f"model {one.model} is held there by {few(one.pods)}",
-    GpuReasonKind.MEMORY: _memory,
-    GpuReasonKind.UNDECLARED: _other_kind,
-    GpuReasonKind.COMPUTE: _compute,
-}
 
 
 def few(names: Sequence[str], more: int = 0) -> str:
@@ -216,3 +158,22 @@ def few(names: Sequence[str], more: int = 0) -> str:
     shown = [name if len(name) <= _LONG else f"{name[: _LONG - 3]}..." for name in names[:_SHOWN]]
     left = len(names) - len(shown) + more
     return f"{', '.join(shown)} and {left} more" if left else ", ".join(shown)
+
+
+_NODES: Final = r"(?:^|[ ,:])\d+ "
+"""How many nodes a reason is of."""
+_SAME_MODEL: Final = re.compile(rf"{_NODES}(?:{SAME_MODEL}|fewer than \d+ GPUs {WITHOUT_MODEL})")
+_NO_ROOM: Final = re.compile(
+    rf"{_NODES}(?:(?:no|fewer than \d+) (?:{IDLE}|GPUs? with [^,;]*\b{FREE}\b)|{DECLARING} "
+    "|Insufficient |Too many pods)"
+)
+
+
+def waits_for_other_model(message: str) -> bool:
+    """Whether an instance waits only for a GPU that does not have its model yet: its type has room, for others.
+
+    kube-scheduler passes each refusal on behind the number of its nodes; an extender has no other way to say its kind.
+
+    message: of the condition PodScheduled, whose reason is Unschedulable.
+    """
+    return _SAME_MODEL.search(message) is not None and _NO_ROOM.search(message) is None

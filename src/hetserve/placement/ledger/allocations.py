@@ -15,8 +15,7 @@ from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, Unattri
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import NodeInventory, Place
 from hetserve.placement.ledger.problems import (
-    NodeProblem,
-    Problem,
+    LedgerProblem,
     gpu_problems,
     refused_node,
     through_plugin,
@@ -138,11 +137,13 @@ class Allocations:
                 found.setdefault(name, set()).update(one for pod in here.pods.values() for one in pod.unattributed)
         return found
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[LedgerProblem]:
         """Inventories that are unreadable, refused or not whole, GPUs that hold what they must not, unlisted places."""
-        yield from (NodeProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
-        yield from (NodeProblem(refused_node(node.name, node.refused)) for node in self._nodes.values() if node.refused)
-        yield from (NodeProblem(f"node {node.name}: {node.missing}") for node in self._nodes.values() if node.missing)
+        yield from (LedgerProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
+        yield from (
+            LedgerProblem(refused_node(node.name, node.refused)) for node in self._nodes.values() if node.refused
+        )
+        yield from (LedgerProblem(f"node {node.name}: {node.missing}") for node in self._nodes.values() if node.missing)
         for use in self.uses():
             yield from gpu_problems(use)
         for booking, gpus in self._unlisted().values():

@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Difference:
+class LedgerDifference:
     subject: str
     kind: Kind = field(compare=False)
     text: str
@@ -98,27 +98,27 @@ class Account:
         return cls(dict(ledger.bookings()), index.row, index.free.copy(), index.free_compute.copy())
 
 
-def compare(ledger: Ledger | Account, cluster: ClusterHoldings) -> tuple[Difference, ...]:
+def compare(ledger: Ledger | Account, cluster: ClusterHoldings) -> tuple[LedgerDifference, ...]:
     """Differences of pods (missing on a side, GPU, memory, model) and of GPUs."""
     account = Account.of(ledger) if isinstance(ledger, Ledger) else ledger
     return tuple(sorted([*_pods(account.bookings, cluster), *_gpus(account, cluster)]))
 
 
-def _pods(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Iterator[Difference]:
-    yield from (Difference(uid, Kind.NO_GPU, text) for uid, text in cluster.unsaid.items())
+def _pods(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Iterator[LedgerDifference]:
+    yield from (LedgerDifference(uid, Kind.NO_GPU, text) for uid, text in cluster.unsaid.items())
     for uid, booking in bookings.items():
         if uid not in cluster.unsaid:
             yield from _booked(uid, booking, cluster)
     for uid in cluster.pods.keys() - bookings.keys() - cluster.unsaid.keys():
         held = cluster.pods[uid]
         text = f"{_who(held[0])} holds {_places(entry.place for entry in held)} and is not booked"
-        yield Difference(uid, Kind.NOT_BOOKED, text)
+        yield LedgerDifference(uid, Kind.NOT_BOOKED, text)
     for uid in cluster.plugged.keys() - bookings.keys() - cluster.pods.keys():
         text = f"pod {cluster.plugged[uid]} has GPUs that a device plugin chose and is not booked"
-        yield Difference(uid, Kind.NOT_BOOKED, text)
+        yield LedgerDifference(uid, Kind.NOT_BOOKED, text)
 
 
-def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Difference]:
+def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[LedgerDifference]:
     held = cluster.pods.get(uid)
     known = uid in cluster.there if booking.unread else bool(booking.through) and uid in cluster.plugged
     if held is not None and not booking.unread:
@@ -127,76 +127,74 @@ def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Di
         yield from _model(booking.request, held[0].model)
     elif booking.state is State.BOUND and not known:
         text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
-        yield Difference(uid, Kind.NOT_IN_CLUSTER, text)
+        yield LedgerDifference(uid, Kind.NOT_IN_CLUSTER, text)
 
 
-def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[Difference]:
+def _pod(booking: Booking, held: Mapping[Place, int]) -> Iterator[LedgerDifference]:
     request = booking.request
     booked = dict(zip(booking.places, booking.mib, strict=True))
     if booking.through:
         booked = {place: mib for place, mib in booked.items() if place in booking.named}
     if set(held) != set(booked):
         text = f"{_who(request)} is booked on {_places(booked)} and holds {_places(held)}"
-        yield Difference(request.uid, Kind.OTHER_GPU, text)
+        yield LedgerDifference(request.uid, Kind.OTHER_GPU, text)
     elif not request.whole and held != booked:
         # A whole GPU counts whole, whatever its memory was when the pod came.
         text = f"{_who(request)} is booked with {_amounts(booked)} MiB and holds {_amounts(held)} MiB"
-        yield Difference(request.uid, Kind.OTHER_MEMORY, text)
+        yield LedgerDifference(request.uid, Kind.OTHER_MEMORY, text)
 
 
-def _compute(request: GpuRequest, held: Collection[int | None]) -> Iterator[Difference]:
+def _compute(request: GpuRequest, held: Collection[int | None]) -> Iterator[LedgerDifference]:
     if set(held) - {request.compute} and not request.whole:
         said = ", ".join(sorted("none" if percent is None else f"{percent} percent" for percent in held))
         booked = "none" if request.compute is None else f"{request.compute} percent"
         text = f"{_who(request)} is booked with {booked} of compute and holds {said}"
-        yield Difference(request.uid, Kind.OTHER_COMPUTE, text)
+        yield LedgerDifference(request.uid, Kind.OTHER_COMPUTE, text)
 
 
-def _model(request: GpuRequest, labelled: str | None) -> Iterator[Difference]:
+def _model(request: GpuRequest, labelled: str | None) -> Iterator[LedgerDifference]:
     if request.model != (labelled or None):
         text = f"{_who(request)} was bound as model {request.model} and is labelled {labelled or None}"
-        yield Difference(request.uid, Kind.OTHER_MODEL, text)
+        yield LedgerDifference(request.uid, Kind.OTHER_MODEL, text)
 
 
-def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[Difference]:
-    free = dict(zip(account.rows, account.free.tolist(), strict=True))
+def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[LedgerDifference]:
+    free = dict(zip(account.rows, zip(account.free.tolist(), account.free_compute.tolist(), strict=True), strict=True))
     for place in free.keys() ^ cluster.capacity.keys():
         owner, other = ("ledger", "cluster") if place in free else ("cluster", "ledger")
-        yield Difference(_gpu(place), Kind.OTHER_INVENTORY, f"{_gpu(place)} is in the {owner}, not in the {other}")
-    held, booked = _held(account.bookings, cluster), _held_compute(account.bookings, cluster)
-    compute = dict(zip(account.rows, account.free_compute.tolist(), strict=True))
+        yield LedgerDifference(
+            _gpu(place), Kind.OTHER_INVENTORY, f"{_gpu(place)} is in the {owner}, not in the {other}"
+        )
+    held = _held(account.bookings, cluster)
     for place in free.keys() & cluster.capacity.keys():
-        left, percent = cluster.capacity[place] - held[place], _ALL_COMPUTE - booked[place]
-        if left != free[place]:
-            text = f"{_gpu(place)} has {free[place]} MiB free in the ledger, {left} by the cluster's pods"
-            yield Difference(_gpu(place), Kind.OTHER_FREE, text)
-        if percent != compute[place]:
-            there = f"{compute[place]} percent of compute free in the ledger"
-            text = f"{_gpu(place)} has {there}, {percent} by the cluster's pods"
-            yield Difference(_gpu(place), Kind.OTHER_FREE_COMPUTE, text)
+        gpu, (free_mib, free_percent), (mib, percent) = _gpu(place), free[place], held[place]
+        left, left_percent = cluster.capacity[place] - mib, _ALL_COMPUTE - percent
+        if left != free_mib:
+            text = f"{gpu} has {free_mib} MiB free in the ledger, {left} by the cluster's pods"
+            yield LedgerDifference(gpu, Kind.OTHER_FREE, text)
+        if left_percent != free_percent:
+            there = f"{free_percent} percent of compute free in the ledger"
+            text = f"{gpu} has {there}, {left_percent} by the cluster's pods"
+            yield LedgerDifference(gpu, Kind.OTHER_FREE_COMPUTE, text)
 
 
-def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
-    """MiB per GPU held in the cluster, and by bookings that it does not show yet."""
-    held: dict[Place, int] = defaultdict(int)
+def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, tuple[int, int]]:
+    """MiB and percent per GPU held in the cluster, and by bookings that it does not show yet."""
+    held: dict[Place, tuple[int, int]] = defaultdict(lambda: (0, 0))
+
+    def add(place: Place, mib: int, percent: int) -> None:
+        before = held[place]
+        held[place] = before[0] + mib, before[1] + percent
+
     for entry in (entry for entries in cluster.pods.values() for entry in entries):
-        held[entry.place] += cluster.capacity.get(entry.place, 0) if entry.whole else entry.mib
+        if entry.whole:
+            add(entry.place, cluster.capacity.get(entry.place, 0), _ALL_COMPUTE)
+        else:
+            add(entry.place, entry.mib, entry.compute or 0)
     for uid, booking in bookings.items():
         if booking.state is not State.BOUND and uid not in cluster.pods:
             for place, mib in zip(booking.places, booking.mib, strict=True):
-                held[place] += mib
-    return held
-
-
-def _held_compute(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, int]:
-    """Percent per GPU held in the cluster, and by bookings that it does not show yet."""
-    held: dict[Place, int] = defaultdict(int)
-    for entry in (entry for entries in cluster.pods.values() for entry in entries):
-        held[entry.place] += _ALL_COMPUTE if entry.whole else entry.compute or 0
-    for uid, booking in bookings.items():
-        if booking.state is not State.BOUND and uid not in cluster.pods:
-            for place in booking.places:
-                held[place] += booking.request.booked_compute
+                add(place, mib, booking.request.booked_compute)
     return held
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from itertools import repeat
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +25,6 @@ _NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
 _NOTHING: Final[Collection[Unattributed]] = ()
 _FIRST: Final = np.zeros(1, dtype=np.int64)
 _FIRST.setflags(write=False)
-
-
-class Occupancy(NamedTuple):
-    """What bookings change in an index: values per GPU, and counts by node and by model."""
-
-    free: Numbers
-    pods: Numbers
-    idle: Mask
-    open: Mask
-    usable: Mask
-    free_compute: Numbers
-    accounted: Numbers
-    accounts: int
-    content: int
-    unattributed: dict[str, dict[Unattributed, int]]
-    holders: Holders
 
 
 class GpuIndex:
@@ -112,19 +95,6 @@ class GpuIndex:
     def undeclared(self) -> Numbers:
         """Pods that share each GPU and declare no compute."""
         return self.pods - self.accounted
-
-    def occupancy(self) -> Occupancy:
-        """What bookings have changed; the index's own arrays."""
-        own = self.free, self.pods, self.idle, self.open, self.usable, self.free_compute, self.accounted
-        return Occupancy(*own, self.accounts, self.content, self._unattributed, self._holders)
-
-    def occupied(self, occupancy: Occupancy) -> GpuIndex:
-        """An index over the same GPUs with other bookings, which it does not copy."""
-        made = copy(self)
-        made.free, made.pods, made.idle, made.open, made.usable = occupancy[:5]
-        made.free_compute, made.accounted, made.accounts = occupancy[5:8]
-        made.content, made._unattributed, made._holders = occupancy[8:]
-        return made
 
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
         """Whether another pod that must not share the GPU is on it."""

@@ -26,7 +26,7 @@ from hetserve.placement.ledger.bookings import (
 )
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
-from hetserve.placement.ledger.problems import PodProblem, Problem, annotation_problem, edit_problem
+from hetserve.placement.ledger.problems import LedgerProblem, annotation_problem, edit_problem
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView, id_order
 
@@ -36,7 +36,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._allocations = Allocations()
-        self._annotation_problems: dict[str, PodProblem] = {}
+        self._annotation_problems: dict[str, LedgerProblem] = {}
         self._deadlines: list[tuple[float, str]] = []
 
     def put_node(self, node: NodeInventory) -> bool:
@@ -190,13 +190,13 @@ class Ledger:
     def index(self) -> GpuIndex:
         return self._allocations.index
 
-    def annotation_problems(self) -> Mapping[str, PodProblem]:
+    def annotation_problems(self) -> Mapping[str, LedgerProblem]:
         return self._annotation_problems
 
     def gpus(self) -> Iterator[GpuUse]:
         return self._allocations.uses()
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[LedgerProblem, ...]:
         return (*self._allocations.problems(), *self._annotation_problems.values())
 
     def _room(self, request: GpuRequest, place: Place, held: Booking | None) -> MiB:

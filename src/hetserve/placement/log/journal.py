@@ -16,20 +16,20 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.objects.metadata import RawObject, object_key, uid_of
-from hetserve.placement.decision.decide import FreeGpu, GpuOffer
+from hetserve.placement.decision.decide import GpuOffer, OfferedGpu
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.ledger.bookings import Booking, Cause, LedgerError
 from hetserve.placement.ledger.index import GpuIndex
-from hetserve.placement.ledger.inventory import GpuKey, NodeInventory
+from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.ledger.problems import PodProblem
+from hetserve.placement.ledger.problems import LedgerProblem
 from hetserve.placement.placer import FilterOutcome, Placer
 from hetserve.placement.pods.read_ahead import ReducedPod, read_ahead
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 
 Record = dict[str, Any]
-VERSION: Final = 4
+VERSION: Final = 5
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")
@@ -94,24 +94,18 @@ def _offer_value(offer: GpuOffer | None) -> dict[str, Any] | None:
     return {"node": offer.node, "gpus": [_free_gpu_value(gpu) for gpu in offer.gpus]}
 
 
-def _free_gpu_value(gpu: FreeGpu) -> dict[str, Any]:
-    compute = {} if gpu.free_compute is None else {"freeComputePercent": gpu.free_compute}
-    return {"id": gpu.key.gpu, "idle": gpu.idle, "freeMiB": gpu.free_mib} | compute
+def _free_gpu_value(gpu: OfferedGpu) -> dict[str, Any]:
+    compute = gpu.free_compute
+    return {"id": gpu.id, "idle": gpu.idle, "freeMiB": gpu.free_mib, "freeComputePercent": compute}
 
 
 def _refusal_value(refusal: NodeRefusal) -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": refusal.kind.value, "nodes": len(refusal.nodes), "most": refusal.most}
-    if refusal.cause is not None:
-        made["cause"] = refusal.cause.value
-    if refusal.words:
-        made["words"] = refusal.words
-    if refusal.cause is not None or refusal.words:
-        made |= {"names": list(refusal.names), "more": refusal.more}
-    return made
+    fields = ("kind", "most", "cause", "names", "more", "message")
+    return {"nodes": len(refusal.nodes)} | {name: plain(getattr(refusal, name)) for name in fields}
 
 
 def _refusal_order(written: Record) -> tuple[str, str, str]:
-    return written["kind"], written.get("cause", ""), written.get("words", "")
+    return written["kind"], written["cause"] or "", written["message"]
 
 
 def offer_of(written: Record | None) -> GpuOffer | None:
@@ -120,19 +114,18 @@ def offer_of(written: Record | None) -> GpuOffer | None:
     return GpuOffer(written["node"], tuple(map(_free_gpu_of, written["gpus"])))
 
 
-def _free_gpu_of(written: Record) -> FreeGpu:
-    compute = written.get("freeComputePercent")
-    return FreeGpu(GpuKey("", written["id"]), "", MiB(written["freeMiB"]), written["idle"], compute)
+def _free_gpu_of(written: Record) -> OfferedGpu:
+    free, compute = MiB(written["freeMiB"]), written["freeComputePercent"]
+    return OfferedGpu(written["id"], "", free, written["idle"], compute)
 
 
 def refusals_of(written: Iterable[Record], request: GpuRequest) -> list[tuple[int, NodeRefusal]]:
     """(number of nodes, refusal) of a record's refusals, without names of nodes."""
     found = []
     for one in written:
-        cause = Cause(one["cause"]) if "cause" in one else None
-        names, more = tuple(one.get("names", ())), one.get("more", 0)
-        words = one.get("words", "")
-        refusal = NodeRefusal(RefusalKind(one["kind"]), request, (), one["most"], cause, names, more, words)
+        cause = None if one["cause"] is None else Cause(one["cause"])
+        kind, names = RefusalKind(one["kind"]), tuple(one["names"])
+        refusal = NodeRefusal(kind, request, (), one["most"], cause, names, one["more"], one["message"])
         found.append((one["nodes"], refusal))
     return found
 
@@ -156,8 +149,7 @@ def names_value(names: Collection[str]) -> Any:
 
 def booking_value(booking: Booking) -> dict[str, Any]:
     made = {"node": booking.node, "gpus": list(booking.gpus), "mib": list(booking.mib), "state": booking.state.value}
-    compute = booking.request.compute
-    return made if compute is None else made | {"computePercent": compute}
+    return made | {"computePercent": booking.request.compute}
 
 
 def plain(value: Any) -> Any:
@@ -226,13 +218,13 @@ class Recorder:
 def _recorded(
     name: str,
     method: Callable[Concatenate[Any, P], T],
-    result: Callable[[Any, frozenset[str]], Any] | None = None,
+    result: Callable[[Any], Any] | None = None,
     *,
     worth: Callable[[Any], bool] = lambda _result: True,
 ) -> Callable[Concatenate[Any, P], T]:
     """The method with a record, named `name`, of each outermost call that is `worth` it.
 
-    `result`: makes the compared part from the returned value and the known nodes.
+    `result`: makes the compared part from the returned value; that of a filter is written as `outcome_value`.
     """
     parameters = list(inspect.signature(method).parameters)[1:]
 
@@ -252,31 +244,17 @@ def _recorded(
             record: Record = {"call": name, "args": written}
             if isinstance(made, LedgerError | ValueError):
                 return record | error_value(made)
-            return record if result is None else record | {"result": result(made, known)}
+            if isinstance(made, FilterOutcome):
+                return record | {"result": outcome_value(made, known)}
+            return record if result is None else record | {"result": result(made)}
 
         return recorder.run(lambda: method(self, *args, **kwargs), describe)
 
     return call
 
 
-def _uid(made: Booking | None, _known: frozenset[str]) -> str | None:
-    return None if made is None else made.request.uid
-
-
-def _booking(made: Booking, _known: frozenset[str]) -> Record:
-    return booking_value(made)
-
-
-def _scores(made: Mapping[str, int], _known: frozenset[str]) -> Record:
-    return scores_value(made)
-
-
-def _uids(made: Iterable[Booking], _known: frozenset[str]) -> list[str]:
+def _uids(made: Iterable[Booking]) -> list[str]:
     return [booking.request.uid for booking in made]
-
-
-def _deadlines(made: tuple[tuple[Booking, ...], ...], _known: frozenset[str]) -> list[list[str]]:
-    return [[booking.request.uid for booking in bookings] for bookings in made]
 
 
 class JournaledLedger(Ledger):
@@ -301,12 +279,12 @@ class JournaledLedger(Ledger):
     relist_nodes = _recorded("relist_nodes", Ledger.relist_nodes)
     observe = _recorded("observe", Ledger.observe)
     relist_pods = _recorded("relist_pods", Ledger.relist_pods)
-    release = _recorded("release", Ledger.release, _uid)
-    reserve = _recorded("reserve", Ledger.reserve, _booking)
-    begin_bind = _recorded("begin_bind", Ledger.begin_bind, _booking)
+    release = _recorded("release", Ledger.release, lambda made: made and made.request.uid)
+    reserve = _recorded("reserve", Ledger.reserve, booking_value)
+    begin_bind = _recorded("begin_bind", Ledger.begin_bind, booking_value)
     confirm_bind = _recorded("confirm_bind", Ledger.confirm_bind)
     verify = _recorded("verify", Ledger.verify)
-    expire = _recorded("expire", Ledger.expire, _deadlines)
+    expire = _recorded("expire", Ledger.expire, lambda made: list(map(_uids, made)))
 
     def checkpoint(self) -> Record:
         """Nodes, bookings, problems of bound pods; as values, for a fast encoder."""
@@ -318,7 +296,10 @@ class JournaledLedger(Ledger):
         return {"t": self.recorder.clock(), "call": CHECKPOINT, "args": state}
 
     def restore(
-        self, nodes: Iterable[NodeInventory], bookings: Iterable[Booking], annotation_problems: Mapping[str, PodProblem]
+        self,
+        nodes: Iterable[NodeInventory],
+        bookings: Iterable[Booking],
+        annotation_problems: Mapping[str, LedgerProblem],
     ) -> None:
         for node in nodes:
             self._allocations.set_node(node)
@@ -342,9 +323,9 @@ class JournaledPlacer(Placer):
         held = self.ledger.booking(uid_of(given.get("raw") or {}))
         return nodes if held is None or held.node in nodes else nodes | {held.node}
 
-    filter = _recorded("filter", Placer.filter, outcome_value)
-    prioritize = _recorded("prioritize", Placer.prioritize, _scores)
-    fix_gpus = _recorded("fix_gpus", Placer.fix_gpus, _booking)
+    filter = _recorded("filter", Placer.filter)
+    prioritize = _recorded("prioritize", Placer.prioritize, scores_value)
+    fix_gpus = _recorded("fix_gpus", Placer.fix_gpus, booking_value)
     overdue = _recorded("overdue", Placer.overdue, _uids)
     believe = _recorded("believe", Placer.believe)
     observe_all = _recorded("observe_all", Placer.observe_all)
@@ -373,25 +354,12 @@ class JournaledPlacer(Placer):
 
 
 PLACER_CALLS: Final[Mapping[str, Callable[..., Any]]] = {
-    "filter": JournaledPlacer.filter,
-    "prioritize": JournaledPlacer.prioritize,
-    "fix_gpus": JournaledPlacer.fix_gpus,
-    "overdue": JournaledPlacer.overdue,
-    "believe": JournaledPlacer.believe,
-    "observe_all": JournaledPlacer.observe_all,
-    "observe": JournaledPlacer.observe,
-    "forget": JournaledPlacer.forget,
+    name: getattr(JournaledPlacer, name)
+    for name in ("filter", "prioritize", "fix_gpus", "overdue", "believe", "observe_all", "observe", "forget")
 }
+_OF_LISTS: Final = ("put_node", "drop_node", "relist_nodes", "relist_pods")
+_OF_BOOKINGS: Final = ("release", "reserve", "begin_bind", "confirm_bind", "verify", "expire")
 LEDGER_CALLS: Final[Mapping[str, Callable[..., Any]]] = {
-    "put_node": JournaledLedger.put_node,
-    "drop_node": JournaledLedger.drop_node,
-    "relist_nodes": JournaledLedger.relist_nodes,
-    "relist_pods": JournaledLedger.relist_pods,
-    "release": JournaledLedger.release,
-    "reserve": JournaledLedger.reserve,
-    "begin_bind": JournaledLedger.begin_bind,
-    "confirm_bind": JournaledLedger.confirm_bind,
-    "verify": JournaledLedger.verify,
-    "expire": JournaledLedger.expire,
+    name: getattr(JournaledLedger, name) for name in (*_OF_LISTS, *_OF_BOOKINGS)
 }
 """Calls by their names in records; a new name needs a new VERSION."""

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from hetserve.base.units import Seconds
 from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
-from hetserve.placement.ledger.problems import PodProblem
+from hetserve.placement.ledger.problems import LedgerProblem
 from hetserve.placement.log.journal import (
     CHECKPOINT,
     COMPARED,
@@ -45,13 +45,13 @@ class ReplayDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class LogReplay:
     records: int
     decisions: int
     difference: ReplayDifference | None
 
 
-def replay(records: Iterable[Record], **settings: Any) -> Replayed:
+def replay(records: Iterable[Record], **settings: Any) -> LogReplay:
     """Feeds records to a fresh state machine with the settings of the log's header, overridden by `settings`.
 
     Raises ReplayError for a wrong record or another version.
@@ -69,8 +69,8 @@ def replay(records: Iterable[Record], **settings: Any) -> Replayed:
             continue
         decisions += 1
         if now is None or any(now.get(key) != record.get(key) for key in COMPARED):
-            return Replayed(number, decisions, ReplayDifference(number, record, now or {}))
-    return Replayed(number, decisions, None)
+            return LogReplay(number, decisions, ReplayDifference(number, record, now or {}))
+    return LogReplay(number, decisions, None)
 
 
 def check_version(record: Record) -> None:
@@ -81,10 +81,15 @@ def check_version(record: Record) -> None:
 
 
 def logged_policy(records: Iterable[Record]) -> PolicyName:
-    header = next(iter(records), {})
+    return _logged_settings(next(iter(records), {}))[2]
+
+
+def _logged_settings(header: Record) -> tuple[Seconds, Mode, PolicyName]:
+    """Life of a reservation [s], mode and policy. Raises ReplayError."""
     check_version(header)
     try:
-        return policy_name(header["settings"]["policy"])
+        logged = header["settings"]
+        return Seconds(float(header["hold"])), Mode(logged["mode"]), policy_name(logged["policy"])
     except (KeyError, TypeError, ValueError) as error:
         raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
 
@@ -99,13 +104,8 @@ class Player:
 
     @classmethod
     def of_header(cls, header: Record, settings: dict[str, Any]) -> Player:
-        check_version(header)
-        try:
-            hold, logged = Seconds(float(header["hold"])), header["settings"]
-            given = {"mode": Mode(logged["mode"]), "policy": policy_name(logged["policy"])}
-        except (KeyError, TypeError, ValueError) as error:
-            raise ReplayError(f"the header cannot be read: {type(error).__name__}: {error}") from None
-        return cls(hold, given | settings)
+        hold, mode, policy = _logged_settings(header)
+        return cls(hold, {"mode": mode, "policy": policy} | settings)
 
     def feed(self, number: int, record: Record) -> Record | None:
         """Makes the call of a record; returns the new record, if any."""
@@ -114,8 +114,8 @@ class Player:
             self._now = Seconds(float(record["t"]))
             call = self._call(record)
         except (KeyError, TypeError, ValueError, ValidationError) as error:
-            words = " ".join(str(error).split())
-            raise ReplayError(f"record {number} is no call of placement: {type(error).__name__}: {words}") from None
+            message = " ".join(str(error).split())
+            raise ReplayError(f"record {number} is no call of placement: {type(error).__name__}: {message}") from None
         with suppress(LedgerError, ValueError):
             call()
         return self._written[0] if self._written else None
@@ -153,5 +153,5 @@ def _adapter(method: Callable[..., Any], key: str) -> TypeAdapter[Any]:
 def _restore(ledger: JournaledLedger, state: Record) -> None:
     nodes = TypeAdapter(list[NodeInventory]).validate_python(state["nodes"])
     bookings = TypeAdapter(list[Booking]).validate_python(state["bookings"])
-    problems = TypeAdapter(dict[str, PodProblem]).validate_python(state["annotation_problems"])
+    problems = TypeAdapter(dict[str, LedgerProblem]).validate_python(state["annotation_problems"])
     ledger.restore(nodes, bookings, problems)

@@ -16,8 +16,7 @@ from pydantic import TypeAdapter
 from hetserve.base.units import MiB, Seconds
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement.decision.decide import decide
-from hetserve.placement.ledger.bookings import Booking
-from hetserve.placement.ledger.fragmentation import free_memory
+from hetserve.placement.ledger.bookings import Booking, free_memory
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import compute_note

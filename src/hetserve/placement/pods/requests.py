@@ -66,7 +66,7 @@ class GpuSelector:
             (self.ids, "with id {}"),
             (self.ids_excluded, "with another id than {}"),
         ]
-        return sanitize(" and ".join(words.format(_few(values)) for values, words in parts if values))
+        return sanitize(" and ".join(template.format(_few(values)) for values, template in parts if values))
 
 
 def _few(values: tuple[str, ...]) -> str:

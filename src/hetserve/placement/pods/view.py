@@ -1,11 +1,11 @@
-"""A pod as placement and queues see it.
+"""A pod as placement and queues see it, with the wishes of its annotations.
 
 The annotation that names the pod's GPUs counts only once the pod is bound: anybody may write it before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
@@ -15,9 +15,83 @@ from hetserve.objects.fields import InvalidObjectError, few, short, text
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.objects.resources import MAX_GPUS_PER_NODE, GpusRequested
-from hetserve.placement.pods.preferences import preferences
-from hetserve.placement.pods.requests import LONGEST_GPU_ID, LONGEST_LIST, GpuRequest
+from hetserve.placement.pods.requests import (
+    ANY_GPU,
+    LONGEST_GPU_ID,
+    LONGEST_LIST,
+    LONGEST_WISHES,
+    MOST_WISHES,
+    AntiAffinity,
+    GpuRequest,
+    GpuSelector,
+    PolicyName,
+)
 from hetserve.placement.values import value
+from hetserve.registry.placement_policies import PLACEMENT_POLICIES
+
+_LISTS: Final = (
+    names.ANNOTATION_GPU_PRODUCT,
+    names.ANNOTATION_GPU_PRODUCT_EXCLUDE,
+    names.ANNOTATION_GPU_UUID,
+    names.ANNOTATION_GPU_UUID_EXCLUDE,
+)
+_WISHES: Final = frozenset({names.ANNOTATION_ANTI_AFFINITY, names.ANNOTATION_PLACEMENT_POLICY, *_LISTS})
+
+
+_Wishes = tuple[AntiAffinity, PolicyName | None, GpuSelector, str | None]
+_NO_WISHES: Final[_Wishes] = (AntiAffinity.HARD, None, ANY_GPU, None)
+
+
+def preferences(annotations: Mapping[str, Any]) -> _Wishes:
+    """(anti-affinity, policy, selector, complaint): defaults, and which it is, where an annotation cannot be read."""
+    if annotations.keys().isdisjoint(_WISHES):
+        return _NO_WISHES
+    anti_affinity = AntiAffinity.HARD
+    try:
+        affinities = tuple(member.value for member in AntiAffinity)
+        wish = _choice(annotations, names.ANNOTATION_ANTI_AFFINITY, affinities)
+        anti_affinity = AntiAffinity.HARD if wish is None else AntiAffinity(wish)
+        named = _choice(annotations, names.ANNOTATION_PLACEMENT_POLICY, PLACEMENT_POLICIES.names)
+        policy = None if named is None else PolicyName(named)
+        return anti_affinity, policy, _selector(annotations), None
+    except InvalidObjectError as error:
+        return anti_affinity, None, ANY_GPU, str(error)
+
+
+def _choice(annotations: Mapping[str, Any], key: str, choices: Sequence[str]) -> str | None:
+    value = text(annotations.get(key), f"annotation {key}")
+    if value is not None and value not in choices:
+        raise InvalidObjectError(f"annotation {key}: {short(value)} is not {' or '.join(choices)}")
+    return value
+
+
+def _selector(annotations: Mapping[str, Any]) -> GpuSelector:
+    values = [text(annotations.get(key), f"annotation {key}") for key in _LISTS]
+    if not any(values):
+        return ANY_GPU
+    _limited(values)
+    return GpuSelector(*(_entries(value, key) if value else () for value, key in zip(values, _LISTS, strict=True)))
+
+
+def _limited(values: Sequence[str | None]) -> None:
+    """Raises InvalidObjectError, naming the list with which all are too long together."""
+    entries = characters = 0
+    for listed, key in zip(values, _LISTS, strict=True):
+        if listed:
+            entries, characters = entries + listed.count(",") + 1, characters + len(listed)
+        if listed and (entries > MOST_WISHES or characters > LONGEST_WISHES):
+            most = f"{MOST_WISHES} entries or {LONGEST_WISHES} characters"
+            raise InvalidObjectError(
+                f"annotation {key}: with {short(listed)} the lists of the pod have more than {most}"
+            )
+
+
+def _entries(value: str, key: str) -> tuple[str, ...]:
+    entries = tuple(entry.strip() for entry in value.split(","))
+    if not all(entries):
+        raise InvalidObjectError(f"annotation {key}: {short(value)} has an empty entry; join entries by one ','")
+    return tuple(sorted(set(entries)))
+
 
 _MODEL_FIELD: Final = f"label {names.LABEL_MODEL}"
 _MOST_GATES: Final = 8
@@ -136,7 +210,8 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
 
 def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) -> tuple[GpuRequest, str | None]:
     labels = pod.labels
-    wishes, whole = preferences(annotations), wanted.gpus > 0 and wanted.memory == 0
+    anti_affinity, policy, selector, complaint = preferences(annotations)
+    whole = wanted.gpus > 0 and wanted.memory == 0
     request = GpuRequest(
         uid=pod.uid,
         namespace=pod.namespace,
@@ -145,14 +220,14 @@ def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) ->
         model=text(labels.get(names.LABEL_MODEL), _MODEL_FIELD),
         gpus=max(wanted.gpus, 1),
         whole=whole,
-        anti_affinity=wishes.anti_affinity,
-        policy=wishes.policy,
-        selector=wishes.selector,
+        anti_affinity=anti_affinity,
+        policy=policy,
+        selector=selector,
         priority=pod.priority,
         compute=None if whole else wanted.compute or None,
         deployment=pod.deployment,
     )
-    return request, wishes.complaint
+    return request, complaint
 
 
 def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:

@@ -7,17 +7,35 @@ and its proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
+from hetserve.api import names
 from hetserve.base.units import MiB, Percent, Seconds
-from hetserve.placement.queues.clustering import Queues, Shape
-from hetserve.placement.queues.partition import Clustering, Partition, carried, renewed
-from hetserve.placement.queues.reasons import LongestWait, Overdue, PlaceKept, QueueTurn, ReleaseReason
-from hetserve.placement.queues.weights import Weights, weight
+from hetserve.objects.metadata import RawObject
+from hetserve.objects.pod import PodOutline
+from hetserve.placement.pods.view import PodView
+from hetserve.placement.queues.clustering import Clustering, Partition, Queues, Shape, carried, renewed
+
+
+class Weights(StrEnum):
+    """Weights of queues (HetSev section 4.2, step 2), and rules without length or wait. The bound holds with each."""
+
+    HETSEV = "hetsev"
+    """length x (1 s + median wait): the paper's, but new pods have a weight too."""
+    WAIT = "wait"
+    EQUAL = "equal"
+
+
+def weight(rule: Weights, length: int, median_wait: Seconds) -> float:
+    """Weight of a queue, above 0; `length` at least 1, `median_wait` in seconds."""
+    if rule is Weights.EQUAL:
+        return 1.0
+    return (length if rule is Weights.HETSEV else 1) * (1.0 + median_wait)
+
 
 OLDEST_EVERY: Final = 2
 """The p of the bound in docs/queues.md."""
@@ -78,6 +96,24 @@ class Queue:
     released: int
 
 
+class ReleaseReason(NamedTuple):
+    """Why a pod is released now. out_of_turn: beside the queues. failed_open: our gate has held it for too long."""
+
+    text: str
+    out_of_turn: bool = False
+    failed_open: bool = False
+
+
+LONGEST_WAIT: Final = ReleaseReason("has waited longest")
+PLACE_KEPT: Final = ReleaseReason("the place of a pod of its Deployment is reserved for it", out_of_turn=True)
+
+
+def overdue(limit: float) -> ReleaseReason:
+    """Of a pod that has been at the gate for longer than `limit` [s]."""
+    text = f"at the gate for longer than {limit:g} s, released out of turn (queue.failOpenAfter)"
+    return ReleaseReason(text, out_of_turn=True, failed_open=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """A pod to release.
@@ -93,7 +129,7 @@ class Release:
 
     @property
     def out_of_turn(self) -> bool:
-        return isinstance(self.reason, Overdue | PlaceKept)
+        return self.reason.out_of_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,36 +157,6 @@ class Round:
             left = queue.length - queue.released
             waiting[queue.priority] = waiting.get(queue.priority, 0) + left
         return MappingProxyType({priority: self.period * left for priority, left in waiting.items()})
-
-
-def next_round(
-    waiting: Iterable[Waiting],
-    *,
-    outstanding: int,
-    now: Seconds,
-    largest_gpu: MiB,
-    settings: QueueSettings,
-    fairness: Fairness | None = None,
-) -> Round:
-    """Chooses the pods to release now; at most beta are released and unbound. Higher priorities go first.
-
-    `outstanding`: released and unbound pods, without unschedulable ones. `now`: on the clock of `Waiting.since`.
-    `largest_gpu`: scales memory. `WaitingLine` makes the same rounds incrementally.
-    """
-    slots = max(settings.beta - outstanding, 0)
-    turns = RoundInProgress(now, settings, slots, fairness or Fairness())
-    pods = sorted(waiting, key=lambda pod: (-pod.priority, *entry(pod)[:-1]))
-    for priority, group in groupby(pods, key=lambda pod: pod.priority):
-        members = [entry(pod) for pod in group]
-        counts: dict[Shape, int] = {}
-        for *_, pod in members:
-            counts[pod.shape] = counts.get(pod.shape, 0) + 1
-        partition = turns.partition(priority, counts, largest_gpu)
-        lines: dict[int, list[Entry]] = {}
-        for member in members:
-            lines.setdefault(partition.queue_of[member[-1].shape], []).append(member)
-        turns.release(priority, counts, lines)
-    return turns.result()
 
 
 def entry(pod: Waiting) -> Entry:
@@ -217,12 +223,11 @@ class RoundInProgress:
             for lane in live:
                 credit[lane.id] = credit.get(lane.id, 0.0) + lane.weight / total
             since = (since + 1) % period
-            reason: ReleaseReason
             if since == 0:
-                lane, reason = min(live, key=_Lane.head), LongestWait()
+                lane, reason = min(live, key=_Lane.head), LONGEST_WAIT
             else:
                 lane = max(live, key=lambda lane: (credit[lane.id], lane.weight, -lane.id))
-                reason = QueueTurn(lane.id, lane.weight / total)
+                reason = ReleaseReason(f"queue {lane.id} holds {lane.weight / total:.0%} of the weight")
             credit[lane.id] -= 1.0
             self.releases.append(Release(lane.head()[-1], reason))
             lane.next += 1
@@ -249,3 +254,49 @@ class _Lane:
 
     def queue(self, priority: int) -> Queue:
         return Queue(self.id, priority, self.shapes, len(self.pods), self.median_wait, self.weight, self.next)
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A pod at our gate that cannot be read and is in no queue. `why`: names the field."""
+
+    uid: str
+    namespace: str
+    name: str
+    why: str
+
+
+def stuck(raw: RawObject, why: str) -> Stuck | None:
+    pod = PodOutline(raw)
+    return Stuck(pod.uid, pod.namespace, pod.name, why) if names.QUEUE_GATE in pod.gates else None
+
+
+def ours_alone_holds(pod: PodView) -> bool:
+    return pod.gates == (names.QUEUE_GATE,) and not pod.terminating
+
+
+def in_hand(pod: PodView) -> bool:
+    """Whether our scheduler has an unbound pod: no gate, not ending."""
+    ours = pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu
+    return ours and pod.node is None and not pod.gates and not pod.terminating
+
+
+def may_be_placed(pod: PodView) -> bool:
+    """Whether a place may be kept for an unbound pod: our scheduler has it, or will once our gate is lifted."""
+    ours = pod.scheduler == names.SCHEDULER_NAME and pod.request.needs_gpu and pod.complaint is None
+    return ours and pod.node is None and set(pod.gates) <= {names.QUEUE_GATE} and not pod.terminating
+
+
+def waiting(pod: PodView) -> Waiting:
+    request = pod.request
+    return Waiting(
+        uid=request.uid,
+        namespace=request.namespace,
+        name=request.name,
+        memory_mib=request.memory_mib,
+        model=request.model,
+        since=pod.created_at,
+        priority=request.priority,
+        gpus=request.gpus if request.needs_gpu else 0,
+        compute=request.compute or Percent(0),
+    )

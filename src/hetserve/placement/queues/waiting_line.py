@@ -1,4 +1,4 @@
-"""The rounds of `rounds.next_round` over pods that are kept sorted (decision 0034)."""
+"""Rounds over pods that are kept sorted (decision 0034)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from itertools import chain
 from typing import Final
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.placement.queues.clustering import Shape
-from hetserve.placement.queues.partition import Partition
+from hetserve.placement.queues.clustering import Partition, Shape
 from hetserve.placement.queues.rounds import (
     Entry,
     Fairness,
@@ -127,7 +126,11 @@ class WaitingLine:
             del self._levels[held.pod.priority]
 
     def round(self, *, outstanding: int, now: Seconds, largest_gpu: MiB) -> Round:
-        """The round of `next_round`; its releases stay here until they are discarded."""
+        """Chooses the pods to release now; at most beta are released and unbound. Higher priorities go first.
+
+        outstanding: released and unbound pods, without unschedulable ones. now: on the clock of `Waiting.since`.
+        largest_gpu: scales memory. The releases stay here until they are discarded.
+        """
         self._set_due()
         slots = max(self.settings.beta - outstanding, 0)
         turns = RoundInProgress(now, self.settings, slots, self.fairness)

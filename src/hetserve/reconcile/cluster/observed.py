@@ -24,9 +24,8 @@ from hetserve.objects.metadata import KubernetesObject, OwnerReference, RawObjec
 from hetserve.objects.node import Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.objects.resources import WHOLE_COMPUTE
-from hetserve.placement.decision.reading import waits_for_other_model
-from hetserve.placement.ledger.inventory import Gpu, parse_node
-from hetserve.placement.ledger.other_givers import slice_nodes
+from hetserve.placement.decision.wording import waits_for_other_model
+from hetserve.placement.ledger.inventory import Gpu, parse_node, slice_nodes
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 
 

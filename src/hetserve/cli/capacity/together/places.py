@@ -13,8 +13,11 @@ from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.units import MiB, Seconds
 from hetserve.base.yaml_loader import compose, content_of
 from hetserve.cli.output.messages import refuse
-from hetserve.placement import GpuRequest, GpuSelector, NodeEventHandler, Placer, decide
+from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.wording import refusal_text
+from hetserve.placement.event_handlers import NodeEventHandler
+from hetserve.placement.placer import Placer
+from hetserve.placement.pods.requests import GpuRequest, GpuSelector
 from hetserve.planning.tenancy import GpuDemand, Tenancy
 
 _MOST_BYTES: Final = 64 << 20

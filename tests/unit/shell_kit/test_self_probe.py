@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from authorities import Authority
-from hetserve_shell.http.listener import listen
-from hetserve_shell.http.server import HttpServer
-from hetserve_shell.leader import fitness
+from hetserve_shell.http.server import HttpServer, listen
+from hetserve_shell.leader import self_probe
 from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.fitness import EVERY, IN_A_ROW, Fitness, reach
 from hetserve_shell.leader.lease import Candidate, Terms
+from hetserve_shell.leader.self_probe import EVERY, IN_A_ROW, SelfProbe, reach
 from http_clients import LIMITS
 from leases import released_lease
 from secured_server import secured_server
@@ -36,13 +35,13 @@ class One:
 
     def __init__(self, api: FakeApiServer, name: str) -> None:
         self.trouble = ""
-        self.fitness = Fitness(self.look)
+        self.probe = SelfProbe(self.look)
         clock = asyncio.get_running_loop().time
         candidate = Candidate(name, TERMS)
-        self.elector = Elector(api, "system", "lease", candidate, clock, clock, unfit=self.fitness.unfit)
+        self.elector = Elector(api, "system", "lease", candidate, clock, clock, unfit=self.probe.unfit)
         self.tasks = [
             asyncio.create_task(self.elector.run()),
-            asyncio.create_task(self.fitness.run(asyncio.Event())),
+            asyncio.create_task(self.probe.run(asyncio.Event())),
         ]
 
     async def look(self) -> str:
@@ -131,7 +130,7 @@ def test_looks_that_fail_now_and_then_depose_nobody() -> None:
 
 def test_it_is_said_once_when_it_begins_and_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    one = Fitness(lambda: reach(None))
+    one = SelfProbe(lambda: reach(None))
     for words in ("a", "", "a", "b", "c", "d", "e", "", "f", "", "", "", ""):
         one.note(words)
     said = [record.getMessage() for record in caplog.records]
@@ -168,13 +167,13 @@ async def test_a_process_without_descriptors_notices_by_its_own_probes() -> None
 
 
 async def test_a_port_that_takes_connections_and_answers_nobody_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitness, "WITHIN", 0.05)
+    monkeypatch.setattr(self_probe, "WITHIN", 0.05)
     with listen("127.0.0.1", 0) as listener:
         assert "no answer within 0.05 s" in await reach(listener.getsockname()[:2])
 
 
 async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitness, "WITHIN", 0.05)
+    monkeypatch.setattr(self_probe, "WITHIN", 0.05)
     with listen("127.0.0.1", 0) as listener:
         address = listener.getsockname()[:2]
         assert "no answer within 0.1 s" in await reach(address, 0.1)

@@ -23,35 +23,35 @@ WITHIN: Final = 2.0
 """Seconds for an answer of our own, which takes none. At the least: where `renewDeadline` is longer it is that, so that
 a machine that is busy for less than it takes to lose the Lease deposes nobody."""
 IN_A_ROW: Final = 3
-"""Looks that fail before we count as unfit: one alone may come from a moment of a busy machine. And as many that do
+"""Probes that fail before we count as unfit: one alone may come from a moment of a busy machine. And as many that do
 not before we count as fit: by then another has had the time to take the Lease, if there is one."""
 SPARE: Final = 8
-"""Descriptors that serving takes at the least: where there is no port to look at, these can be had."""
+"""Descriptors that serving takes at the least: where there is no port to probe, these can be had."""
 _CHUNK: Final = 65536
 
 Address = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Fitness:
-    """Looks at ourselves again and again; `look` says what is wrong, empty where nothing is."""
+class SelfProbe:
+    """Probes ourselves again and again; `probe` says what is wrong, empty where nothing is."""
 
-    look: Callable[[], Awaitable[str]]
+    probe: Callable[[], Awaitable[str]]
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    _words: str = ""
-    """What was wrong at the last look that failed."""
+    _message: str = ""
+    """What was wrong at the last probe that failed."""
     _unfit: bool = False
     _other: int = 0
-    """Looks in a row that say otherwise."""
+    """Probes in a row that say otherwise."""
 
     def unfit(self) -> str:
         """Why this process must not lead, in words; empty where it may."""
-        return f"it cannot serve: {self._words}" if self._unfit else ""
+        return f"it cannot serve: {self._message}" if self._unfit else ""
 
-    def note(self, words: str) -> None:
-        """Take what one look has shown."""
-        self._words = words or self._words
-        self._other = self._other + 1 if bool(words) != self._unfit else 0
+    def note(self, message: str) -> None:
+        """Take what one probe has shown."""
+        self._message = message or self._message
+        self._other = self._other + 1 if bool(message) != self._unfit else 0
         if self._other < IN_A_ROW:
             return
         self._unfit, self._other = not self._unfit, 0
@@ -61,11 +61,11 @@ class Fitness:
             log.info("it can serve again")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look until `stop`: a port that is closed in order must not keep the Lease from the next."""
+        """Probe until `stop`: a port that is closed in order must not keep the Lease from the next."""
         while not stop.is_set():
-            words = await self.look()
+            message = await self.probe()
             if not stop.is_set():
-                self.note(words)
+                self.note(message)
                 await self.sleep(EVERY)
 
 

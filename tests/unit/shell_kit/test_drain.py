@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from hetserve_shell.http.listener import listen
-from hetserve_shell.leader.farewell import refuse_calls
+from hetserve_shell.http.server import listen
+from hetserve_shell.leader.drain import refuse_calls
 
 QUIET, LEAST, WITHIN = 2.0, 4.0, 6.0
 
