@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem, ShellComplete
 
 from hetserve import __version__
+from hetserve.base.files import InputError
 from hetserve.cli.output import messages
 from hetserve.extras import EXIT_MISSING, install_hint
 
+PLUGIN: Final = "kubectl hetserve"
 COMMANDS: Final = {
     "autoscale": "capacity.autoscale.command",
     "compare": "capacity.compare.command",
@@ -67,6 +71,8 @@ def _errors_as_messages() -> Iterator[None]:
     except click.ClickException as error:
         messages.error(error.format_message())
         sys.exit(error.exit_code)
+    except InputError as error:
+        messages.refuse(*error.errors)
     except ModuleNotFoundError as error:
         hint = install_hint(error)
         if hint is None:
@@ -79,3 +85,34 @@ def _errors_as_messages() -> Iterator[None]:
 @click.version_option(__version__, message="hetserve %(version)s")
 def app() -> None:
     """Plans, places and explains model services on heterogeneous clusters."""
+
+
+class Directive(IntEnum):
+    """What kubectl's shell does beside the words, in the numbers of cobra (ShellCompDirective)."""
+
+    FILES = 0
+    NOTHING = 4
+    FOLDERS = 16
+
+
+def completions(arguments: Sequence[str]) -> str:
+    """Lines for kubectl: a word and its help each, then the directive.
+
+    arguments: words after `kubectl hetserve`; the last is the one to complete, perhaps empty.
+    """
+    *before, begun = arguments or ("",)
+    found = ShellComplete(app, {}, PLUGIN, "").get_completions(list(before), begun)
+    words = [_line(item) for item in found if item.type == "plain"]
+    return "\n".join([*words, f":{_directive(found)}"]) + "\n"
+
+
+def _line(item: CompletionItem) -> str:
+    help_ = " ".join(str(item.help or "").split())
+    return f"{item.value}\t{help_}" if help_ else str(item.value)
+
+
+def _directive(found: Sequence[CompletionItem]) -> int:
+    types = {item.type for item in found}
+    if "file" in types:
+        return Directive.FILES
+    return Directive.FOLDERS if "dir" in types else Directive.NOTHING

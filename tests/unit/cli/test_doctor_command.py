@@ -23,16 +23,16 @@ from hetserve.cli.health.facts import (
     CrdFact,
     DeploymentFact,
     FailedPods,
+    Finding,
     LeaseFact,
+    Level,
     NodesFact,
     SchedulerFact,
     Unread,
     WaitFact,
 )
-from hetserve.cli.health.finding import Finding, Level
-from hetserve.cli.health.gather import gather, version_of
+from hetserve.cli.health.gather import differences, gather, version_of
 from hetserve.cli.health.judgement import findings, sound
-from hetserve.cli.health.schema import differences
 from installation_objects import settings_object
 from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, SECOND, WELL
 from testing.cluster import gpu_node

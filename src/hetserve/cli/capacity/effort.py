@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.base.files import UnreadableError
 from hetserve.base.units import format_money
+from hetserve.cli import values
 from hetserve.cli.capacity.inputs import Overrides
-from hetserve.cli.capacity.simulation_options import Decorator, upon
-from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.capacity.simulation_options import Decorator, output_option, upon
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import plot_option
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
@@ -68,23 +68,16 @@ def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
     }
 
 
-def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> Arrivals | Recording:
-    """Option callback: a name of DRAWN_ARRIVALS, or the recording in a file."""
-    if value in DRAWN_ARRIVALS:
-        return Arrivals(value)
-    from pathlib import Path  # noqa: PLC0415
-
+def _arrivals(text: str) -> Arrivals | Recording:
+    """A name of DRAWN_ARRIVALS, or the recording in a file."""
+    if text in DRAWN_ARRIVALS:
+        return Arrivals(text)
     from hetserve.simulation.recording import read_recording  # noqa: PLC0415
 
-    path = Path(value)
+    path = Path(text)
     if not path.exists() or path.is_dir():
-        raise click.BadParameter(f"{value!r} is neither {' nor '.join(DRAWN_ARRIVALS)} nor a file", ctx, param)
-    try:
-        return read_recording(path)
-    except UnicodeDecodeError:
-        raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
-    except (ValueError, UnreadableError) as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+        raise ValueError(f"{text!r} is neither {' nor '.join(DRAWN_ARRIVALS)} nor a file")
+    return read_recording(path)
 
 
 _arrivals_option = click.option(
@@ -92,7 +85,7 @@ _arrivals_option = click.option(
     metavar="HOW",
     default=str(DRAWN_ARRIVALS[0]),
     show_default=True,
-    callback=arrivals,
+    callback=values.parsed(_arrivals),
     help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's artifact) or a "
     "CSV file with one line per query: a column time in seconds and, optionally, batch. A file is stretched to each "
     "load, and --queries does not apply.",
@@ -111,7 +104,6 @@ _jobs_option = click.option(
     default=lambda: min(os.cpu_count() or 1, 4),
     help="Threads; they do not change the answer. Default: number of cores, at most 4.",
 )
-_output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
 
 _OVERRIDES: Final = ("budget", "slo", "percentile", "mix", "base", "max_slowdown")
 
@@ -135,7 +127,7 @@ def effort_options(queries: int, seeds: str) -> Decorator:
         _seed_option,
         seeds_option,
         _jobs_option,
-        _output_option,
+        output_option,
         plot_option,
     )
     return lambda command: upon(command, options)

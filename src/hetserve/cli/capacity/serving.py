@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -51,6 +51,17 @@ class Held:
     fluid: float
     ceiling: float
     reports: tuple[RunReport, ...]
+
+
+def late_share(reports: Sequence[RunReport]) -> float | None:
+    """Share of late queries over all seeds; None: nothing ran."""
+    queries = sum(report.queries for report in reports)
+    return sum(report.violations for report in reports) / queries if queries else None
+
+
+def worst_delay(reports: Sequence[RunReport]) -> float | None:
+    """Seconds over all seeds; None: nothing was served."""
+    return max((report.worst_delay for report in reports if math.isfinite(report.worst_delay)), default=None)
 
 
 def system_of(problem: Problem) -> System:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.base.files import UnreadableError
 from hetserve.cli import values
+from hetserve.cli.output.documents import FORMATS
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 
 if TYPE_CHECKING:
@@ -17,59 +17,47 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
-    """Option callback: `g4dn.xlarge=1,r5n.large=13`, at least one instance."""
-    found = numbers(ctx, param, value)
-    if found is not None and not any(found.values()):
-        raise click.BadParameter(f"{value!r} holds no instance", ctx, param)
+def _counts(text: str) -> dict[str, int]:
+    found = _numbers(text)
+    if not any(found.values()):
+        raise ValueError(f"{text!r} holds no instance")
     return found
 
 
-def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int] | None:
-    """As `counts`; all may be 0."""
-    if value is None:
-        return None
+def _numbers(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
-    for part in value.split(","):
+    for part in text.split(","):
         name, _, number = part.strip().partition("=")
         if not name or not number.isascii() or not number.isdigit() or len(number) > 6:
-            raise click.BadParameter(
-                f"{part.strip()!r} is not TYPE=NUMBER; write for example g4dn.xlarge=1,r5n.large=13", ctx, param
-            )
+            raise ValueError(f"{part.strip()!r} is not TYPE=NUMBER; write for example g4dn.xlarge=1,r5n.large=13")
         if name in found:
-            raise click.BadParameter(f"{name} is there twice", ctx, param)
+            raise ValueError(f"{name} is there twice")
         found[name] = int(number)
     return found
 
 
-def batches(ctx: click.Context, param: click.Parameter, value: str | None) -> BatchMix | None:
-    if value is None:
-        return None
+def _batches(text: str) -> BatchMix:
     from hetserve.demand import parse_batches  # noqa: PLC0415
 
-    try:
-        return parse_batches(value)
-    except UnicodeDecodeError:
-        raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
-    except (ValueError, UnreadableError) as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+    return parse_batches(text)
 
 
 def names_of(known: tuple[str, ...]) -> values.Callback:
     """Option callback: comma-separated distinct known names."""
 
-    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-        if value is None:
-            return None
-        asked = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+    def names(text: str) -> tuple[str, ...]:
+        asked = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
         for name in asked:
             if name not in known:
-                raise click.BadParameter(f"{name!r} is none of {', '.join(known)}", ctx, param)
+                raise ValueError(f"{name!r} is none of {', '.join(known)}")
         return asked
 
-    return convert
+    return values.parsed(names)
 
 
+counts, numbers = values.parsed(_counts), values.parsed(_numbers)
+"""Option callbacks: `g4dn.xlarge=1,r5n.large=13`; of numbers all may be 0."""
+batches = values.parsed(_batches)
 policy_option = click.option(
     "--policy",
     type=click.Choice(DISPATCH_POLICIES.names),
@@ -79,6 +67,14 @@ policy_option = click.option(
 )
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
+files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+service_option = click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
+budget_option = click.option(
+    "--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."
+)
+slo_option = click.option(
+    "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
+)
 percentile_option = click.option(
     "--percentile", metavar="P", callback=percentile, help="Overrides the file's; for example 99."
 )
@@ -99,17 +95,21 @@ max_slowdown_option = click.option(
 )
 
 
+base_option = click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
+output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
+
+
 def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return upon(
         command,
         (
-            click.argument("files", nargs=-1, required=True, metavar="FILE..."),
-            click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
-            click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's."),
-            click.option("--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's."),
+            files_argument,
+            service_option,
+            budget_option,
+            slo_option,
             percentile_option,
             batches_option,
-            click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
+            base_option,
             max_slowdown_option,
         ),
     )

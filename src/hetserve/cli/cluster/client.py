@@ -18,7 +18,6 @@ from urllib.parse import quote, urlencode
 import click
 import yaml
 
-from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
 from hetserve.base.lines import LineCutter, LineTooLongError
 from hetserve.base.nesting import shallow
@@ -108,7 +107,7 @@ class ClusterClient:
         except UnreadableError as error:
             raise ClusterError(f"kubeconfig {error}") from None
         except (config.ConfigException, yaml.YAMLError, OSError, ValueError) as error:
-            raise ClusterError(_unusable(kubeconfig, _line(error))) from None
+            raise ClusterError(_unusable(kubeconfig, line_of(error))) from None
         return cls(configuration, _namespace(contexts, current, context))
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> RawObject:
@@ -224,7 +223,7 @@ class ClusterClient:
         return _Answer(data, response.headers)
 
     def _unreachable(self, error: Exception) -> ClusterError:
-        return ClusterError(f"the API server at {self.host} cannot be reached: {_line(error)}")
+        return ClusterError(f"the API server at {self.host} cannot be reached: {line_of(error)}")
 
     def _open(
         self,
@@ -284,20 +283,15 @@ def _in_pod() -> bool:
     return not own and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
 
-def pod_path(namespace: str, name: str) -> str:
-    """Path with quoted names."""
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+def namespaced(version: str, namespace: str, plural: str, *names: str) -> str:
+    """Path of a collection in a namespace (`version`: `v1`, or with its group), or of an object in it; quoted."""
+    group = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    return "/".join((f"{group}/namespaces", *(quote(part, safe="") for part in (namespace, plural, *names))))
 
 
-def service_path(namespace: str, name: str) -> str:
-    """Path of an InferenceService with quoted names."""
-    group = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}"
-    return f"{group}/inferenceservices/{quote(name, safe='')}"
-
-
-def config_map_path(namespace: str, name: str) -> str:
-    """Path of a ConfigMap with quoted names."""
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
+def absent(kind: str, namespace: str, name: str) -> ClusterError:
+    """To be raised where the object that a user named is not there."""
+    return ClusterError(f"there is no {kind} {name} in namespace {namespace}; -n NS names another")
 
 
 def _refused(method: str, path: str, status: int, body: bytes) -> NoReturn:
@@ -323,5 +317,6 @@ def _unusable(path: str | None, words: str) -> str:
     return f"kubeconfig{'' if path is None else ' ' + path}: {words}"
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
+    """What an error says, on one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 
 import yaml
 
-from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.files import read_text
 from hetserve.base.yaml_loader import contents
-from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, namespaced
 from hetserve.cli.cluster.forward import get_forwarded
 from hetserve.cli.cluster.installation import labels_of, name_of, settings_map, system_namespace
 from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_shown, get_url
@@ -23,7 +22,8 @@ Record = dict[str, Any]
 _EXTENDER: Final = "extender"
 _POD: Final = "scheduler"
 """The component as whose its pod is labelled: scheduler and extender are one pod."""
-_LEASE: Final = "hetserve-scheduler"
+SCHEDULER_LEASE: Final = "hetserve-scheduler"
+LEASES: Final = "coordination.k8s.io/v1"
 PROBE_PORT: Final = 8889
 MOST_BYTES: Final = 1 << 30
 """Largest dump or log, as of the setting placementLog."""
@@ -62,7 +62,7 @@ def read_log(where: str, token: Callable[[], str]) -> list[Record]:
 
 def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
     """The leader's log, by a forwarded port, with the user's token. Raises ClusterError."""
-    pods = cluster.list(pod_path(namespace, "").rstrip("/"), labels=labels_of(_POD)).items
+    pods = cluster.list(namespaced("v1", namespace, "pods"), labels=labels_of(_POD)).items
     if not pods:
         raise ClusterError(
             f"no pod of the extender in namespace {namespace}; --system-namespace names another, --log URL a process"
@@ -82,10 +82,9 @@ def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
 
 def _leader(cluster: ClusterClient, namespace: str, scheduler: dict[str, Any]) -> str:
     """Name of the pod whose scheduler holds the Lease; empty: nobody, or it cannot be read."""
-    where, name = str(scheduler.get("leaseNamespace") or namespace), str(scheduler.get("leaseName", _LEASE))
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(where, safe='')}/leases/{quote(name, safe='')}"
+    where, name = str(scheduler.get("leaseNamespace") or namespace), str(scheduler.get("leaseName", SCHEDULER_LEASE))
     try:
-        lease = cluster.find(path) if name else None
+        lease = cluster.find(namespaced(LEASES, where, "leases", name)) if name else None
     except ClusterError:
         return ""
     # kube-scheduler calls itself by its host's name, which is the pod's, and a UUID.
@@ -131,8 +130,6 @@ def _text(where: str, token: Callable[[], str]) -> str:
         if where.startswith(("http://", "https://")):
             return get_url(where, token, most=MOST_BYTES).decode()
         return read_text(where, MOST_BYTES)
-    except UnreadableError as error:
-        raise ClusterError(str(error)) from None
     except ProbeRefusalError as error:
         raise ClusterError(f"{where}: {error}", error.status) from None
     except (OSError, UnicodeDecodeError) as error:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import quote
 
 from hetserve.api.names import SYSTEM_NAMESPACE
-from hetserve.cli.cluster.client import ClusterClient, ClusterError, RawObject
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, RawObject, namespaced
 
 USUAL: Final = "hetserve"
 """What names of objects begin with unless the chart is told otherwise."""
@@ -20,8 +19,7 @@ def labels_of(component: str) -> str:
 
 def settings_map(cluster: ClusterClient, namespace: str, component: str) -> RawObject | None:
     """ConfigMap with the settings of a component; None: the namespace holds none. Raises ClusterError."""
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
-    found = cluster.list(path, labels=labels_of(component)).items
+    found = cluster.list(namespaced("v1", namespace, "configmaps"), labels=labels_of(component)).items
     return min(found, key=lambda one: str(one["metadata"]["name"])) if found else None
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote
 
-from hetserve.cli.cluster.client import ClusterClient, ClusterError
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, namespaced
 from hetserve.cli.cluster.installation import name_of, settings_map
 
 SECONDS: Final = 600
@@ -22,7 +21,7 @@ def reader_token(cluster: ClusterClient, namespace: str) -> str:
     if own:
         return own
     account = name_of(settings_map(cluster, namespace, "extender"), "extender").removesuffix("extender") + "reader"
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/serviceaccounts/{quote(account, safe='')}/token"
+    path = namespaced("v1", namespace, "serviceaccounts", account, "token")
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",

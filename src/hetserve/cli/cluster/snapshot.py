@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from hetserve.api import names
-from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.files import read_text
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.extender import MOST_BYTES
@@ -104,10 +104,7 @@ def live_slices(cluster: ClusterClient) -> tuple[RawObject, ...]:
 
 def read_snapshot(path: str) -> ClusterSnapshot:
     """Snapshot of a file ("-": standard input). Raises ClusterError."""
-    try:
-        text = read_text(path, MOST_BYTES)
-    except UnreadableError as error:
-        raise ClusterError(f"--from {error}") from None
+    text = read_text(path, MOST_BYTES)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

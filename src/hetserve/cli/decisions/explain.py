@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from hetserve.cli.output import messages
+from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.output.documents import FORMATS
-
-if TYPE_CHECKING:
-    from hetserve.base.units import Seconds
-    from hetserve.cli.cluster.client import ClusterClient
-    from hetserve.scaling.record.ring import Ring
 
 
 @click.command()
@@ -47,46 +40,6 @@ def explain(
       hetserve explain web -n team
       hetserve explain web -o json
     """
-    from hetserve.cli.cluster.client import ClusterClient  # noqa: PLC0415
-    from hetserve.cli.decisions.explain_answer import answer  # noqa: PLC0415
-    from hetserve.cli.decisions.explain_text import blocks  # noqa: PLC0415
-    from hetserve.cli.output.documents import dump  # noqa: PLC0415
-    from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
+    from hetserve.cli.decisions.explain_answer import run  # noqa: PLC0415
 
-    cluster = ClusterClient.connect(kubeconfig, context)
-    found = namespace or cluster.namespace
-    made, errors = answer(_service(cluster, found, service), _ring(cluster, found, service), _now(cluster))
-    for error in errors:
-        messages.note(f"a record is not shown: {error}")
-    click.echo(text_of(blocks(made, every=every)) if output == "table" else dump([made], output), nl=False)
-
-
-def _service(cluster: ClusterClient, namespace: str, name: str) -> dict[str, Any]:
-    from hetserve.cli.cluster.client import ClusterError, service_path  # noqa: PLC0415
-
-    found = cluster.find(service_path(namespace, name))
-    if found is None:
-        raise ClusterError(f"there is no InferenceService {name} in namespace {namespace}; -n NS names another")
-    return found
-
-
-def _now(cluster: ClusterClient) -> Seconds | None:
-    """None: the API server does not say."""
-    from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
-
-    try:
-        return cluster.time()
-    except ClusterError:
-        return None
-
-
-def _ring(cluster: ClusterClient, namespace: str, service: str) -> Ring:
-    """The records; without the right to read them, none, with a note."""
-    from hetserve.cli.cluster.client import ClusterError, config_map_path  # noqa: PLC0415
-    from hetserve.scaling.record.ring import ring_name, ring_of  # noqa: PLC0415
-
-    try:
-        return ring_of(cluster.find(config_map_path(namespace, ring_name(service))))
-    except ClusterError as error:
-        messages.note(f"records of decisions are not shown: {error}")
-        return ()
+    run(service, namespace, ClusterClient.connect(kubeconfig, context), output, every=every)

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from hetserve import __version__
 from hetserve.api import names
-from hetserve.cli.health.components import components
-from hetserve.cli.health.facts import SCHEDULER, CrdFact, Facts, SchedulerFact, Unread
-from hetserve.cli.health.finding import Finding, Level, some, unread
-from hetserve.cli.health.versions import versions
+from hetserve.cli.health.facts import (
+    EXTENDER,
+    OPERATOR,
+    SCHEDULER,
+    ComponentFact,
+    CrdFact,
+    DeploymentFact,
+    Facts,
+    Finding,
+    LeaseFact,
+    Level,
+    SchedulerFact,
+    Unread,
+    WaitFact,
+    some,
+    unread,
+)
 
 LEAST_VERSION: Final = (1, 35)
 _CRDS_DO: Final = (
     "apply the CRDs of this version (helm upgrade, or kubectl apply -f crds/), or use the hetserve of theirs"
 )
+_OTHER_RULES: Final = "it may decide by other rules than the commands plan, why and explain tell of"
+_LATE: Final = 2.0
+"""Seconds of silence beyond a Lease's duration: the API server tells its time in whole seconds."""
+_SHOWN: Final = 3
+_WHY: Final = {
+    OPERATOR: "without a leader services stay as they are",
+    EXTENDER: "without a leader no pod is placed",
+    SCHEDULER: f"without a leader nobody schedules the pods of {names.SCHEDULER_NAME}",
+}
+_NO_IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName")
+_NO_CONFIG: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """Every check's findings, in one order; a check that finds nothing wrong says so."""
     found: list[Finding] = [_version(facts), *_crds(facts)]
-    found += [*versions(facts.components), *components(facts), *_scheduler(facts)]
+    found += [*_versions(facts.components), *_components(facts), *_scheduler(facts)]
     found += [*_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
     return tuple(found)
 
@@ -174,3 +200,115 @@ def _policy(facts: Facts) -> Finding:
         f"whoever may write a pod can edit its {names.ANNOTATION_GPU}, and with it the next extender's ledger",
         "install the chart with admission.enabled=true, or let only those who are trusted write pods",
     )
+
+
+def _versions(components: tuple[ComponentFact, ...]) -> Iterator[Finding]:
+    """A finding for each version that is not ours. CRDs have a check of their own, by their schema."""
+    installed = [one for one in components if one.settings is True]
+    named: dict[str, list[str]] = defaultdict(list)
+    for one in installed:
+        named[one.version].append(one.name)
+    for version in sorted(named.keys() - {__version__}):
+        yield _other(version, ", ".join(named[version]))
+    if named.keys() == {__version__}:
+        yield Finding("versions", Level.OK, f"components and command line are hetserve {__version__}")
+
+
+def _other(version: str, components: str) -> Finding:
+    here = f"this command line is hetserve {__version__}"
+    what = f"nothing says which version of hetserve {components} is, and {here}"
+    do = "helm upgrade labels what it installs with its version"
+    if version:
+        what = f"hetserve {version} is installed ({components}), and {here}"
+        do = f"helm upgrade to hetserve {__version__} (docs/upgrade.md), or use the command line of hetserve {version}"
+    return Finding("versions", Level.NOTE, what, _OTHER_RULES, do)
+
+
+def _components(facts: Facts) -> Iterator[Finding]:
+    """Findings about each component, under its name."""
+    for one in facts.components:
+        # That the scheduler has no configuration is said once, by the check of what stands in it.
+        if one.component != SCHEDULER or one.settings is not False:
+            yield _component(one, facts.namespace)
+
+
+def _component(fact: ComponentFact, namespace: str) -> Finding:
+    for one in (fact.settings, fact.deployment, fact.lease):
+        if isinstance(one, Unread):
+            return unread(fact.name, one)
+    why = _WHY[fact.component]
+    if fact.settings is False:
+        what = f"namespace {namespace} holds no ConfigMap {fact.name}: not installed"
+        do = "helm install hetserve, or name its namespace by --system-namespace"
+        return Finding(fact.name, Level.PROBLEM, what, why, do)
+    wrong = _not_running(fact)
+    if wrong is not None:
+        return Finding(fact.name, Level.PROBLEM, wrong, why, _do(fact, namespace))
+    return _running(fact, namespace)
+
+
+def _not_running(fact: ComponentFact) -> str | None:
+    deployment, lease = fact.deployment, fact.lease
+    if isinstance(deployment, Unread) or isinstance(lease, Unread):
+        return None
+    if deployment is not None and deployment.wanted == 0:
+        return f"Deployment {fact.workload} is scaled to 0"
+    if deployment is not None and deployment.ready == 0:
+        return f"none of the {deployment.wanted} replicas is ready{_waiting(deployment)}"
+    return _not_led(lease) if fact.elects else None
+
+
+def _not_led(lease: LeaseFact | None) -> str | None:
+    if lease is None:
+        return "nobody has ever led: there is no Lease"
+    if not lease.holder:
+        return "nobody leads: the last leader has given its Lease up"
+    if lease.silent > lease.duration + _LATE:
+        return f"nobody leads: {lease.holder} has not renewed its Lease for {lease.silent:.0f} s"
+    return None
+
+
+def _running(fact: ComponentFact, namespace: str) -> Finding:
+    deployment, lease = fact.deployment, fact.lease
+    if isinstance(deployment, DeploymentFact) and deployment.ready < deployment.wanted:
+        what = f"{deployment.ready} of {deployment.wanted} replicas are ready{_waiting(deployment)}"
+        return Finding(fact.name, Level.NOTE, what, "fewer stand by where the leader fails", _do(fact, namespace))
+    if isinstance(deployment, DeploymentFact) and deployment.behind:
+        what = f"{deployment.behind} of {deployment.wanted} replicas are not of its last update{_waiting(deployment)}"
+        return Finding(fact.name, Level.NOTE, what, "what runs is of before", _do(fact, namespace))
+    if deployment is None and not fact.elects:
+        what = "no Deployment and no election: whether it runs cannot be told from the API"
+        return Finding(fact.name, Level.NOTE, what, _WHY[fact.component], "look at its process's /readyz")
+    led = f"{lease.holder} leads" if isinstance(lease, LeaseFact) and fact.elects else "runs without an election"
+    return Finding(fact.name, Level.OK, led + ("" if deployment else "; it runs outside this Deployment"))
+
+
+def _waiting(deployment: DeploymentFact) -> str:
+    """What its pods wait for, to be put behind how many are ready."""
+    if isinstance(deployment.waits, Unread):
+        return f"; what they wait for is not known: {deployment.waits.why}"
+    told = "; ".join(map(_told, deployment.waits[:_SHOWN]))
+    return f": {told}" if told else ""
+
+
+def _told(wait: WaitFact) -> str:
+    where = f"container {wait.container} of pod {wait.pod}" if wait.container else f"pod {wait.pod}"
+    image = f" (image {wait.image})" if wait.image else ""
+    return f"{where}: {wait.reason}{image}" + (f": {wait.message}" if wait.message else "")
+
+
+def _do(fact: ComponentFact, namespace: str) -> str:
+    """What to do about the first reason; without one, where to look."""
+    deployment = fact.deployment
+    if not isinstance(deployment, DeploymentFact) or isinstance(deployment.waits, Unread) or not deployment.waits:
+        return f"kubectl -n {namespace} describe deployment {fact.workload}"
+    first = deployment.waits[0]
+    describe = f"kubectl -n {namespace} describe pod {first.pod}"
+    if first.reason in _NO_IMAGE:
+        values = f"{fact.component}.image, imagePullSecrets"
+        return f"put the image where its node may pull it, or name another by the chart ({values}); {describe}"
+    if first.reason in _NO_CONFIG:
+        return f"bring what the message names; {describe}"
+    if first.ended:
+        return f"kubectl -n {namespace} logs {first.pod} -c {first.container} --previous"
+    return describe

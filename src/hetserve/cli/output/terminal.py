@@ -49,6 +49,14 @@ def text_of(blocks: Sequence[Block]) -> str:
     return drawn(draw)
 
 
+def grid(*columns: str) -> Table:
+    """An empty table without lines; a column whose name begins with > is set to the right."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+    return table
+
+
 def line_of(label: str, text: str, width: int = _LABEL) -> Table:
     """A dimmed label of `width` columns beside wrapped text."""
     grid = Table.grid(padding=(0, 1))
@@ -82,3 +90,8 @@ def duration_text(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import assert_never
 
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.node import UNSCHEDULABLE, Node, Taint
 from hetserve.objects.pod import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class WrongLabel:
-    """nodeSelector wants another value; `found`: None if the node has none."""
-
-    key: str
-    wanted: str
-    found: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Cordoned:
-    """The node is unschedulable, and the pod does not tolerate it."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotTolerated:
-    taint: Taint
-
-
-NodeRule = WrongLabel | Cordoned | NotTolerated
-
-
-def rule_text(rule: NodeRule) -> str:
-    match rule:
-        case WrongLabel(key, wanted, found):
-            has = "has none" if found is None else f"has {found!r}"
-            return f"nodeSelector {key}={wanted}: the node {has}"
-        case Cordoned():
-            return "the node is cordoned"
-        case NotTolerated(taint):
-            value = f"={taint.value}" if taint.value else ""
-            return f"taint {taint.key}{value}:{taint.effect} is not tolerated"
-        case _:
-            assert_never(rule)
-
-
-def against_node(pod: RawObject, node: RawObject) -> tuple[NodeRule, ...]:
-    """Rules, apart from GPUs, that refuse a node."""
+def against_node(pod: RawObject, node: RawObject) -> tuple[str, ...]:
+    """Rules, apart from GPUs, that refuse a node, in words."""
     spec, there = Pod(pod).spec, Node(node)
     return (*_selector(spec.get("nodeSelector") or {}, there), *_taints(spec.get("tolerations") or [], there))
 
@@ -66,18 +28,21 @@ def not_judged(pod: RawObject) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _selector(wanted: Mapping[str, str], node: Node) -> Iterator[NodeRule]:
+def _selector(wanted: Mapping[str, str], node: Node) -> Iterator[str]:
     labels = node.labels
     for key, value in sorted(wanted.items()):
         if labels.get(key) != value:
-            yield WrongLabel(key, value, labels.get(key))
+            has = f"has {labels[key]!r}" if key in labels else "has none"
+            yield f"nodeSelector {key}={value}: the node {has}"
 
 
-def _taints(tolerations: Sequence[RawObject], node: Node) -> Iterator[NodeRule]:
+def _taints(tolerations: Sequence[RawObject], node: Node) -> Iterator[str]:
     taints = [taint for taint in node.taints if taint.repels]
     if node.cordoned and not any(taint.key == UNSCHEDULABLE for taint in taints):
         taints.append(Taint(UNSCHEDULABLE, effect="NoSchedule"))
     for taint in taints:
         if any(map(taint.is_tolerated_by, tolerations)):
             continue
-        yield Cordoned() if taint.key == UNSCHEDULABLE else NotTolerated(taint)
+        value = f"={taint.value}" if taint.value else ""
+        not_tolerated = f"taint {taint.key}{value}:{taint.effect} is not tolerated"
+        yield "the node is cordoned" if taint.key == UNSCHEDULABLE else not_tolerated

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +15,6 @@ from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 if TYPE_CHECKING:
     from hetserve.cli.cluster.extender import Record
     from hetserve.cli.cluster.snapshot import Source
-    from hetserve.placement.log.replay import Replayed
-
-EXIT_DIFFERENT: Final = 1
 
 
 @click.group()
@@ -104,69 +99,6 @@ def replay(log: str, policy: str | None, output: str, kubeconfig: str | None, co
       hetserve placement replay http://127.0.0.1:8889/log
       hetserve placement replay dump.json --policy BestFit
     """
-    from hetserve.cli.cluster.client import ClusterClient, ClusterError  # noqa: PLC0415
-    from hetserve.cli.cluster.extender import read_log  # noqa: PLC0415
-    from hetserve.cli.cluster.installation import system_namespace  # noqa: PLC0415
-    from hetserve.cli.cluster.reader_token import reader_token  # noqa: PLC0415
-    from hetserve.placement.log.replay import ReplayError  # noqa: PLC0415
+    from hetserve.cli.placement.replayed import run  # noqa: PLC0415
 
-    def token() -> str:
-        cluster = ClusterClient.connect(kubeconfig, context)
-        return reader_token(cluster, system_namespace(cluster, None))
-
-    records = read_log(log, token)
-    try:
-        if policy is not None:
-            _compare_policies(records, policy, output)
-            return
-        from hetserve.placement.log.replay import replay as again  # noqa: PLC0415
-
-        _show(again(records), output)
-    except ReplayError as error:
-        raise ClusterError(f"{log}: {error}") from None
-
-
-def _show(replayed: Replayed, output: str) -> None:
-    from hetserve.cli.output.documents import dump as as_text  # noqa: PLC0415
-    from hetserve.placement.log.journal import COMPARED  # noqa: PLC0415
-
-    difference = replayed.difference
-    if output != "text":
-        click.echo(as_text([{"identical": difference is None, **asdict(replayed)}], output), nl=False)
-    elif difference is None:
-        click.echo(f"{replayed.records} records, {replayed.decisions} of them decisions: all the same again")
-    else:
-        shown = (*COMPARED, "message")
-        logged, now = ({key: one[key] for key in shown if key in one} for one in _both(difference))
-        click.echo(f"record {difference.number} is decided otherwise: {json.dumps(_subject(difference.logged))}")
-        click.echo(f"  logged  {json.dumps(logged)}\n  now     {json.dumps(now)}")
-    sys.exit(0 if difference is None else EXIT_DIFFERENT)
-
-
-def _both(difference: Any) -> tuple[Record, Record]:
-    return difference.logged, difference.now
-
-
-def _subject(record: Record) -> Record:
-    args = record.get("args") or {}
-    raw, request = (args.get("raw") or {}).get("metadata") or {}, args.get("request") or {}
-    about = {key: raw.get(key) or request.get(key) for key in ("namespace", "name", "uid")}
-    found = {key: value for key, value in about.items() if value} or {"uid": args.get("uid")}
-    return {"call": record.get("call"), **found}
-
-
-def _compare_policies(records: list[Record], policy: str, output: str) -> None:
-    """The log's own policy beside another one, both by `what_if`."""
-    from hetserve.cli.output.documents import dump as as_text  # noqa: PLC0415
-    from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
-    from hetserve.cli.placement.what_if_table import block  # noqa: PLC0415
-    from hetserve.placement.log.replay import logged_policy  # noqa: PLC0415
-    from hetserve.placement.log.what_if import what_if  # noqa: PLC0415
-    from hetserve.placement.pods.requests import policy_name  # noqa: PLC0415
-
-    courses = [what_if(records, one) for one in dict.fromkeys((logged_policy(records), policy_name(policy)))]
-    if output == "text":
-        click.echo(text_of([block(courses)]), nl=False)
-        return
-    documents = [asdict(course) for course in courses]
-    click.echo(as_text([{"policies": documents}], output), nl=False)
+    run(log, policy, output, kubeconfig, context)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.files import read_text
 from hetserve.base.timestamps import timestamp
 from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterError
@@ -46,8 +46,6 @@ def planned_pod(path: str, namespace: str | None, default: str, now: float) -> J
 def _manifest(path: str) -> Json:
     try:
         documents = [one for one in contents(read_text(path, _MOST_BYTES)) if one is not None]
-    except UnreadableError as error:
-        raise ClusterError(f"-f {error}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise ClusterError(f"-f {path}: not YAML: {' '.join(str(error).split())}") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):

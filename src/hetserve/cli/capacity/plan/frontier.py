@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hetserve.base.units import format_money
+from hetserve.cli.output.progress import steps
 from hetserve.planning import Plan, Problem, summary
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ TITLES: Final = {"flow": "flow", "ilp": "HetSev's ILP", "kairos": "Kairos's pick
 
 def compute(problem: Problem, plan: Plan, seed: int | None) -> tuple[FrontierPoint, ...]:
     """Points beside a feasible plan; says on a terminal how far it is."""
-    from hetserve.cli.output.progress import steps  # noqa: PLC0415
     from hetserve.planning.flow.frontier import POINTS, frontier  # noqa: PLC0415
 
     with steps(f"{problem.service}: frontier", POINTS) as shown:
@@ -51,14 +51,10 @@ def _entry(one: EvaluatedConfiguration) -> dict[str, Any]:
 
 def table(points: Sequence[FrontierPoint], plan: Plan) -> Table:
     """A row per budget; the plan's is bold."""
-    from rich.table import Table  # noqa: PLC0415
+    from hetserve.cli.output.terminal import grid  # noqa: PLC0415
 
-    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for column in ("AT MOST $/H", "CEILING Q/S", "FLOW Q/S"):
-        grid.add_column(column, justify="right")
-    grid.add_column("CONFIGURATION", overflow="fold")
-    for name in [name for name, _ in points[0].planners[1:]] if points else []:
-        grid.add_column(f"{TITLES[name].upper()} Q/S", justify="right")
+    others = [f">{TITLES[name].upper()} Q/S" for name, _ in points[0].planners[1:]] if points else []
+    table = grid(">AT MOST $/H", ">CEILING Q/S", ">FLOW Q/S", "CONFIGURATION", *others)
     for point in points:
         flow = point.planners[0][1]
         cells = [
@@ -68,8 +64,8 @@ def table(points: Sequence[FrontierPoint], plan: Plan) -> Table:
             summary(flow.candidate.counts) if flow else "-",
         ]
         beside = [_held(one) for _, one in point.planners[1:]]
-        grid.add_row(*cells, *beside, style="bold" if point.budget == plan.cost else None)
-    return grid
+        table.add_row(*cells, *beside, style="bold" if point.budget == plan.cost else None)
+    return table
 
 
 def _held(one: EvaluatedConfiguration | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.files import read_text
 from hetserve.base.units import MiB, Seconds
 from hetserve.base.yaml_loader import compose, content_of
 from hetserve.cli.output.messages import refuse
@@ -92,8 +92,6 @@ def read_nodes(path: str) -> list[RawNode]:
     """Node manifests of a file (YAML or JSON; `kubectl get nodes -o yaml` too); exits for anything else."""
     try:
         documents = [content_of(node) for node in compose(read_text(path, _MOST_BYTES))]
-    except UnreadableError as error:
-        refuse(f"--nodes {error}")
     except yaml.MarkedYAMLError as error:
         refuse(f"--nodes {path}: not valid YAML or JSON: {error.problem or error.context}")
     nodes = [_node(item, number, path) for number, item in enumerate(_items(documents), start=1)]
