@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from hetserve.api.conditions import Reason
+from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
 from hetserve.cli.output import messages
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import EXIT_BAD_INPUT, EXIT_INFEASIBLE
@@ -17,6 +18,7 @@ from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
+    from hetserve.api.manifests import Manifests
     from hetserve.planning import Problem, Unplannable
 
 T = TypeVar("T")
@@ -60,6 +62,20 @@ def each(services: Iterable[InferenceService], work: Callable[[InferenceService]
         except NotPlannedError as why:
             found.append(NotPlanned(one.metadata.name, one.spec.model.name, why.reason, why.message))
     return found
+
+
+def each_problem(
+    files: tuple[str, ...],
+    name: str | None,
+    overrides: Overrides,
+    work: Callable[[InferenceService, Problem, Manifests], T],
+) -> list[T | NotPlanned]:
+    """As `each`, of the services of the files with their problems; name: as of `choose`."""
+    from hetserve.api.manifests import read_manifests  # noqa: PLC0415
+
+    manifests = read_manifests(files)
+    services = choose(manifests, name, files)
+    return each(services, lambda one: work(one, planned(problem_of(one, manifests, overrides)), manifests))
 
 
 def answered(found: Sequence[T | NotPlanned]) -> list[T]:

@@ -10,12 +10,10 @@ from typing import Any, Final
 import yaml
 
 from hetserve.base.files import read_text
-from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, namespaced
 from hetserve.cli.cluster.forward import get_forwarded
-from hetserve.cli.cluster.installation import labels_of, name_of, settings_map, system_namespace
+from hetserve.cli.cluster.installation import labels_of, name_of, settings_in, settings_map, system_namespace
 from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_shown, get_url
-from hetserve.cli.cluster.reader_token import reader_token
 from hetserve.cli.output import messages
 
 Record = dict[str, Any]
@@ -25,6 +23,8 @@ _POD: Final = "scheduler"
 SCHEDULER_LEASE: Final = "hetserve-scheduler"
 LEASES: Final = "coordination.k8s.io/v1"
 PROBE_PORT: Final = 8889
+TOKEN_SECONDS: Final = 600
+"""The least that Kubernetes grants a token."""
 MOST_BYTES: Final = 1 << 30
 """Largest dump or log, as of the setting placementLog."""
 
@@ -38,18 +38,16 @@ def extender_settings(cluster: ClusterClient | None, namespace: str, *, noted: b
         return {}
     try:
         found = settings_map(cluster, namespace, _EXTENDER)
-        documents = contents(((found or {}).get("data") or {}).get("settings.yaml") or "")
+        settings = settings_in(found, _EXTENDER)
     except (ClusterError, yaml.YAMLError) as error:
         _note(f"the extender's settings cannot be read ({error})")
         return {}
-    if len(documents) == 1 and isinstance(documents[0], dict):
-        return documents[0]
-    if found is not None:
+    if found is not None and settings is None:
         name = name_of(found, _EXTENDER)
         _note(f"the extender's settings cannot be read (settings.yaml of ConfigMap {name} is not one mapping)")
-    elif noted:
+    elif settings is None and noted:
         _note(f"namespace {namespace} holds no settings of an extender (--system-namespace names another)")
-    return {}
+    return settings or {}
 
 
 def read_log(where: str, token: Callable[[], str]) -> list[Record]:
@@ -91,15 +89,42 @@ def _leader(cluster: ClusterClient, namespace: str, scheduler: dict[str, Any]) -
     return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "").rpartition("_")[0]
 
 
-def reader_token_of(cluster: ClusterClient | None, namespace: str) -> str:
-    """The token for a probe port that asks for one, of the cluster of the user's kubeconfig. Raises ClusterError.
+def reader_token(cluster: ClusterClient, namespace: str) -> str:
+    """A token for the probe ports of the installation in a namespace. Raises ClusterError.
 
-    cluster: None: that of the default kubeconfig, in the namespace where hetserve is found.
+    A kubeconfig with a certificate has none: then a TokenRequest for account `NAME-reader`, which needs the right to
+    `create` `serviceaccounts/token` of it.
     """
-    if cluster is None:
-        cluster = ClusterClient.connect(None, None)
-        namespace = system_namespace(cluster, None)
-    return reader_token(cluster, namespace)
+    own = cluster.token()
+    if own:
+        return own
+    account = name_of(settings_map(cluster, namespace, "extender"), "extender").removesuffix("extender") + "reader"
+    path = namespaced("v1", namespace, "serviceaccounts", account, "token")
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    }
+    try:
+        status = cluster.create(path, body).get("status") or {}
+    except ClusterError as error:
+        raise ClusterError(
+            "the probe port asks for a bearer token; your kubeconfig has none (a certificate is no token), "
+            f"and none of account {namespace}/{account} can be made: {error.message}; "
+            f"use a kubeconfig with a token, or ask for the right to create serviceaccounts/token of {account}",
+            error.status,
+        ) from None
+    return str(status.get("token") or "")
+
+
+def reader_token_of(cluster: ClusterClient | None, system: str | None, **kubeconfig: str | None) -> str:
+    """The token for a probe port that asks for one. Raises ClusterError.
+
+    cluster: None: that of the kubeconfig, else of the default one. system: namespace of hetserve; None: where it is
+    found.
+    """
+    asked = cluster or ClusterClient.connect(**kubeconfig)
+    return reader_token(asked, system_namespace(asked, system))
 
 
 def parse_log(text: str, where: str) -> list[Record]:

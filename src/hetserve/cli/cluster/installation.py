@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hetserve.api.names import SYSTEM_NAMESPACE
+from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, RawObject, namespaced
 
 USUAL: Final = "hetserve"
@@ -21,6 +22,13 @@ def settings_map(cluster: ClusterClient, namespace: str, component: str) -> RawO
     """ConfigMap with the settings of a component; None: the namespace holds none. Raises ClusterError."""
     found = cluster.list(namespaced("v1", namespace, "configmaps"), labels=labels_of(component)).items
     return min(found, key=lambda one: str(one["metadata"]["name"])) if found else None
+
+
+def settings_in(found: RawObject | None, component: str) -> RawObject | None:
+    """The mapping in the ConfigMap of a component; None: no ConfigMap, or no mapping in it. Raises yaml.YAMLError."""
+    key = "scheduler.yaml" if component == "scheduler" else "settings.yaml"
+    documents = contents(((found or {}).get("data") or {}).get(key) or "")
+    return documents[0] if len(documents) == 1 and isinstance(documents[0], dict) else None
 
 
 def system_namespace(cluster: ClusterClient | None, given: str | None) -> str:

@@ -38,7 +38,6 @@ class ClusterSnapshot:
     nodes: tuple[RawObject, ...]
     pods: tuple[RawObject, ...]
     taken_at: Seconds | None
-    source: str
     log: tuple[RawObject, ...] = ()
     slices: tuple[RawObject, ...] = ()
 
@@ -87,7 +86,7 @@ def live_snapshot(cluster: ClusterClient, whole: PodName | None = None) -> Clust
     pods = cluster.list(PODS, UNFINISHED_PODS, keep=pod)
     nodes = cluster.list(NODES, keep=slim_node)
     taken_at = Seconds(round(time.time(), 6))
-    return ClusterSnapshot(nodes.items, pods.items, taken_at, "the cluster", slices=live_slices(cluster))
+    return ClusterSnapshot(nodes.items, pods.items, taken_at, slices=live_slices(cluster))
 
 
 def live_slices(cluster: ClusterClient) -> tuple[RawObject, ...]:
@@ -135,7 +134,7 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
     except ValueError:
         raise ClusterError(f"--from {path}: takenAt: {taken_at!r} is no time such as 2026-01-01T12:00:00Z") from None
     slices = tuple(by_kind["ResourceSlice"])
-    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log, slices)
+    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, log, slices)
 
 
 def written_time(at: float | None) -> str | None:
@@ -162,19 +161,16 @@ def system_option(command: _Command) -> _Command:
     )(command)
 
 
+def cluster_options(command: _Command) -> _Command:
+    """--kubeconfig and --context, as ClusterClient.connect takes them."""
+    default = "Default: $KUBECONFIG, else ~/.kube/config, else the pod's account."
+    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")(
+        command
+    )
+    return click.option("--kubeconfig", metavar="FILE", help=default)(command)
+
+
 def source_options(command: _Command) -> _Command:
-    """--kubeconfig, --context and --from, as `kubeconfig`, `context` and `file`."""
-    for option in reversed(
-        (
-            click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config."),
-            click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one."),
-            click.option(
-                "--from",
-                "file",
-                metavar="FILE",
-                help="Read a dump or the output of `kubectl get nodes,pods -A -o json`, not a cluster; - is stdin.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+    """--kubeconfig, --context and --from, as Source.of takes them."""
+    read = "Read a dump or the output of `kubectl get nodes,pods -A -o json`, not a cluster; - is stdin."
+    return cluster_options(click.option("--from", "file", metavar="FILE", help=read)(command))

@@ -5,19 +5,17 @@ from __future__ import annotations
 import click
 
 from hetserve.cli.cluster.client import ClusterClient
+from hetserve.cli.cluster.snapshot import cluster_options
 from hetserve.cli.output.documents import FORMATS
 
 
 @click.command()
 @click.argument("service")
 @click.option("-n", "--namespace", metavar="NS", help="Default: that of the context, else default.")
-@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config, else the pod's account.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
+@cluster_options
 @click.option("--all", "every", is_flag=True, help="List every recorded decision.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-def explain(
-    service: str, namespace: str | None, kubeconfig: str | None, context: str | None, *, every: bool, output: str
-) -> None:
+def explain(service: str, namespace: str | None, *, every: bool, output: str, **kubeconfig: str | None) -> None:
     """Say which instances of SERVICE are in force and why, the runner-up and why not, what limits it, the load as
     measured, and the last decisions.
 
@@ -42,4 +40,4 @@ def explain(
     """
     from hetserve.cli.decisions.explain_answer import run  # noqa: PLC0415
 
-    run(service, namespace, ClusterClient.connect(kubeconfig, context), output, every=every)
+    run(service, namespace, ClusterClient.connect(**kubeconfig), output, every=every)

@@ -11,7 +11,7 @@ import click
 import yaml
 
 from hetserve import __version__
-from hetserve.base.files import read_text, shown_name
+from hetserve.base.files import InputError, read_text, shown_name
 from hetserve.base.yaml_loader import contents
 from hetserve.cli.decisions.explain_text import second_text
 from hetserve.cli.output.documents import dump
@@ -33,16 +33,16 @@ MOST: Final = 40
 """Differences that are shown to people; others are counted."""
 
 
-class NoRecordError(ValueError):
+class NoRecordError(InputError):
     """The input has no such record: field, value, remedy."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__([why])
 
 
 def run(file: str, index: int | None, output: str, *, as_recorded: bool) -> NoReturn:
     """The command, with its options."""
-    try:
-        record = _read_record(file, index)
-    except NoRecordError as error:
-        refuse(str(error))
+    record = _read_record(file, index)
     try:
         found = _replayed(record, as_recorded=as_recorded)
     except NotReplayableError as error:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import click
 
 from hetserve.cli.cluster.client import ClusterClient
-from hetserve.cli.cluster.snapshot import system_option
+from hetserve.cli.cluster.snapshot import cluster_options, system_option
 from hetserve.cli.output.documents import FORMATS
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config, else the pod's account.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
+@cluster_options
 @system_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-def doctor(kubeconfig: str | None, context: str | None, system_namespace: str | None, output: str) -> None:
+def doctor(system_namespace: str | None, output: str, **kubeconfig: str | None) -> None:
     """Say what is wrong with this installation, why that matters, and what to do.
 
     It looks at versions, the CRDs and their schema, who leads operator, extender and scheduler and what keeps their
@@ -33,4 +32,4 @@ def doctor(kubeconfig: str | None, context: str | None, system_namespace: str | 
     """
     from hetserve.cli.health.gather import run  # noqa: PLC0415
 
-    run(ClusterClient.connect(kubeconfig, context), system_namespace, output)
+    run(ClusterClient.connect(**kubeconfig), system_namespace, output)

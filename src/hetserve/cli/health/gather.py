@@ -27,7 +27,7 @@ from hetserve.cli.health.facts import (
 )
 from hetserve.cli.health.judgement import findings, sound
 from hetserve.cli.health.rights import missing_of_caller, missing_of_components
-from hetserve.cli.health.workloads import components, read, settings_in
+from hetserve.cli.health.workloads import components, mapping_in, read
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import EXIT_INFEASIBLE
 from hetserve.cli.output.terminal import Block, grid, styled, text_of
@@ -115,7 +115,7 @@ def _crd(cluster: ClusterClient, resource: Any) -> CrdFact | None:
 
 
 def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
-    config = settings_in(settings_map(cluster, namespace, SCHEDULER), SCHEDULER)
+    config = mapping_in(settings_map(cluster, namespace, SCHEDULER), SCHEDULER)
     if config is None:
         return None
     profiles = tuple(str(one.get("schedulerName")) for one in config.get("profiles") or ())

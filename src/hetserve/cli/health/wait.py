@@ -8,6 +8,7 @@ import click
 
 from hetserve.cli import values
 from hetserve.cli.cluster.client import ClusterClient
+from hetserve.cli.cluster.snapshot import cluster_options
 from hetserve.cli.output.documents import FORMATS
 
 if TYPE_CHECKING:
@@ -20,12 +21,9 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout", metavar="TIME", default="10m", show_default=True, callback=values.duration, help="How long to wait."
 )
-@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config, else the pod's account.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
+@cluster_options
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-def wait(
-    service: str, namespace: str | None, *, timeout: Seconds, kubeconfig: str | None, context: str | None, output: str
-) -> None:
+def wait(service: str, namespace: str | None, timeout: Seconds, output: str, **kubeconfig: str | None) -> None:
     """Wait until SERVICE is Ready, or Stalled: then it stays so until something declared changes.
 
     Conditions count where they are about the service's present generation, so that an edit is waited for. What
@@ -45,4 +43,4 @@ def wait(
     """
     from hetserve.cli.health.standing import run  # noqa: PLC0415
 
-    run(service, namespace, timeout, ClusterClient.connect(kubeconfig, context), output)
+    run(service, namespace, timeout, ClusterClient.connect(**kubeconfig), output)

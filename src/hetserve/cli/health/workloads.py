@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -12,10 +13,9 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from hetserve.base.units import Seconds, parse_duration
-from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, namespaced
 from hetserve.cli.cluster.extender import LEASES, SCHEDULER_LEASE
-from hetserve.cli.cluster.installation import USUAL, labels_of, name_of, settings_map
+from hetserve.cli.cluster.installation import USUAL, labels_of, name_of, settings_in, settings_map
 from hetserve.cli.health.facts import (
     EXTENDER,
     OPERATOR,
@@ -29,8 +29,6 @@ from hetserve.cli.health.facts import (
 )
 
 COMPONENTS: Final = (OPERATOR, EXTENDER, SCHEDULER)
-_KEYS: Final = {SCHEDULER: "scheduler.yaml"}
-_KEY: Final = "settings.yaml"
 _LABEL_VERSION: Final = "app.kubernetes.io/version"
 _VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+.*)")
 _DEFAULT_LEASE: Final = "3s"
@@ -67,15 +65,11 @@ def components(cluster: ClusterClient, namespace: str) -> tuple[ComponentFact, .
     return tuple(_component(cluster, namespace, one, found, prefix) for one, found in maps)
 
 
-def settings_in(found: RawObject | None, component: str) -> RawObject | None:
-    """The mapping in the ConfigMap of a component; None: no ConfigMap, or no mapping in it."""
-    if found is None:
-        return None
-    try:
-        documents = contents((found.get("data") or {}).get(_KEYS.get(component, _KEY)) or "")
-    except yaml.YAMLError:
-        return None
-    return documents[0] if len(documents) == 1 and isinstance(documents[0], dict) else None
+def mapping_in(found: RawObject | None, component: str) -> RawObject | None:
+    """As `settings_in`; None also for what is no YAML."""
+    with suppress(yaml.YAMLError):
+        return settings_in(found, component)
+    return None
 
 
 def _prefix(maps: list[tuple[str, _Found]]) -> str:
@@ -86,7 +80,7 @@ def _prefix(maps: list[tuple[str, _Found]]) -> str:
 
 def _component(cluster: ClusterClient, namespace: str, component: str, found: _Found, prefix: str) -> ComponentFact:
     name = name_of(found, component) if isinstance(found, dict) else f"{prefix}-{component}"
-    settings = found if isinstance(found, Unread) else settings_in(found, component)
+    settings = found if isinstance(found, Unread) else mapping_in(found, component)
     given = settings if isinstance(settings, dict) else None
     election = _election(component, given, name, namespace)
     workload = namespaced("apps/v1", namespace, "deployments", workload_of(name, component))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,18 +35,24 @@ class Block:
 
 
 def text_of(blocks: Sequence[Block]) -> str:
-    def draw(console: Console) -> None:
-        for number, block in enumerate(blocks):
-            if number:
-                console.print()
-            console.print(styled(block.title, "bold"))
-            width = max([_LABEL, *(len(_INDENT + label) for label, _ in block.lines)])
-            for label, text in block.lines:
-                console.print(line_of(label, text, width))
-            for table in block.tables:
-                console.print(Padding(table, (1, 0, 0, 2)))
-
-    return drawn(draw)
+    """The blocks as text: dimmed labels beside wrapped text, and tables below."""
+    terminal, buffer = sys.stdout.isatty(), io.StringIO()
+    width = None if terminal else _PLAIN_WIDTH
+    console = _Console(file=buffer, force_terminal=terminal, width=width, highlight=False)
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        console.print(styled(block.title, "bold"))
+        lines = Table.grid(padding=(0, 1))
+        lines.add_column(width=max([_LABEL, *(len(_INDENT + label) for label, _ in block.lines)]))
+        lines.add_column(overflow="fold")
+        for label, text in block.lines:
+            lines.add_row(styled(_INDENT + label, "dim"), text)
+        if block.lines:
+            console.print(lines)
+        for table in block.tables:
+            console.print(Padding(table, (1, 0, 0, 2)))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
 def grid(*columns: str) -> Table:
@@ -55,22 +61,6 @@ def grid(*columns: str) -> Table:
     for name in columns:
         table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
     return table
-
-
-def line_of(label: str, text: str, width: int = _LABEL) -> Table:
-    """A dimmed label of `width` columns beside wrapped text."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=width)
-    grid.add_column(overflow="fold")
-    grid.add_row(styled(_INDENT + label, "dim"), text)
-    return grid
-
-
-def drawn(draw: Callable[[Console], None]) -> str:
-    terminal = sys.stdout.isatty()
-    buffer = io.StringIO()
-    draw(_Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False))
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
 def styled(text: str, style: str = "") -> Styled:

@@ -243,11 +243,9 @@ def draw(document: Mapping[str, Any], path: str) -> None:
         axes.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
         axes.invert_yaxis()
         axes.set_xlabel(resource.unit)
-        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(visible=False)
     patches = _patches(gpus, legend)
-    drawn = figure.legend(
-        handles=patches, loc="outside upper center", ncols=min(5, len(patches)), fontsize=8, frameon=False
-    )
+    drawn = figure.legend(handles=patches, loc="outside upper center", ncols=min(5, len(patches)))
     for text in drawn.get_texts():
         text.set_parse_math(False)
     save(figure, path)

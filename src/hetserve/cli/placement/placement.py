@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.cli.cluster.snapshot import source_options, system_option
+from hetserve.cli.cluster.snapshot import cluster_options, source_options, system_option
 from hetserve.cli.output import messages
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
@@ -65,7 +65,7 @@ def _log(source: Source, where: str | None, named: str | None) -> list[Record]:
     from hetserve.cli.cluster.installation import system_namespace  # noqa: PLC0415
 
     if where is not None:
-        return read_log(where, lambda: reader_token_of(source.cluster, system_namespace(source.cluster, named)))
+        return read_log(where, lambda: reader_token_of(source.cluster, named))
     if source.cluster is None:
         return []
     try:
@@ -82,13 +82,12 @@ def _log(source: Source, where: str | None, named: str | None) -> list[Record]:
     type=click.Choice(PLACEMENT_POLICIES.names),
     help="Compare the log's policy with this one, instead of the decisions.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="For the token of a URL that asks for one; default as of `dump`.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
+@cluster_options
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-def replay(log: str, policy: str | None, output: str, kubeconfig: str | None, context: str | None) -> None:
+def replay(**options: Any) -> None:
     """Run a placement log through the same code again and compare every decision with the logged one.
 
-    FILE is a dump, or what the extender's /log serves (- is stdin).
+    FILE is a dump, or what the extender's /log serves (- is stdin). A URL may ask for a token: that of the kubeconfig.
 
     \b
     Exit code: 0 every decision is the same, 1 one is not (it is printed as it was and as it is now), 2 no log.
@@ -101,4 +100,4 @@ def replay(log: str, policy: str | None, output: str, kubeconfig: str | None, co
     """
     from hetserve.cli.placement.replayed import run  # noqa: PLC0415
 
-    run(log, policy, output, kubeconfig, context)
+    run(**options)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hetserve.cli.cluster.client import ClusterClient
-from hetserve.cli.cluster.snapshot import source_options, system_option
+from hetserve.cli.cluster.snapshot import cluster_options, source_options, system_option
 from hetserve.cli.output.documents import view_option
 
 
@@ -46,11 +46,8 @@ def queue(called: click.Context, /, namespace: str | None, output: str, **given:
 @click.option("--all", "every", is_flag=True, help="Every pod at the gate, in the namespace or in all namespaces.")
 @click.option("-n", "--namespace", metavar="NS", help="Default: that of the context; with --all: every namespace.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
-@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config, else the pod's account.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")
-def release(
-    pods: tuple[str, ...], *, every: bool, namespace: str | None, yes: bool, kubeconfig: str | None, context: str | None
-) -> None:
+@cluster_options
+def release(pods: tuple[str, ...], *, every: bool, namespace: str | None, yes: bool, **kubeconfig: str | None) -> None:
     """Lift the gate hetserve.io/queue from POD (NAME or NAMESPACE/NAME), out of turn and past beta.
 
     The patch goes directly to the API server with your rights (patch on pods), so it works while the extender is
@@ -71,5 +68,5 @@ def release(
             raise click.UsageError(f"--{option} is for showing the queues: release takes none")
     from hetserve.cli.placement.queue_release import run  # noqa: PLC0415
 
-    cluster = ClusterClient.connect(kubeconfig or before["kubeconfig"], context or before["context"])
+    cluster = ClusterClient.connect(**{name: given or before[name] for name, given in kubeconfig.items()})
     run(cluster, pods, namespace or before["namespace"], yes=yes)

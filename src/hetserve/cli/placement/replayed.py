@@ -6,14 +6,13 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Final
 
 import click
 
-from hetserve.cli.cluster.client import ClusterClient, ClusterError
-from hetserve.cli.cluster.extender import Record, read_log
-from hetserve.cli.cluster.installation import system_namespace
-from hetserve.cli.cluster.reader_token import reader_token
+from hetserve.cli.cluster.client import ClusterError
+from hetserve.cli.cluster.extender import Record, read_log, reader_token_of
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.placement.log.journal import COMPARED
@@ -35,14 +34,9 @@ _ROWS: Final[tuple[tuple[str, Callable[[WhatIf], str]], ...]] = (
 )
 
 
-def run(log: str, policy: str | None, output: str, kubeconfig: str | None, context: str | None) -> None:
+def run(log: str, policy: str | None, output: str, **kubeconfig: str | None) -> None:
     """The command, with its options. Raises ClusterError."""
-
-    def token() -> str:
-        cluster = ClusterClient.connect(kubeconfig, context)
-        return reader_token(cluster, system_namespace(cluster, None))
-
-    records = read_log(log, token)
+    records = read_log(log, partial(reader_token_of, None, None, **kubeconfig))
     try:
         if policy is not None:
             _compare_policies(records, policy, output)

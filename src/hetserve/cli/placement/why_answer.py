@@ -65,7 +65,7 @@ def run(pod: str | None, namespace: str | None, every: bool, output: str, **give
     beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
     made = _answer(raw, snapshot, policy_name(policy or installed.get("policy", DEFAULT_POLICY)), beta)
     if filename is None:
-        token = partial(reader_token_of, source.cluster, system)
+        token = partial(reader_token_of, source.cluster, named)
         made |= _decided(str(made["pod"]["uid"]), log, snapshot, token)
     elif "decision" in made:
         made |= {"state": "NotCreated", "message": f"is not created; once it is, it {made['message']}"}

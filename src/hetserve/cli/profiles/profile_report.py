@@ -17,7 +17,7 @@ from hetserve.base.units import format_ratio
 from hetserve.cli.output import messages
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import refuse
-from hetserve.cli.output.plots import COLOURS, draw_or_refuse, new_figure, quiet, save
+from hetserve.cli.output.plots import COLOURS, draw_or_refuse, lying, new_figure, save
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.profiles.fit import Fit, MeasuredBatch, fit_samples, thinned
 from hetserve.profiles.measurements import Measurements, read_measurements
@@ -226,8 +226,7 @@ def _draw_latency(axes: Axes, samples: Samples, fit: Fit, title: str) -> None:
     axes.plot(ends, [fit.line.at(batch) * 1e3 for batch in ends], color="black", linestyle="--", label="line")
     axes.set(title=f"{title}: {fit.kind}", xlabel="batch (items per query)", ylabel="latency (ms)")
     axes.set_ylim(bottom=0, top=_top(points, fit))
-    axes.grid(visible=True, alpha=0.25)
-    axes.legend(frameon=False)
+    axes.legend()
 
 
 def _draw_share(axes: Axes, fit: ShareFit) -> None:
@@ -262,8 +261,7 @@ def _draw_share(axes: Axes, fit: ShareFit) -> None:
         ylim=(0, None),
     )
     axes.set_xticks([run.copies for run in fit.runs])
-    axes.grid(visible=True, alpha=0.25)
-    axes.legend(frameon=False)
+    axes.legend()
 
 
 def _draw_factors(axes: Axes, fits: tuple[FactorFit, ...]) -> None:
@@ -295,7 +293,7 @@ def _draw_factors(axes: Axes, fits: tuple[FactorFit, ...]) -> None:
     axes.margins(x=0.25, y=0.1)
     left = "" if len(shown) == len(fits) else f": the greatest {len(shown)} of {len(fits)}"
     axes.set(title=f"others beside it{left}", xlabel="latency / latency alone, 95 %")
-    quiet(axes, "x")
+    lying(axes)
 
 
 def _top(points: list[tuple[int, float]], fit: Fit) -> float:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE
 from hetserve.api.manifests import Document, parse_documents
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
@@ -29,29 +30,14 @@ _SOURCE: Final = "means over 99 samples per batch of the Kairos artifact (boring
 _QUANTILES: Final = {"min": "min_ms", "p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "max": "max_ms"}
 BUDGET: Final = "2.5"
 # One instance requests more than half of its node.
-TYPES: Final[dict[str, Json]] = {
-    "g4dn.xlarge": {
-        "price": {"hourly": "0.526", "per": "Instance"},
-        "launchTime": "90s",
-        "resources": {"cpu": "3", "memory": "12Gi"},
-        "gpu": {"product": "Tesla-T4", "memory": "15360Mi"},
-    },
-    "c5n.2xlarge": {
-        "price": {"hourly": "0.432", "per": "Instance"},
-        "launchTime": "60s",
-        "resources": {"cpu": "6", "memory": "14Gi"},
-    },
-    "r5n.large": {
-        "price": {"hourly": "0.149", "per": "Instance"},
-        "launchTime": "60s",
-        "resources": {"cpu": "1500m", "memory": "10Gi"},
-    },
-    "t3.xlarge": {
-        "price": {"hourly": "0.1664", "per": "Instance"},
-        "launchTime": "60s",
-        "resources": {"cpu": "3", "memory": "10Gi"},
-    },
+TYPES: Final = {
+    "g4dn.xlarge": ("0.526", "90s", "3", "12Gi"),
+    "c5n.2xlarge": ("0.432", "60s", "6", "14Gi"),
+    "r5n.large": ("0.149", "60s", "1500m", "10Gi"),
+    "t3.xlarge": ("0.1664", "60s", "3", "10Gi"),
 }
+"""By name: $/h, time to launch, CPU and memory."""
+_GPU: Final = {"g4dn.xlarge": {"gpu": {"product": "Tesla-T4", "memory": "15360Mi"}}}
 
 
 def run(folder: Path, model: str, output: str | None) -> None:
@@ -77,7 +63,7 @@ def kairos_manifests(folder: Path, model: str) -> list[Json]:
     means = _latencies(folder / "latency.csv", model)
     spreads = _spreads(folder / "latency_spread.csv", model, means)
     mix = _mix(folder / "batch_sizes.csv")
-    documents = [_instance_type(name, TYPES[name]) for name in means]
+    documents = [_instance_type(name) for name in means]
     documents += [_profile(model, name, means[name], spreads[name]) for name in means]
     documents.append(_service(model, mix))
     parse_documents(Document(str(folder), one) for one in documents)
@@ -138,9 +124,16 @@ def _mix(path: Path) -> list[Json]:
     return mix
 
 
-def _instance_type(name: str, spec: Json) -> Json:
-    node = {"nodeSelector": {"node.kubernetes.io/instance-type": name}}
-    return {"apiVersion": API_VERSION, "kind": "InstanceType", "metadata": {"name": name}, "spec": {**spec, **node}}
+def _instance_type(name: str) -> Json:
+    price, launch, cpu, memory = TYPES[name]
+    spec = {
+        "price": {"hourly": price, "per": "Instance"},
+        "launchTime": launch,
+        "resources": {"cpu": cpu, "memory": memory},
+        **_GPU.get(name, {}),
+        "nodeSelector": {"node.kubernetes.io/instance-type": name},
+    }
+    return {"apiVersion": API_VERSION, "kind": INSTANCE_TYPE.name, "metadata": {"name": name}, "spec": spec}
 
 
 def _profile(model: str, name: str, means: Mapping[int, str], spreads: Mapping[int, Json]) -> Json:
@@ -163,7 +156,7 @@ def _service(model: str, mix: list[Json]) -> Json:
     pod_security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
     return {
         "apiVersion": API_VERSION,
-        "kind": "InferenceService",
+        "kind": INFERENCE_SERVICE.name,
         "metadata": {"name": label, "namespace": "default"},
         "spec": {
             "model": {"name": label},

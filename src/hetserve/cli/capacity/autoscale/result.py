@@ -20,7 +20,7 @@ from hetserve.cli.capacity.autoscale.command import Changes
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
 from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each, finish, planned
 from hetserve.cli.output.messages import note, refuse
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
+from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.demand.query_spec import wanted_by
@@ -53,16 +53,6 @@ _HOUR = 3600
 _MINUTE = 60
 _ANY_LOAD = QPS(1.0)
 """The trace says the load: a problem that is built needs some."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Played:
-    """What is played. changes: batch sizes from a second of the trace on. factors: real service times / declared."""
-
-    load: LoadTrace
-    changes: Changes
-    seed: int
-    factors: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +93,28 @@ class Followed:
         return cost_of(in_order(one.decision.counts or (), problem), problem)
 
 
-def run(  # noqa: PLR0917  options arrive by name
-    files: tuple[str, ...],
-    trace: str,
-    service: str | None,
-    changes: Changes,
-    factors: Mapping[str, float],
-    seed: int,
-    output: str,
-    plot: str | None,
-    **options: Any,
-) -> NoReturn:
+def run(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> NoReturn:
     """The command, with its options."""
-    load = read_trace(Path(trace), bad_samples="allowed")
+    load = read_trace(Path(options.pop("trace")), bad_samples="allowed")
+    played = [options.pop(name) for name in ("changes", "seed", "factors")]
     overrides, manifests = Overrides(**options), read_manifests(files)
-    _check_types(factors, manifests)
+    _check_types(played[-1], manifests)
     chosen = choose(manifests, service, files)
     following = [one for one in chosen if one.spec.objective == "MinCost"] or chosen
-    found = each(following, lambda one: _follow(one, manifests, overrides, _Played(load, changes, seed, factors)))
+    found = each(following, lambda one: _follow(one, manifests, overrides, load, *played))
     finish(found, output, plot, document, table, draw, holds=all(result.holds for result in answered(found)))
 
 
-def _follow(service: InferenceService, manifests: Manifests, overrides: Overrides, played: _Played) -> Followed:
+def _follow(  # noqa: PLR0917
+    service: InferenceService,
+    manifests: Manifests,
+    overrides: Overrides,
+    load: LoadTrace,
+    changes: Changes,
+    seed: int,
+    factors: Mapping[str, float],
+) -> Followed:
+    """changes: batch sizes from a second of the trace on. factors: real service times / declared."""
     spec = service.spec
     if spec.objective != "MinCost":
         raise NotPlannedError(
@@ -132,25 +122,25 @@ def _follow(service: InferenceService, manifests: Manifests, overrides: Override
             f"objective {spec.objective}: it uses its budget whatever the load; a load is followed under MinCost",
         )
     built = planned(problem_of(service, manifests, replace(overrides, load=_ANY_LOAD)))
-    _note_idle(played.factors, built)
+    _note_idle(factors, built)
     try:
-        arrived = arrivals_of(played.load, played.seed)
+        arrived = arrivals_of(load, seed)
     except ValueError as error:
         refuse(f"--load: {error}")
     scaling = spec.scaling or ScalingSpec()
     arrived = _as_measured(arrived, service, scaling)
-    if played.changes:
-        mixes = [(arrived.begin, built.mix), *played.changes]
-        arrived = replace(arrived, sizes=drawn_sizes(arrived.times, mixes, played.seed + 1))
+    if changes:
+        mixes = [(arrived.begin, built.mix), *changes]
+        arrived = replace(arrived, sizes=drawn_sizes(arrived.times, mixes, seed + 1))
     expected = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
     setting = Setting(replace(built, load=None), scaling_rules(scaling), expected, Pause(spec.pause))
     name = service.metadata.name
     with steps(name, int(arrived.end - arrived.begin)) as shown:
         answerer = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
-        playing = Playing(played.seed + 1, played.factors)
+        playing = Playing(seed + 1, factors)
         course = follow(setting, arrived, answerer, shown.reached, playing)
     assert course.served is not None  # noqa: S101  they were played
-    return Followed(service, setting, course, course.served, played.seed, answerer.questions)
+    return Followed(service, setting, course, course.served, seed, answerer.questions)
 
 
 def _check_types(factors: Mapping[str, float], manifests: Manifests) -> None:
@@ -266,9 +256,8 @@ def _draw_load(result: Followed, axes: Axes) -> None:
     axes.plot(hours, queries / _MINUTE, color=COLOURS[0], linewidth=1)
     share = result.served.late_share
     title = f"{result.name}: ${result.course.dollars:.4g}, {share:.2%} late, {result.changes} changes of the plan"
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(title)
     axes.set(ylabel="load (q/s)")
-    quiet(axes)
 
 
 def _draw_instances(result: Followed, axes: Axes) -> None:
@@ -291,8 +280,7 @@ def _draw_instances(result: Followed, axes: Axes) -> None:
         base = base + serving
     axes.step(edges / _HOUR, paid, where="post", color="black", linewidth=0.8, label="paid")
     axes.set(ylabel="instances")
-    axes.legend(frameon=False, ncols=4, fontsize=8)
-    quiet(axes)
+    axes.legend(ncols=4)
 
 
 def _draw_late(result: Followed, axes: Axes) -> None:
@@ -302,5 +290,4 @@ def _draw_late(result: Followed, axes: Axes) -> None:
     allowed = 100 - result.setting.problem.slo.percentile
     axes.axhline(allowed, color="black", linestyle="--", linewidth=1, label=f"allowed over all: {allowed:g} %")
     axes.set(ylabel="late by minute (%)")
-    axes.legend(frameon=False, fontsize=8)
-    quiet(axes)
+    axes.legend()

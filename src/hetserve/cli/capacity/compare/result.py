@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rich.table import Table
 
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.manifests import read_manifests
+from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving, tenancy
 from hetserve.cli.capacity.compare.command import DEFAULT_PLANNERS, DEFAULT_POLICIES
 from hetserve.cli.capacity.effort import Effort, asked, take
-from hetserve.cli.capacity.inputs import choose, problem_of
-from hetserve.cli.capacity.not_planned import NotPlanned, answered, each, finish, planned
+from hetserve.cli.capacity.not_planned import NotPlanned, answered, each_problem, finish
 from hetserve.cli.output import messages
 from hetserve.cli.output.messages import refuse
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
+from hetserve.cli.output.plots import COLOURS, new_figure, save, wrapped
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import Counts, Plan, Problem, summary
@@ -90,24 +89,15 @@ def refusals(result: Compared) -> list[str]:
     return [f"{result.service}: {', '.join(planners)}: {why}" for why, planners in said.items()]
 
 
-def run(  # noqa: PLR0917  options arrive by name
-    files: tuple[str, ...],
-    service: str | None,
-    output: str,
-    plot: str | None,
-    planners: str | None,
-    policies: tuple[str, ...] | None,
-    **options: Any,
-) -> NoReturn:
+def run(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> NoReturn:
     """The command, with its options."""
+    planners, policies = options.pop("planners"), options.pop("policies") or DEFAULT_POLICIES
     overrides, effort = take(options, _SEEDS)
-    manifests = read_manifests(files)
 
-    def compared(one: InferenceService) -> Compared:
-        problem = planned(problem_of(one, manifests, overrides))
-        return _compare(one, problem, _planners(planners, problem), policies or DEFAULT_POLICIES, effort)
+    def compared(one: InferenceService, problem: Problem, _: Manifests) -> Compared:
+        return _compare(one, problem, _planners(planners, problem), policies, effort)
 
-    found = each(choose(manifests, service, files), compared)
+    found = each_problem(files, service, overrides, compared)
     results = answered(found)
     for result in results:
         for line in refusals(result):
@@ -280,14 +270,11 @@ def _panel(result: Compared, axes: Axes) -> None:
     seeds = ", ".join(str(seed) for seed in result.effort.seeds)
     axes.set_title(
         f"{result.service}: highest load with {slo.percentile:.10g} % within {latency_text(slo.latency)}\n"
-        f"{result.effort.queries} queries per run, seeds {seeds}",
-        fontsize=10,
-        loc="left",
+        f"{result.effort.queries} queries per run, seeds {seeds}"
     )
     axes.set_ylabel("allowable load (queries/s)")
     axes.set_ylim(0, 1.28 * max([e.rate for e in result.entries] + [e.held.fluid for e in result.entries] + [1e-9]))
-    axes.legend(frameon=False, fontsize=8, ncols=min(len(result.policies) + 1, 3), loc="upper right")
-    quiet(axes)
+    axes.legend(ncols=min(len(result.policies) + 1, 3), loc="upper right")
 
 
 def _name(plan: Plan) -> str:

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from hetserve.base.units import QPS
-from hetserve.cli.capacity.plan.frontier import TITLES
 from hetserve.cli.capacity.plan.result import ServicePlan
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
+from hetserve.cli.capacity.plan.table import TITLES
+from hetserve.cli.output.plots import COLOURS, lying, new_figure, save, wrapped
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning import plan as decide
 from hetserve.planning.formatting import latency_text, money_text, qps_text
@@ -101,7 +101,8 @@ def _draw_rates(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], 
     axes.set_xlim(0, 1.17 * max(entry.qps for _, entry in entries))
     texts = ("upper bound (pale)", *(["held in simulation (dark)"] if held else []))
     axes.set_xlabel(f"queries/s: {' / '.join((*texts, *(['no mix holds more (dashed)'] if plan.ceiling_qps else [])))}")
-    _quiet(axes)
+    lying(axes)
+    axes.tick_params(axis="y", length=0)
 
 
 def _draw_costs(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], problem: Problem, plan: Plan) -> None:
@@ -116,11 +117,7 @@ def _draw_costs(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], 
         axes.set_xlim(0, 1.05 * problem.budget / 1e6)
     axes.set_xlabel("$/h" if problem.budget is None else "$/h (dashed: the budget)")
     axes.tick_params(axis="y", labelleft=False)
-    _quiet(axes)
-
-
-def _quiet(axes: Axes) -> None:
-    quiet(axes, grid="x")
+    lying(axes)
     axes.tick_params(axis="y", length=0)
 
 
@@ -151,14 +148,11 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
     _limits(axes, problem, plan)
     axes.margins(0.12)
     axes.set(xlabel="cost ($/h)", ylabel="capacity (queries/s)")
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
     axes.set_title(
         f"{result.service}: {summary(plan.counts)} for {money_text(plan.cost)}, by planner {plan.planner}\n"
-        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}",
-        fontsize=10,
-        loc="left",
+        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
     )
-    quiet(axes)
 
 
 def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, RankedConfiguration]]:
@@ -230,11 +224,8 @@ def _draw_frontier(axes: Axes, result: ServicePlan, plan: Plan, problem: Problem
         axes.axvline(problem.budget / 1e6, color="black", ls="-.", lw=1, label=f"budget: {money_text(problem.budget)}")
     axes.set_title(
         f"{result.service}: what a budget holds in simulation under {problem.policy}\n"
-        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}",
-        fontsize=10,
-        loc="left",
+        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
     )
     axes.set(xlabel="budget ($/h)", ylabel="load held (queries/s)")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
-    quiet(axes)
+    axes.legend(loc="upper left")

@@ -18,7 +18,6 @@ from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
 from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
-from hetserve.cli.capacity.plan import frontier
 from hetserve.cli.capacity.plan.flow import flow_document
 from hetserve.cli.output import messages
 from hetserve.cli.output.documents import dump
@@ -112,10 +111,14 @@ def _draw(results: list[ServicePlan], path: str, *, frontier: bool) -> None:
 
 
 def _beside(result: ServicePlan, seed: int | None) -> ServicePlan:
-    """With its frontier, if it is feasible."""
-    if result.problem is None or not isinstance(result.plan, Plan) or not result.plan.feasible:
+    """With its frontier, if it is feasible; says on a terminal how far it is."""
+    from hetserve.planning.flow.frontier import POINTS, frontier  # noqa: PLC0415
+
+    problem, plan = result.problem, result.plan
+    if problem is None or not isinstance(plan, Plan) or not plan.feasible:
         return result
-    return dataclasses.replace(result, frontier=frontier.compute(result.problem, result.plan, seed))
+    with steps(f"{problem.service}: frontier", POINTS) as shown:
+        return dataclasses.replace(result, frontier=frontier(problem, plan, seed, done=shown.done))
 
 
 def _decide(
@@ -224,7 +227,7 @@ def document(result: ServicePlan) -> dict[str, Any]:
         "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],
         "verdict": plan.verdict,
         "nextStep": _next_step(plan),
-        **({} if result.frontier is None else {"frontier": frontier.document(result.frontier)}),
+        **({} if result.frontier is None else {"frontier": _frontier(result.frontier)}),
     }
 
 
@@ -273,3 +276,26 @@ def _rate(plan: Plan, qps: float | None) -> dict[str, float]:
     if qps is None:
         return {}
     return {"boundQPS" if plan.bound_qps is not None else "capacityQPS": round(qps, 6)}
+
+
+def _frontier(points: Sequence[FrontierPoint]) -> list[dict[str, Any]]:
+    """`frontier` of `-o json`."""
+    return [
+        {
+            "budget": format_money(point.budget),
+            "ceilingQPS": round(point.ceiling, 6),
+            "planners": {name: None if one is None else _held(one) for name, one in point.planners},
+        }
+        for point in points
+    ]
+
+
+def _held(one: EvaluatedConfiguration) -> dict[str, Any]:
+    """simulatedQPS: null if it was not tried."""
+    tried = one.held > 0 or one.below is not None
+    return {
+        "counts": dict(one.candidate.counts),
+        "cost": format_money(one.candidate.cost),
+        "boundQPS": round(one.candidate.qps, 6),
+        "simulatedQPS": round(one.held, 6) if tried else None,
+    }

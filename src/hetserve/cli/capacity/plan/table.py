@@ -9,15 +9,16 @@ from rich.table import Table
 
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.plan import frontier
 from hetserve.cli.capacity.plan.flow import flow_lines, served_batches
 from hetserve.cli.capacity.plan.result import ServicePlan
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import Plan, Problem, summary
+from hetserve.planning.flow.frontier import FrontierPoint
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.planning.plan import EvaluatedConfiguration
 
 _MOST_FAILED: Final = 5
+TITLES: Final = {"flow": "flow", "ilp": "HetSev's ILP", "kairos": "Kairos's pick", "homogeneous": "one type"}
 
 
 def table(results: Sequence[ServicePlan]) -> str:
@@ -39,7 +40,7 @@ def _block(result: ServicePlan, problem: Problem, plan: Plan) -> Block:
     ]
     if plan.runner_up is not None:
         lines.append(("runner-up", f"{summary(plan.runner_up.counts)}: {plan.why_not_runner_up}"))
-    beside = (frontier.table(result.frontier, plan),) if result.frontier else ()
+    beside = (_frontier(result.frontier, plan),) if result.frontier else ()
     tables = (_types(problem, plan), _ranking(plan), *beside)
     return Block(f"{result.service}: {summary(plan.counts)}", tuple(lines), tables)
 
@@ -98,3 +99,26 @@ def _simulated(one: EvaluatedConfiguration | None) -> str:
     if one is None:
         return ""
     return f"{one.held:.2f}" if one.held or one.below is None else f"< {one.below:.2f}"
+
+
+def _frontier(points: Sequence[FrontierPoint], plan: Plan) -> Table:
+    """A row per budget; the plan's is bold."""
+    others = [f">{TITLES[name].upper()} Q/S" for name, _ in points[0].planners[1:]] if points else []
+    table = grid(">AT MOST $/H", ">CEILING Q/S", ">FLOW Q/S", "CONFIGURATION", *others)
+    for point in points:
+        flow = point.planners[0][1]
+        cells = [
+            format_money(point.budget),
+            f"{point.ceiling:.1f}",
+            _rate_held(flow),
+            summary(flow.candidate.counts) if flow else "-",
+        ]
+        beside = [_rate_held(one) for _, one in point.planners[1:]]
+        table.add_row(*cells, *beside, style="bold" if point.budget == plan.cost else None)
+    return table
+
+
+def _rate_held(one: EvaluatedConfiguration | None) -> str:
+    if one is None:
+        return "-"
+    return f"{one.held:.1f}" if one.held or one.below is not None else "not tried"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -11,15 +11,14 @@ from rich.table import Table
 
 from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.manifests import read_manifests
+from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.effort import Effort, asked, take
-from hetserve.cli.capacity.inputs import choose, problem_of
-from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each, finish, planned
+from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each_problem, finish
 from hetserve.cli.capacity.search.command import GUIDED
 from hetserve.cli.capacity.serving import MOST_TO_TRY_MANY, evaluator, long_enough
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
+from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import Counts, Problem, summary
@@ -72,40 +71,29 @@ class Searched:
         return sum(option.price * held[option.name] for option in self.problem.types)
 
 
-def run(  # noqa: PLR0917  options arrive by name
+def run(
+    methods: tuple[str, ...], files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any
+) -> NoReturn:
+    """The command, with its options."""
+    overrides, effort = take(options, _SEEDS)
+
+    def searched(one: InferenceService, problem: Problem, _: Manifests) -> Searched:
+        return _search(one, problem, methods, effort, **options)
+
+    found = each_problem(files, service, overrides, searched)
+    finish(found, output, plot, document, table, draw, holds=all(one.best_rate > 0 for one in answered(found)))
+
+
+def _search(
+    service: InferenceService,
+    problem: Problem,
     methods: tuple[str, ...],
-    files: tuple[str, ...],
-    service: str | None,
-    output: str,
-    plot: str | None,
+    effort: Effort,
+    *,
     policy: str,
     evaluations: int,
     search_seed: int,
     no_pruning: bool,
-    **options: Any,
-) -> NoReturn:
-    """The command, with its options."""
-    overrides, effort = take(options, _SEEDS)
-    manifests = read_manifests(files)
-
-    def searched(one: InferenceService) -> Searched:
-        problem = planned(problem_of(one, manifests, overrides))
-        return _search(one, problem, methods, policy, evaluations, search_seed, effort, prune=not no_pruning)
-
-    found = each(choose(manifests, service, files), searched)
-    finish(found, output, plot, document, table, draw, holds=all(one.best_rate > 0 for one in answered(found)))
-
-
-def _search(  # noqa: PLR0917
-    service: InferenceService,
-    problem: Problem,
-    methods: tuple[str, ...],
-    policy: str,
-    limit: int,
-    seed: int,
-    effort: Effort,
-    *,
-    prune: bool,
 ) -> Searched:
     name = service.metadata.name
     if problem.budget is None:
@@ -116,11 +104,17 @@ def _search(  # noqa: PLR0917
         if not bound.feasible:
             raise NotPlannedError(str(bound.reason), bound.message)
         size = _listable(problem, problem.budget, methods)
-        shown.at_most(min(size, limit * len(methods)))
+        shown.at_most(min(size, evaluations * len(methods)))
         effort = long_enough(problem, max(entry.qps for entry in bound.ranking), effort, MOST_TO_TRY_MANY)
         evaluate = evaluator(problem, policy, effort, shown)
-        traces = [_trace(problem, method, evaluate, limit, seed, size, prune=prune) for method in methods]
-    return Searched(name, service.spec.model.name, problem, policy, effort, seed, tuple(traces))
+        how = {"limit": evaluations, "seed": search_seed, "prune": not no_pruning}
+        traces = [
+            _guided(problem, evaluate, evaluations, size)
+            if method == GUIDED
+            else _trace(problem, method, evaluate, how)
+            for method in methods
+        ]
+    return Searched(name, service.spec.model.name, problem, policy, effort, search_seed, tuple(traces))
 
 
 def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
@@ -136,21 +130,21 @@ def _listable(problem: Problem, budget: int, methods: tuple[str, ...]) -> int:
     return size
 
 
-def _trace(  # noqa: PLR0917
-    problem: Problem, method: str, evaluate: Any, limit: int, seed: int, size: int, *, prune: bool
-) -> MethodTrace:
-    if method != GUIDED:
-        space = search_space(problem)
-        found = search(space, evaluate, method, limit=limit, seed=seed, prune=prune)
-        return MethodTrace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
-    tried: list[tuple[Any, float]] = []
+def _trace(problem: Problem, method: str, evaluate: Callable[[Counts], float], how: dict[str, Any]) -> MethodTrace:
+    space = search_space(problem)
+    found = search(space, evaluate, method, **how)
+    return MethodTrace(method, tuple((e.counts, e.qps) for e in found.evaluations), len(space))
 
-    def recorded(counts: Any) -> float:
+
+def _guided(problem: Problem, evaluate: Callable[[Counts], float], limit: int, size: int) -> MethodTrace:
+    tried: list[tuple[Counts, float]] = []
+
+    def recorded(counts: Counts) -> float:
         tried.append((counts, evaluate(counts)))
         return tried[-1][1]
 
     plan_kairos_plus(problem, recorded, limit=limit)
-    return MethodTrace(method, tuple(tried), size)
+    return MethodTrace(GUIDED, tuple(tried), size)
 
 
 def document(result: Searched) -> dict[str, Any]:
@@ -238,12 +232,9 @@ def _panel(result: Searched, axes: Axes) -> None:
     slo = result.problem.slo
     axes.set_title(
         f"{result.service} under {result.policy}: {slo.percentile:.10g} % within {latency_text(slo.latency)}\n"
-        f"lines: best so far, dots: each configuration tried",
-        fontsize=10,
-        loc="left",
+        f"lines: best so far, dots: each configuration tried"
     )
     axes.set(xlabel="configurations evaluated", ylabel="allowable load (queries/s)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(0, 1.08 * max(result.best_rate, 1e-9))
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
-    quiet(axes)
+    axes.legend(loc="lower right")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rich.table import Table
 
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.manifests import read_manifests
+from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving, tenancy
 from hetserve.cli.capacity.effort import Effort, take
-from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
-from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each, finish, planned
+from hetserve.cli.capacity.inputs import Overrides
+from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each_problem, finish
 from hetserve.cli.output.messages import refuse
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
+from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.dispatch import Policy
-from hetserve.planning import Problem, Unplannable, plan, summary
+from hetserve.planning import Problem, plan, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.simulation import Backlog, RunReport, grows
 from hetserve.simulation.stability import growth_text
@@ -118,13 +118,12 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
         offered = effort.recording.rate
     if (offered is None) != find:
         refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
-    manifests = read_manifests(files)
-    found = each(
-        choose(manifests, service, files),
-        lambda one: _simulate(one, problem_of(one, manifests, overrides), held, policy, offered, effort),
-    )
-    holds = all(result.holds for result in answered(found))
-    finish(found, output, plot, document, table, draw, holds=holds)
+
+    def simulated(one: InferenceService, problem: Problem, _: Manifests) -> Simulated:
+        return _simulate(one, problem, held, policy, offered, effort)
+
+    found = each_problem(files, service, overrides, simulated)
+    finish(found, output, plot, document, table, draw, holds=all(one.holds for one in answered(found)))
 
 
 def _refuse_beside_together(
@@ -153,10 +152,9 @@ def _together(  # noqa: PLR0917
     from hetserve.cli.capacity.together.play import planned_service, together  # noqa: PLC0415
     from hetserve.cli.capacity.together.result import document, draw, table  # noqa: PLC0415
 
-    nodes, manifests = read_nodes(nodes_file), read_manifests(files)
-    found = each(
-        choose(manifests, service, files),
-        lambda one: planned_service(one, planned(problem_of(one, manifests, overrides)), manifests, policy),
+    nodes = read_nodes(nodes_file)
+    found = each_problem(
+        files, service, overrides, lambda one, problem, read: planned_service(one, problem, read, policy)
     )
     services = answered(found)
     placed = place([wanted for one in services for wanted in one.instances], nodes)
@@ -171,14 +169,13 @@ def _together(  # noqa: PLR0917
 
 def _simulate(  # noqa: PLR0917
     service: InferenceService,
-    problem: Problem | Unplannable,
+    given: Problem,
     held: dict[str, int] | None,
     policy: str,
     offered: float | None,
     effort: Effort,
 ) -> Simulated:
     name, model = service.metadata.name, service.spec.model.name
-    given = planned(problem)
     counts = configuration(name, given, held)
     chosen = serving.policy_for(policy, given, counts)
     if offered is not None:
@@ -338,11 +335,10 @@ def _draw_late(result: Simulated, axes: Axes) -> None:
     axes.axhline(allowed, color="black", linestyle="--", linewidth=1, label=f"allowed over all: {allowed:g} %")
     what = "at" if result.found is None else "allowable:"
     name = f"{result.service}: {summary(tuple(result.counts.items()))}"
-    axes.set_title(f"{name}\n{result.policy.name}, {what} {qps_text(result.rate)}", fontsize=10, loc="left")
+    axes.set_title(f"{name}\n{result.policy.name}, {what} {qps_text(result.rate)}")
     axes.set(xlabel="batch size by tenths of the queries (items)", ylabel="late queries (%)")
     axes.tick_params(axis="x", rotation=40)
-    axes.legend(frameon=False)
-    quiet(axes)
+    axes.legend()
 
 
 def _draw_busy(result: Simulated, axes: Axes) -> None:
@@ -350,6 +346,5 @@ def _draw_busy(result: Simulated, axes: Axes) -> None:
     labels = [f"{result.counts[name]} x {name}" for name in busy]
     bars = axes.bar(labels, [100 * share for share in busy.values()], color=COLOURS[2], width=0.5)
     axes.bar_label(bars, fmt="%.0f %%", padding=2)
-    axes.set_title("utilisation of instances", fontsize=10, loc="left")
+    axes.set_title("utilisation of instances")
     axes.set(ylabel="time busy (%)", ylim=(0, 108), xlim=(-0.7, max(len(labels), 2) - 0.3))
-    quiet(axes)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.together.play import PlayedService
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
+from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import summary
 from hetserve.planning.formatting import latency_text, qps_text
@@ -160,8 +160,7 @@ def _draw_stretch(results: Sequence[PlayedService], names: Sequence[str], axes: 
 
 def _finish(axes: Axes, names: Sequence[str], title: str, label: str, highest: float) -> None:
     axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(title)
     # Room for the legend above the bars.
     axes.set(ylabel=label, ylim=(0, 1.3 * highest))
-    axes.legend(frameon=False, ncols=3, loc="upper left", fontsize=8)
-    quiet(axes)
+    axes.legend(ncols=3, loc="upper left")
