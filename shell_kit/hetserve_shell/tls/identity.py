@@ -9,9 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from hetserve.base.certificates import Certificate, day, read_certificates
 from hetserve.base.units import Seconds
 from hetserve_shell.http.http2 import PROTOCOL
+from hetserve_shell.tls.certificates import Certificate, day, read_certificates
 
 MOST: Final = 1 << 20
 """Bytes of a file: as much as a Secret holds."""

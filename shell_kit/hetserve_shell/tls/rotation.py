@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.base.certificates import day
 from hetserve.base.units import Seconds
 from hetserve_shell.http.tls import PeerName, RefusedError
+from hetserve_shell.tls.certificates import day
 from hetserve_shell.tls.identity import CertificateError, Identity, TlsFiles, read_identity
 
 log = logging.getLogger(__name__)
