@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
 from importlib import import_module
 from typing import Any, Final
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete
+from click.shell_completion import ShellComplete
 
 from hetserve import __version__
 from hetserve.base.files import InputError
@@ -18,6 +17,8 @@ from hetserve.cli.output import messages
 from hetserve.extras import EXIT_MISSING, install_hint
 
 PLUGIN: Final = "kubectl hetserve"
+_NOTHING, _DIRECTIVES = 4, {"file": 0, "dir": 16}
+"""What kubectl's shell does beside the words, in the numbers of cobra (ShellCompDirective)."""
 COMMANDS: Final = {
     "autoscale": "capacity.autoscale.command",
     "compare": "capacity.compare.command",
@@ -87,14 +88,6 @@ def app() -> None:
     """Plans, places and explains model services on heterogeneous clusters."""
 
 
-class Directive(IntEnum):
-    """What kubectl's shell does beside the words, in the numbers of cobra (ShellCompDirective)."""
-
-    FILES = 0
-    NOTHING = 4
-    FOLDERS = 16
-
-
 def completions(arguments: Sequence[str]) -> str:
     """Lines for kubectl: a word and its help each, then the directive.
 
@@ -102,17 +95,6 @@ def completions(arguments: Sequence[str]) -> str:
     """
     *before, begun = arguments or ("",)
     found = ShellComplete(app, {}, PLUGIN, "").get_completions(list(before), begun)
-    words = [_line(item) for item in found if item.type == "plain"]
-    return "\n".join([*words, f":{_directive(found)}"]) + "\n"
-
-
-def _line(item: CompletionItem) -> str:
-    help_ = " ".join(str(item.help or "").split())
-    return f"{item.value}\t{help_}" if help_ else str(item.value)
-
-
-def _directive(found: Sequence[CompletionItem]) -> int:
-    types = {item.type for item in found}
-    if "file" in types:
-        return Directive.FILES
-    return Directive.FOLDERS if "dir" in types else Directive.NOTHING
+    words = [f"{item.value}\t{' '.join((item.help or '').split())}".rstrip() for item in found if item.type == "plain"]
+    directive = min((_DIRECTIVES[item.type] for item in found if item.type != "plain"), default=_NOTHING)
+    return "\n".join([*words, f":{directive}"]) + "\n"

@@ -14,7 +14,7 @@ from hetserve.api import names
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, RawObject
-from hetserve.cli.cluster.installation import settings_map, system_namespace
+from hetserve.cli.cluster.extender import settings_map, system_namespace
 from hetserve.cli.cluster.snapshot import NODES, PODS, live_slices
 from hetserve.cli.health.facts import (
     SCHEDULER,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -14,8 +13,7 @@ import yaml
 
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, namespaced
-from hetserve.cli.cluster.extender import LEASES, SCHEDULER_LEASE
-from hetserve.cli.cluster.installation import USUAL, labels_of, name_of, settings_in, settings_map
+from hetserve.cli.cluster.extender import LEASES, SCHEDULER_LEASE, USUAL, labels_of, name_of, settings_in, settings_map
 from hetserve.cli.health.facts import (
     EXTENDER,
     OPERATOR,
@@ -37,15 +35,6 @@ _ORDINARY: Final = ("ContainerCreating", "PodInitializing")
 """Every container waits so for a while: told only where nothing else is."""
 _Fact = TypeVar("_Fact")
 _Found = RawObject | Unread | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Election:
-    """on: whether there is one. name, namespace: of its Lease."""
-
-    on: bool
-    name: str
-    namespace: str
 
 
 def read(fact: Callable[[], _Fact]) -> _Fact | Unread:
@@ -82,15 +71,15 @@ def _component(cluster: ClusterClient, namespace: str, component: str, found: _F
     name = name_of(found, component) if isinstance(found, dict) else f"{prefix}-{component}"
     settings = found if isinstance(found, Unread) else mapping_in(found, component)
     given = settings if isinstance(settings, dict) else None
-    election = _election(component, given, name, namespace)
+    elects, *lease = _election(component, given, name, namespace)
     workload = namespaced("apps/v1", namespace, "deployments", workload_of(name, component))
     raw = read(lambda: cluster.find(workload))
     return ComponentFact(
         name,
         component,
         settings if isinstance(settings, Unread) else settings is not None,
-        elects=election.on,
-        lease=read(lambda: _lease(cluster, election)) if election.on else None,
+        elects=elects,
+        lease=read(lambda: _lease(cluster, *lease)) if elects else None,
         deployment=_deployment(cluster, namespace, component, raw) if isinstance(raw, dict) else raw,
         version=_version(component, raw) or _version(component, found),
         # The second scheduler is the stock binary: it always asks who reads its metrics.
@@ -98,23 +87,23 @@ def _component(cluster: ClusterClient, namespace: str, component: str, found: _F
     )
 
 
-def _election(component: str, settings: Mapping[str, Any] | None, name: str, namespace: str) -> _Election:
-    """As the component reads its settings: what they leave away is its default."""
+def _election(component: str, settings: Mapping[str, Any] | None, name: str, namespace: str) -> tuple[bool, str, str]:
+    """(whether there is one, name and namespace of its Lease): what settings leave away is the component's default."""
     given = (settings or {}).get("leaderElection") or {}
     if component == SCHEDULER and settings is not None:
         lease = str(given.get("resourceName") or "kube-scheduler")
         where = str(given.get("resourceNamespace") or "kube-system")
-        return _Election(bool(given.get("leaderElect", True)), lease, where)
+        return (bool(given.get("leaderElect", True)), lease, where)
     if component == EXTENDER:  # it leads while its scheduler does
         given = (settings or {}).get("scheduler") or {}
         lease = str(given.get("leaseName", SCHEDULER_LEASE))
-        return _Election(bool(lease), lease, str(given.get("leaseNamespace") or namespace))
+        return (bool(lease), lease, str(given.get("leaseNamespace") or namespace))
     where = str(given.get("namespace") or namespace)
-    return _Election(bool(given.get("enabled", True)), str(given.get("leaseName") or name), where)
+    return (bool(given.get("enabled", True)), str(given.get("leaseName") or name), where)
 
 
-def _lease(cluster: ClusterClient, election: _Election) -> LeaseFact | None:
-    found = cluster.find(namespaced(LEASES, election.namespace, "leases", election.name))
+def _lease(cluster: ClusterClient, name: str, namespace: str) -> LeaseFact | None:
+    found = cluster.find(namespaced(LEASES, namespace, "leases", name))
     if found is None:
         return None
     spec = found.get("spec") or {}

@@ -61,8 +61,12 @@ def dump(path: str, where: str | None, no_log: bool, **source_of: str | None) ->
 
 def _log(source: Source, where: str | None, named: str | None) -> list[Record]:
     from hetserve.cli.cluster.client import ClusterError  # noqa: PLC0415
-    from hetserve.cli.cluster.extender import live_log, read_log, reader_token_of  # noqa: PLC0415
-    from hetserve.cli.cluster.installation import system_namespace  # noqa: PLC0415
+    from hetserve.cli.cluster.extender import (  # noqa: PLC0415
+        live_log,
+        read_log,
+        reader_token_of,
+        system_namespace,
+    )
 
     if where is not None:
         return read_log(where, lambda: reader_token_of(source.cluster, named))

@@ -13,12 +13,12 @@ from rich.table import Table
 from hetserve.base.units import MiB, Seconds
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.extender import extender_settings
-from hetserve.cli.cluster.installation import system_namespace as namespace_of
+from hetserve.cli.cluster.extender import system_namespace as namespace_of
 from hetserve.cli.cluster.snapshot import Source
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.terminal import Block, counted, grid, text_of
 from hetserve.cli.placement.placed import placer_of
-from hetserve.placement import Placer, PodView, QueueSettings, Round, Waiting, next_round
+from hetserve.placement import Placer, QueueSettings, Round, Waiting, next_round
 from hetserve.placement.pods.scheduling_gate import in_hand, ours_alone_holds, waiting
 from hetserve.placement.queues.rounds import Queue
 from hetserve.placement.queues.weights import Weights
@@ -80,7 +80,11 @@ def _queues_document(placer: Placer, settings: QueueSettings, now: Seconds, name
             for queue in made.queues
             for members in [_members(queue, pods)]
         ],
-        "heldByOthers": [_held(pod) for pod in _held_by_others(placer.pods.values(), namespace)],
+        "heldByOthers": [
+            {"namespace": pod.request.namespace, "name": pod.request.name, "gates": list(pod.gates)}
+            for pod in sorted(placer.pods.values(), key=lambda pod: (pod.request.namespace, pod.request.name))
+            if len(pod.gates) > 1 and namespace in {None, pod.request.namespace}
+        ],
         "unreadable": [
             {"namespace": pod.namespace, "name": pod.name, "why": pod.why}
             for pod in placer.stuck()
@@ -168,15 +172,6 @@ def _pods(members: Iterable[Waiting], order: Mapping[str, int], now: Seconds, na
         for pod in members
         if namespace in {None, pod.namespace}
     ]
-
-
-def _held_by_others(pods: Iterable[PodView], namespace: str | None) -> list[PodView]:
-    held = [pod for pod in pods if len(pod.gates) > 1 and namespace in {None, pod.request.namespace}]
-    return sorted(held, key=lambda pod: (pod.request.namespace, pod.request.name))
-
-
-def _held(pod: PodView) -> Json:
-    return {"namespace": pod.request.namespace, "name": pod.request.name, "gates": list(pod.gates)}
 
 
 def _queues_table(document: Json) -> Table:

@@ -13,18 +13,18 @@ import click
 
 from hetserve.api import names
 from hetserve.cli.cluster.client import ClusterError, absent, namespaced
-from hetserve.cli.cluster.extender import Record, extender_settings, read_log, reader_token_of
-from hetserve.cli.cluster.installation import system_namespace
+from hetserve.cli.cluster.extender import Record, extender_settings, read_log, reader_token_of, system_namespace
 from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
 from hetserve.cli.output import messages
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import EXIT_INFEASIBLE
 from hetserve.cli.output.terminal import text_of
-from hetserve.cli.placement.node_rules import against_node, not_judged
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.planned_pod import planned_pod
 from hetserve.cli.placement.why_text import blocks
 from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.metadata import RawObject
+from hetserve.objects.node import UNSCHEDULABLE, Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement import DEFAULT_POLICY, Booking, PlacementDecision, Placer, PodView, QueueSettings, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
@@ -46,8 +46,46 @@ from hetserve.placement.pods.view import parse_pod, unread_pod
 from hetserve.placement.queues.rounds import OLDEST_EVERY
 
 _DECISIONS: Final = 4
-RawObject = Mapping[str, Any]
 Json = dict[str, Any]
+
+
+def against_node(pod: RawObject, node: RawObject) -> tuple[str, ...]:
+    """Rules, apart from GPUs, that refuse a node, in words."""
+    spec, there = Pod(pod).spec, Node(node)
+    return (*_selector(spec.get("nodeSelector") or {}, there), *_taints(spec.get("tolerations") or [], there))
+
+
+def not_judged(pod: RawObject) -> tuple[str, ...]:
+    """The scheduler's other rules that apply to this pod."""
+    spec, containers = Pod(pod).spec, Pod(pod).containers
+    affinity = spec.get("affinity") or {}
+    found = [f"affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity") if affinity.get(kind)]
+    found += ["topologySpreadConstraints"] if spec.get("topologySpreadConstraints") else []
+    asked = {name for container in containers for name in ((container.get("resources") or {}).get("requests") or {})}
+    found += [name for name in sorted(asked) if not name.startswith("hetserve.io/")]
+    found += ["volumes"] if any(volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or []) else []
+    found += ["host ports"] if any(port.get("hostPort") for c in containers for port in c.get("ports") or []) else []
+    return tuple(found)
+
+
+def _selector(wanted: Mapping[str, str], node: Node) -> Iterator[str]:
+    labels = node.labels
+    for key, value in sorted(wanted.items()):
+        if labels.get(key) != value:
+            has = f"has {labels[key]!r}" if key in labels else "has none"
+            yield f"nodeSelector {key}={value}: the node {has}"
+
+
+def _taints(tolerations: Sequence[RawObject], node: Node) -> Iterator[str]:
+    taints = [taint for taint in node.taints if taint.repels]
+    if node.cordoned and not any(taint.key == UNSCHEDULABLE for taint in taints):
+        taints.append(Taint(UNSCHEDULABLE, effect="NoSchedule"))
+    for taint in taints:
+        if any(map(taint.is_tolerated_by, tolerations)):
+            continue
+        value = f"={taint.value}" if taint.value else ""
+        not_tolerated = f"taint {taint.key}{value}:{taint.effect} is not tolerated"
+        yield "the node is cordoned" if taint.key == UNSCHEDULABLE else not_tolerated
 
 
 def run(pod: str | None, namespace: str | None, every: bool, output: str, **given: str | None) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def run(  # noqa: PLR0917  options arrive by name
     measured = read_measurements(read_text(samples, MOST_BYTES), shown_name(samples), model, instance_type)
     fitted = fit_samples(measured.alone, kind, keep_wild=keep_wild)
     sharing = _sharing(measured, sharing_mode, batch, keep_wild=keep_wild)
-    manifest = _manifest(measured, fitted, sharing, **profile)
+    manifest = _manifest(measured, fitted, sharing, profile)
     if plot is not None:
         draw_or_refuse(lambda: _draw(measured.alone, fitted, title, plot, sharing), plot)
     unshared = [_NO_MEMORY] if sharing and profile["gpu_memory"] is None else []
@@ -89,24 +90,17 @@ def _sharing(
 
 
 def _manifest(
-    measured: Measurements,
-    fitted: Fit,
-    sharing: SharingFit | None,
-    *,
-    model: str,
-    instance_type: str,
-    name: str | None,
-    namespace: str,
-    gpu_memory: str | None,
+    measured: Measurements, fitted: Fit, sharing: SharingFit | None, profile: dict[str, Any]
 ) -> dict[str, Any]:
+    model, instance_type, gpu_memory = profile["model"], profile["instance_type"], profile["gpu_memory"]
     samples = measured.alone
     how = "least-squares line through the means" if fitted.kind == "linear" else "table of the means"
     source = f"{how} of {samples.count} samples at {len(fitted.entries)} batches in {Path(samples.name).name}"
     if sharing is not None:
         source += f"; {share_source(sharing.share)}"
     manifest = profile_manifest(
-        name or f"{model}-{instance_type}",
-        namespace,
+        profile["name"] or f"{model}-{instance_type}",
+        profile["namespace"],
         model=model,
         instance_type=instance_type,
         latency=latency_of(fitted),
@@ -242,44 +236,32 @@ def _draw_share(axes: Axes, fit: ShareFit) -> None:
         linestyle="--",
         label=f"share {stated:g}: min(copies, {1 / stated:.2f})",
     )
-    reached = [run.throughput for run in fit.runs]
-    axes.errorbar(
-        [run.copies for run in fit.runs],
-        [one.value for one in reached],
-        yerr=([one.value - one.low for one in reached], [one.high - one.value for one in reached]),
-        color=COLOURS[0],
-        marker="o",
-        markersize=5,
-        linestyle="none",
-        capsize=3,
-        label="measured, 95 %",
-    )
+    copies = [run.copies for run in fit.runs]
+    _draw_estimates(axes, copies, [run.throughput for run in fit.runs], COLOURS[0])
     axes.set(
         title=f"copies at batch {fit.batch}",
         xlabel="copies on one GPU",
         ylabel="throughput (of one copy)",
         ylim=(0, None),
     )
-    axes.set_xticks([run.copies for run in fit.runs])
+    axes.set_xticks(copies)
     axes.legend()
+
+
+def _draw_estimates(
+    axes: Axes, at: Sequence[int], found: Sequence[Estimate], colour: str, *, lying: bool = False
+) -> None:
+    values = [one.value for one in found]
+    ends = ([one.value - one.low for one in found], [one.high - one.value for one in found])
+    where: dict[str, Any] = {"x": values, "y": at, "xerr": ends} if lying else {"x": at, "y": values, "yerr": ends}
+    look: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 5, "linestyle": "none", "capsize": 3}
+    axes.errorbar(**where, **look, label="measured, 95 %")
 
 
 def _draw_factors(axes: Axes, fits: tuple[FactorFit, ...]) -> None:
     """Factor on each neighbour with its interval; the stated end is written beside."""
     shown = sorted(fits, key=lambda fit: (-fit.stated, fit.model, fit.batch))[:_MOST_FACTORS][::-1]
-    axes.errorbar(
-        [fit.factor.value for fit in shown],
-        range(len(shown)),
-        xerr=(
-            [fit.factor.value - fit.factor.low for fit in shown],
-            [fit.factor.high - fit.factor.value for fit in shown],
-        ),
-        color=COLOURS[1],
-        marker="o",
-        markersize=5,
-        linestyle="none",
-        capsize=3,
-    )
+    _draw_estimates(axes, range(len(shown)), [fit.factor for fit in shown], COLOURS[1], lying=True)
     for row, fit in enumerate(shown):
         axes.annotate(
             f"{fit.stated / 1_000_000:g}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetserve.cli import values
-from hetserve.cli.capacity.simulation_options import (
+from hetserve.cli.capacity.effort import (
     batches,
     batches_option,
     budget_option,

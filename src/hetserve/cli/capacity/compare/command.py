@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import click
 
-from hetserve.cli.capacity.effort import effort_options
-from hetserve.cli.capacity.simulation_options import manifests_options, names_of
+from hetserve.cli.capacity.effort import effort_options, manifests_options, names_of
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.registry.planners import OBJECTIVES, compared_for
 

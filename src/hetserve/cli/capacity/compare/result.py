@@ -209,26 +209,21 @@ def _plans(result: Compared) -> Table:
 
 def _alike(result: Compared) -> list[tuple[Plan, str]]:
     """The first plan of each configuration, with all planners that chose it."""
-    names: dict[Counts, list[str]] = {}
-    firsts: list[Plan] = []
+    found: dict[Counts, list[Plan]] = {}
     for plan in result.plans:
-        if plan.counts not in names:
-            firsts.append(plan)
-        names.setdefault(plan.counts, []).append(plan.planner)
-    return [(plan, ", ".join(names[plan.counts])) for plan in firsts]
+        found.setdefault(plan.counts, []).append(plan)
+    return [(plans[0], ", ".join(plan.planner for plan in plans)) for plans in found.values()]
 
 
 def _rates(result: Compared) -> Table:
     rates = (">ALLOWABLE Q/S", ">OF THE BEST %", ">Q/S PER $/H", ">LATE %", ">WORST DELAY")
     table = grid("PLANNER", "POLICY", *rates)
-    shown = {(id(plan), policy): names for plan, names in _alike(result) for policy in result.policies}
-    for entry in result.entries:
-        if (id(entry.plan), entry.policy) not in shown:
-            continue
+    names = {id(plan): planners for plan, planners in _alike(result)}
+    for entry in (entry for entry in result.entries if id(entry.plan) in names):
         ratio, worst = entry.violation_ratio, entry.worst_delay
         top = 0.0 if result.best is None else result.best.rate
         table.add_row(
-            shown[id(entry.plan), entry.policy],
+            names[id(entry.plan)],
             entry.policy,
             _number(entry.rate),
             f"{100 * entry.rate / top:.1f}" if top else "-",

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from hetserve.cli import values
-from hetserve.cli.capacity.simulation_options import (
+from hetserve.cli.capacity.effort import (
     base_option,
     batches_option,
     budget_option,

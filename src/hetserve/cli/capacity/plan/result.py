@@ -18,13 +18,13 @@ from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.effort import Effort
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
 from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
-from hetserve.cli.capacity.plan.flow import flow_document
+from hetserve.cli.capacity.plan.flow import candidate, flow_document, rate
 from hetserve.cli.output import messages
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse
 from hetserve.cli.output.progress import steps, watched
-from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, Unplannable
+from hetserve.planning import Plan, Problem, Unplannable
 from hetserve.planning import plan as decide
 from hetserve.planning.plan import EvaluatedConfiguration
 from hetserve.registry.planners import PLANNERS, evaluating, made_for
@@ -215,7 +215,7 @@ def document(result: ServicePlan) -> dict[str, Any]:
         "planner": plan.planner,
         "counts": dict(plan.counts),
         "cost": format_money(plan.cost) if plan.feasible else None,
-        **(_rate(plan, plan.qps) or {figure: None}),
+        **(rate(plan, plan.qps) or {figure: None}),
         **({} if plan.scaled_qps is None else {"scaledQPS": round(plan.scaled_qps, 6)}),
         **_tried(plan),
         **(flow_document(plan) if plan.tried is not None else {}),
@@ -223,7 +223,7 @@ def document(result: ServicePlan) -> dict[str, Any]:
         **({"maxSlowdown": None, "types": {}} if result.problem is None else tenancy.document(result.problem)),
         "sharing": tenancy.comparison_document(plan.sharing),
         "runnerUp": _runner_up(plan),
-        "ranking": [_candidate(plan, entry) for entry in plan.ranking],
+        "ranking": [candidate(plan, entry) for entry in plan.ranking],
         "refusals": [{"subject": refusal.subject, "reason": refusal.reason} for refusal in plan.refusals],
         "verdict": plan.verdict,
         "nextStep": _next_step(plan),
@@ -234,7 +234,7 @@ def document(result: ServicePlan) -> dict[str, Any]:
 def _runner_up(plan: Plan) -> dict[str, Any] | None:
     if plan.runner_up is None:
         return None
-    return {**_candidate(plan, plan.runner_up), "why": plan.why_not_runner_up}
+    return {**candidate(plan, plan.runner_up), "why": plan.why_not_runner_up}
 
 
 def _next_step(plan: Plan) -> dict[str, Any] | None:
@@ -251,17 +251,11 @@ def _next_step(plan: Plan) -> dict[str, Any] | None:
     }
 
 
-def _candidate(plan: Plan, entry: RankedConfiguration) -> dict[str, Any]:
-    counts: Counts = entry.counts
-    return {"counts": dict(counts), "cost": format_money(entry.cost), **_rate(plan, entry.qps)}
-
-
 def _tried(plan: Plan) -> dict[str, Any]:
     if not plan.evaluated:
         return {}
     entries = [
-        {**_candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6), **_broken(one)}
-        for one in plan.evaluated
+        {**candidate(plan, one.candidate), "simulatedQPS": round(one.held, 6), **_broken(one)} for one in plan.evaluated
     ]
     held = next(one.held for one in plan.evaluated if one.candidate.counts == plan.counts)
     return {"simulatedQPS": round(held, 6), "evaluated": entries}
@@ -270,12 +264,6 @@ def _tried(plan: Plan) -> dict[str, Any]:
 def _broken(one: EvaluatedConfiguration) -> dict[str, float]:
     """The rate at which it breaks the SLO, of what held nothing."""
     return {} if one.held or one.below is None else {"breaksAtQPS": round(one.below, 6)}
-
-
-def _rate(plan: Plan, qps: float | None) -> dict[str, float]:
-    if qps is None:
-        return {}
-    return {"boundQPS" if plan.bound_qps is not None else "capacityQPS": round(qps, 6)}
 
 
 def _frontier(points: Sequence[FrontierPoint]) -> list[dict[str, Any]]:

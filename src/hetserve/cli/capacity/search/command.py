@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import click
 
-from hetserve.cli.capacity.effort import effort_options
-from hetserve.cli.capacity.simulation_options import manifests_options, names_of, policy_option
+from hetserve.cli.capacity.effort import effort_options, manifests_options, names_of, policy_option
 from hetserve.registry.search_methods import SEARCH_METHODS
 
 GUIDED: Final = "kairos-plus"

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from hetserve.cli.capacity.effort import effort_options
-from hetserve.cli.capacity.simulation_options import counts, manifests_options, policy_option, rate
+from hetserve.cli.capacity.effort import counts, effort_options, manifests_options, policy_option, rate
 
 
 @click.command()
