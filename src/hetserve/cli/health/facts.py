@@ -172,17 +172,6 @@ class Finding:
     do: str = ""
 
 
-def unread(check: str, fact: Unread) -> Finding:
-    """What could not be read is not known to be well."""
-    return Finding(
-        check,
-        Level.UNKNOWN,
-        f"not checked: {fact.why}",
-        "what is not read is not known to be well",
-        "ask again as somebody with this right",
-    )
-
-
 def some(texts: tuple[str, ...]) -> str:
     """The first texts, and how many more there are."""
     more = len(texts) - _SHOWN

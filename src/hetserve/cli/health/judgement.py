@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar
 
 from hetserve import __version__
 from hetserve.api import names
@@ -16,16 +16,18 @@ from hetserve.cli.health.facts import (
     CrdFact,
     DeploymentFact,
     Facts,
+    FailedPods,
     Finding,
     LeaseFact,
     Level,
+    NodesFact,
     SchedulerFact,
     Unread,
     WaitFact,
     some,
-    unread,
 )
 
+_Fact = TypeVar("_Fact")
 LEAST_VERSION: Final = (1, 35)
 _CRDS_DO: Final = (
     "apply the CRDs of this version (helm upgrade, or kubectl apply -f crds/), or use the hetserve of theirs"
@@ -45,10 +47,21 @@ _NO_CONFIG: Final = ("CreateContainerConfigError", "CreateContainerError", "RunC
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """Every check's findings, in one order; a check that finds nothing wrong says so."""
-    found: list[Finding] = [_version(facts), *_crds(facts)]
-    found += [*_versions(facts.components), *_components(facts), *_scheduler(facts)]
-    found += [*_nodes(facts), *_rights(facts), *_probes(facts), _policy(facts)]
+    found: list[Finding] = [_version(facts), *_checked("crds", facts.crds, _crds)]
+    found += [*_versions(facts.components), *_components(facts)]
+    found += _checked("scheduler", facts.scheduler, lambda fact: _configured(fact, facts))
+    found += [*_checked("scheduling", facts.failed, _scheduling), *_checked("gpus", facts.nodes, _nodes)]
+    found += [*_own_rights(facts.own), *_checked("rights", facts.missing_rights, _rights)]
+    found += [*_probes(facts), *_checked("policy", facts.policies, _policy)]
     return tuple(found)
+
+
+def _checked(check: str, fact: _Fact | Unread, judged: Callable[[_Fact], Iterator[Finding]]) -> Iterator[Finding]:
+    """What could not be read is not known to be well."""
+    if not isinstance(fact, Unread):
+        return judged(fact)
+    why, do = "what is not read is not known to be well", "ask again as somebody with this right"
+    return iter((Finding(check, Level.UNKNOWN, f"not checked: {fact.why}", why, do),))
 
 
 def sound(found: tuple[Finding, ...]) -> bool:
@@ -70,18 +83,12 @@ def _version(facts: Facts) -> Finding:
     )
 
 
-def _crds(facts: Facts) -> Iterator[Finding]:
-    if isinstance(facts.crds, Unread):
-        yield unread("crds", facts.crds)
-        return
-    bad = False
-    for plural, crd in facts.crds.items():
-        what = _crd(plural, crd)
-        if what is not None:
-            bad = True
-            yield Finding("crds", Level.PROBLEM, what, "fields are dropped or refused unseen", _CRDS_DO)
-    if not bad:
-        yield Finding("crds", Level.OK, f"{len(facts.crds)} CRDs, with the schema of this version")
+def _crds(crds: Mapping[str, CrdFact | None]) -> Iterator[Finding]:
+    wrong = [what for plural, crd in crds.items() if (what := _crd(plural, crd)) is not None]
+    for what in wrong:
+        yield Finding("crds", Level.PROBLEM, what, "fields are dropped or refused unseen", _CRDS_DO)
+    if not wrong:
+        yield Finding("crds", Level.OK, f"{len(crds)} CRDs, with the schema of this version")
 
 
 def _crd(plural: str, crd: CrdFact | None) -> str | None:
@@ -95,29 +102,24 @@ def _crd(plural: str, crd: CrdFact | None) -> str | None:
     return None
 
 
-def _scheduler(facts: Facts) -> Iterator[Finding]:
-    fact = facts.scheduler
-    if isinstance(fact, Unread):
-        yield unread("scheduler", fact)
-    else:
-        yield _configured(fact, facts)
-    if isinstance(facts.failed, Unread):
-        yield unread("scheduling", facts.failed)
-    elif facts.failed.count:
-        pods, first = facts.failed.count, facts.failed
-        what = f"{pods} pod{'s' if pods > 1 else ''} could not be judged; {first.first}: {first.message}"
+def _scheduling(failed: FailedPods) -> Iterator[Finding]:
+    if failed.count:
+        what = (
+            f"{failed.count} pod{'s' if failed.count > 1 else ''} could not be judged; {failed.first}: {failed.message}"
+        )
         do = "read the message: where the extender refuses connections, see its findings above"
         yield Finding("scheduling", Level.PROBLEM, what, "the scheduler meets errors, so these pods wait", do)
 
 
-def _configured(fact: SchedulerFact | None, facts: Facts) -> Finding:
+def _configured(fact: SchedulerFact | None, facts: Facts) -> Iterator[Finding]:
     check, why = "scheduler", "pods of hetserve-scheduler wait for an extender that is never asked"
     wrong = _misconfigured(fact)
     if fact is None or wrong is not None:
         name = next(one.name for one in facts.components if one.component == SCHEDULER)
         do = f"helm upgrade writes ConfigMap {name} of namespace {facts.namespace}; then restart the scheduler"
-        return Finding(check, Level.PROBLEM, wrong or "", why, do)
-    return Finding(check, Level.OK, f"it asks the extender at {fact.url}")
+        yield Finding(check, Level.PROBLEM, wrong or "", why, do)
+    else:
+        yield Finding(check, Level.OK, f"it asks the extender at {fact.url}")
 
 
 def _misconfigured(fact: SchedulerFact | None) -> str | None:
@@ -132,11 +134,7 @@ def _misconfigured(fact: SchedulerFact | None) -> str | None:
     return None
 
 
-def _nodes(facts: Facts) -> Iterator[Finding]:
-    fact = facts.nodes
-    if isinstance(fact, Unread):
-        yield unread("gpus", fact)
-        return
+def _nodes(fact: NodesFact) -> Iterator[Finding]:
     for text in fact.unreadable:
         yield Finding("gpus", Level.PROBLEM, text, "the node's GPUs are given to nobody", "correct the text named")
     for words, nodes in fact.refused.items():
@@ -158,19 +156,17 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
         yield Finding("gpus", Level.OK, f"{fact.gpus} GPUs on {fact.nodes} nodes")
 
 
-def _rights(facts: Facts) -> Iterator[Finding]:
-    if facts.own:
-        what = f"you may not {some(facts.own)}"
-        yield Finding(
-            "rights", Level.NOTE, what, "some commands will be refused", "ask for these rights, or use another context"
-        )
-    if isinstance(facts.missing_rights, Unread):
-        yield unread("rights", facts.missing_rights)
-        return
-    for text in facts.missing_rights:
+def _own_rights(missing: tuple[str, ...]) -> Iterator[Finding]:
+    if missing:
+        do = "ask for these rights, or use another context"
+        yield Finding("rights", Level.NOTE, f"you may not {some(missing)}", "some commands will be refused", do)
+
+
+def _rights(missing: tuple[str, ...]) -> Iterator[Finding]:
+    for text in missing:
         do = "helm upgrade writes the chart's roles; look for who changed them"
         yield Finding("rights", Level.PROBLEM, text, "the component cannot do its work", do)
-    if not facts.missing_rights:
+    if not missing:
         yield Finding("rights", Level.OK, "the components have the rights that they need")
 
 
@@ -186,20 +182,15 @@ def _probes(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _policy(facts: Facts) -> Finding:
-    if isinstance(facts.policies, Unread):
-        return unread("policy", facts.policies)
-    missing = tuple(name for name in names.ADMISSION_POLICIES if name not in facts.policies)
-    if not missing:
-        return Finding("policy", Level.OK, f"{len(facts.policies)} admission policies are bound")
-    switched_off = not facts.policies
-    return Finding(
-        "policy",
-        Level.NOTE if switched_off else Level.PROBLEM,
-        "no ValidatingAdmissionPolicy of hetserve is installed" if switched_off else f"not bound: {', '.join(missing)}",
-        f"whoever may write a pod can edit its {names.ANNOTATION_GPU}, and with it the next extender's ledger",
-        "install the chart with admission.enabled=true, or let only those who are trusted write pods",
-    )
+def _policy(bound: tuple[str, ...]) -> Iterator[Finding]:
+    missing = ", ".join(name for name in names.ADMISSION_POLICIES if name not in bound)
+    level, what = Level.PROBLEM, f"not bound: {missing}"
+    if not bound:
+        level, what = Level.NOTE, "no ValidatingAdmissionPolicy of hetserve is installed"
+    why = f"whoever may write a pod can edit its {names.ANNOTATION_GPU}, and with it the next extender's ledger"
+    do = "install the chart with admission.enabled=true, or let only those who are trusted write pods"
+    well = Finding("policy", Level.OK, f"{len(bound)} admission policies are bound")
+    yield Finding("policy", level, what, why, do) if missing else well
 
 
 def _versions(components: tuple[ComponentFact, ...]) -> Iterator[Finding]:
@@ -229,13 +220,11 @@ def _components(facts: Facts) -> Iterator[Finding]:
     for one in facts.components:
         # That the scheduler has no configuration is said once, by the check of what stands in it.
         if one.component != SCHEDULER or one.settings is not False:
-            yield _component(one, facts.namespace)
+            seen = next((part for part in (one.settings, one.deployment, one.lease) if isinstance(part, Unread)), one)
+            yield from _checked(one.name, seen, lambda fact: iter((_component(fact, facts.namespace),)))
 
 
 def _component(fact: ComponentFact, namespace: str) -> Finding:
-    for one in (fact.settings, fact.deployment, fact.lease):
-        if isinstance(one, Unread):
-            return unread(fact.name, one)
     why = _WHY[fact.component]
     if fact.settings is False:
         what = f"namespace {namespace} holds no ConfigMap {fact.name}: not installed"

@@ -78,14 +78,6 @@ def steps(label: str, most: int | None = None) -> Iterator[Steps]:
             yield shown
 
 
-@contextmanager
-def watched(label: str) -> Iterator[None]:
-    """Says on a terminal what work without steps does: it tries, or it compiles first."""
-    with steps(label) as shown:
-        shown.busy("trying")
-        yield
-
-
 def _trial_text(trial: RateTrial) -> str:
     return f"{trial.rate:.4g} q/s {'holds' if trial.passed else 'late'}"
 

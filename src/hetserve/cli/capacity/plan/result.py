@@ -23,7 +23,7 @@ from hetserve.cli.output import messages
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import draw_or_refuse
-from hetserve.cli.output.progress import steps, watched
+from hetserve.cli.output.progress import Steps, steps
 from hetserve.planning import Plan, Problem, Unplannable
 from hetserve.planning import plan as decide
 from hetserve.planning.plan import EvaluatedConfiguration
@@ -135,7 +135,8 @@ def _decide(
     else:
         if policy is not None:
             problem = dataclasses.replace(problem, policy=policy)
-        with watched(service.metadata.name) if tries else nullcontext():
+        with steps(service.metadata.name) if tries else nullcontext(Steps()) as shown:
+            shown.busy("trying")
             made = decide(problem, seed=seed)
     return ServicePlan(service, problem, made, _seed(planner, seed) if made.evaluated else None)
 
