@@ -19,11 +19,11 @@ from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.health.facts import (
+    CheckFinding,
     ComponentFact,
     CrdFact,
     DeploymentFact,
     FailedPods,
-    Finding,
     LeaseFact,
     Level,
     NodesFact,
@@ -43,7 +43,7 @@ PULLS = WaitFact("x-1", "extender", "r/x:1", "ImagePullBackOff", "no r/x:1")
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
-def amiss(**changed: Any) -> list[Finding]:
+def amiss(**changed: Any) -> list[CheckFinding]:
     found = findings(replace(WELL, **changed))
     return [one for one in found if one.level in (Level.PROBLEM, Level.UNKNOWN)]
 

@@ -134,7 +134,7 @@ def upon(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SimulationEffort:
     """How much to simulate.
 
     queries: per run. jobs: threads. asked: queries as given, if they were raised. arrivals: a recording's length
@@ -165,7 +165,7 @@ class Effort:
         return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
 
 
-def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
+def asked(problem: Problem, effort: SimulationEffort) -> dict[str, Any]:
     from hetserve.cli.capacity import tenancy  # noqa: PLC0415
 
     return {
@@ -244,11 +244,11 @@ def effort_options(queries: int, seeds: str) -> Decorator:
     return lambda command: upon(command, options)
 
 
-def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort]:
+def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, SimulationEffort]:
     """Removes overrides and effort from a command's options."""
     overrides = Overrides(**{name: options.pop(name) for name in _OVERRIDES if name in options})
     first, count = options.pop("seed"), options.pop("runs") or default_seeds
-    effort = Effort(
+    effort = SimulationEffort(
         options.pop("queries"),
         tuple(range(first, first + count)),
         options.pop("jobs"),
@@ -262,7 +262,9 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort
     return overrides, effort
 
 
-def _as_recorded(recording: Recording, overrides: Overrides, effort: Effort) -> tuple[Overrides, Effort]:
+def _as_recorded(
+    recording: Recording, overrides: Overrides, effort: SimulationEffort
+) -> tuple[Overrides, SimulationEffort]:
     """Mix and number of queries of a recording; exits if --batches gives another mix."""
     if recording.mix is not None:
         if overrides.mix is not None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.output.progress import Steps
 from hetserve.dispatch import Policy, make_policy
@@ -32,7 +32,7 @@ from hetserve.simulation.stability import SLOS, ceiling, fewest_queries
 
 Note = Callable[[RateTrial], None]
 
-_CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
+_CLIMBING = SimulationEffort(queries=10_000, seeds=(0,), jobs=1)
 
 MOST_AT_A_RATE = 5_000_000
 MOST_TO_FIND = 1_000_000
@@ -74,7 +74,7 @@ def run_at(  # noqa: PLR0917
     counts: Mapping[str, int],
     policy: Policy,
     rate: float,
-    effort: Effort,
+    effort: SimulationEffort,
     shown: Steps | None = None,
 ) -> list[RunReport]:
     """One report per seed; rate in queries/s."""
@@ -92,7 +92,7 @@ def run_at(  # noqa: PLR0917
 
 
 def find_allowable(
-    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: Effort, note: Note | None = None
+    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: SimulationEffort, note: Note | None = None
 ) -> Held:
     """Highest rate at which the SLO holds; with fewer than three seeds each is judged alone."""
     fluid = fluid_rate(problem, counts)
@@ -101,7 +101,7 @@ def find_allowable(
     return Held(found, fluid, ceiling_rate(problem, counts), tuple(reports))
 
 
-def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
+def long_enough(problem: Problem, rate: float, effort: SimulationEffort, most: int) -> SimulationEffort:
     """Raises the queries per run until overload shows at `rate` [queries/s]; keeps a recording.
 
     Raises NotPlannedError beyond `most` queries.
@@ -139,7 +139,7 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
     return make_policy(name, **{setting: climb(measure, sizes, sizes // 2).size})
 
 
-def most_trials(effort: Effort) -> int:
+def most_trials(effort: SimulationEffort) -> int:
     return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
 
 
@@ -160,7 +160,7 @@ def _allowable(  # noqa: PLR0917
     counts: Mapping[str, int],
     policy: Policy,
     fluid: float,
-    effort: Effort,
+    effort: SimulationEffort,
     note: Note | None = None,
     *,
     step: float = GRID,
@@ -195,7 +195,7 @@ def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
     return math.fsum(count / fastest[name] for name, count in counts.items())
 
 
-def evaluator(problem: Problem, policy: str, effort: Effort, shown: Steps) -> Callable[[Counts], float]:
+def evaluator(problem: Problem, policy: str, effort: SimulationEffort, shown: Steps) -> Callable[[Counts], float]:
     """Allowable rate of a configuration under `policy`; simulates each once."""
     known: dict[Counts, float] = {}
 

@@ -55,7 +55,7 @@ class ClusterError(click.ClickException):
         self.status = status
 
 
-class TooLargeError(ClusterError):
+class AnswerTooLargeError(ClusterError):
     """The answer has more bytes than are read."""
 
 
@@ -139,7 +139,7 @@ class ClusterClient:
         while True:
             try:
                 kept, metadata, limit = self._page(path, query, limit, keep)
-            except TooLargeError:
+            except AnswerTooLargeError:
                 if limit == 1:
                     raise
                 limit //= 2
@@ -199,7 +199,7 @@ class ClusterClient:
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None = None, **more: Any
     ) -> tuple[bytes, Any]:
-        """(the whole answer to a request, its headers). Raises ClusterError, TooLargeError."""
+        """(the whole answer to a request, its headers). Raises ClusterError, AnswerTooLargeError."""
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
         response = self._open(method, path, query, **more)
@@ -209,7 +209,7 @@ class ClusterClient:
             raise self._unreachable(error) from None
         if len(data) > LARGEST_ANSWER:
             response.close()
-            raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
+            raise AnswerTooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
         if not _is_good(response):
             _refused(method, path, response.status, data)
         return data, response.headers
@@ -242,13 +242,13 @@ class ClusterClient:
 
 
 def _lines(response: Any) -> Iterator[bytes]:
-    """Lines without their ends. Raises TooLargeError."""
+    """Lines without their ends. Raises AnswerTooLargeError."""
     cutter = LineCutter(_LARGEST_LINE)
     try:
         for chunk in response.stream(_CHUNK):
             yield from cutter.cut(chunk)
     except LineTooLongError as error:
-        raise TooLargeError(f"watch: {error}") from None
+        raise AnswerTooLargeError(f"watch: {error}") from None
 
 
 def _is_good(response: Any) -> bool:

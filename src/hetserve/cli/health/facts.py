@@ -134,7 +134,7 @@ class NodesFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class InstallationFacts:
     """An installation at one time.
 
     namespace: of the installation. version: (major, minor) and the API server's words. crds: by plural name; None:
@@ -162,7 +162,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """`what` is so, `why` it matters and what to `do`; both are empty where all is well."""
 
     check: str

@@ -18,10 +18,10 @@ from hetserve.cli.cluster.extender import settings_map, system_namespace
 from hetserve.cli.cluster.snapshot import NODES, PODS, live_slices
 from hetserve.cli.health.facts import (
     SCHEDULER,
+    CheckFinding,
     CrdFact,
-    Facts,
     FailedPods,
-    Finding,
+    InstallationFacts,
     NodesFact,
     SchedulerFact,
 )
@@ -54,14 +54,14 @@ def run(cluster: ClusterClient, given: str | None, output: str) -> NoReturn:
     sys.exit(0 if well else EXIT_INFEASIBLE)
 
 
-def _document(found: Sequence[Finding], namespace: str, *, well: bool) -> dict[str, Any]:
+def _document(found: Sequence[CheckFinding], namespace: str, *, well: bool) -> dict[str, Any]:
     listed = [
         {"check": one.check, "level": str(one.level), "what": one.what, "why": one.why, "do": one.do} for one in found
     ]
     return {"namespace": namespace, "sound": well, "findings": listed}
 
 
-def _block(found: Sequence[Finding], namespace: str, *, well: bool) -> Block:
+def _block(found: Sequence[CheckFinding], namespace: str, *, well: bool) -> Block:
     table = grid("CHECK", "LEVEL", "FINDING")
     for column in table.columns[:-1]:
         column.no_wrap = True
@@ -75,7 +75,7 @@ def _block(found: Sequence[Finding], namespace: str, *, well: bool) -> Block:
     return Block(title, (), (table,))
 
 
-def gather(cluster: ClusterClient, namespace: str) -> Facts:
+def gather(cluster: ClusterClient, namespace: str) -> InstallationFacts:
     """Facts of the installation in a namespace.
 
     What the caller may not read is Unread. Raises ClusterError if the API server cannot be reached or does not know the
@@ -84,7 +84,7 @@ def gather(cluster: ClusterClient, namespace: str) -> Facts:
     found = components(cluster, namespace)
     prefix = found[0].name.removesuffix(f"-{found[0].component}")
     asking = not all(one.open for one in found if one.component != SCHEDULER)
-    return Facts(
+    return InstallationFacts(
         namespace=namespace,
         version=version_of(cluster.get("/version")),
         crds=read(lambda: {resource.plural: _crd(cluster, resource) for resource in KINDS}),

@@ -12,12 +12,12 @@ from hetserve.cli.health.facts import (
     EXTENDER,
     OPERATOR,
     SCHEDULER,
+    CheckFinding,
     ComponentFact,
     CrdFact,
     DeploymentFact,
-    Facts,
     FailedPods,
-    Finding,
+    InstallationFacts,
     LeaseFact,
     Level,
     NodesFact,
@@ -45,9 +45,9 @@ _NO_IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "In
 _NO_CONFIG: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
-def findings(facts: Facts) -> tuple[Finding, ...]:
+def findings(facts: InstallationFacts) -> tuple[CheckFinding, ...]:
     """Every check's findings, in one order; a check that finds nothing wrong says so."""
-    found: list[Finding] = [_version(facts), *_checked("crds", facts.crds, _crds)]
+    found: list[CheckFinding] = [_version(facts), *_checked("crds", facts.crds, _crds)]
     found += [*_versions(facts.components), *_components(facts)]
     found += _checked("scheduler", facts.scheduler, lambda fact: _configured(fact, facts))
     found += [*_checked("scheduling", facts.failed, _scheduling), *_checked("gpus", facts.nodes, _nodes)]
@@ -56,25 +56,27 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _checked(check: str, fact: _Fact | Unread, judged: Callable[[_Fact], Iterator[Finding]]) -> Iterator[Finding]:
+def _checked(
+    check: str, fact: _Fact | Unread, judged: Callable[[_Fact], Iterator[CheckFinding]]
+) -> Iterator[CheckFinding]:
     """What could not be read is not known to be well."""
     if not isinstance(fact, Unread):
         return judged(fact)
     why, do = "what is not read is not known to be well", "ask again as somebody with this right"
-    return iter((Finding(check, Level.UNKNOWN, f"not checked: {fact.why}", why, do),))
+    return iter((CheckFinding(check, Level.UNKNOWN, f"not checked: {fact.why}", why, do),))
 
 
-def sound(found: tuple[Finding, ...]) -> bool:
+def sound(found: tuple[CheckFinding, ...]) -> bool:
     """Whether nothing is wrong: what could not be checked is not well."""
     return all(one.level in (Level.OK, Level.NOTE) for one in found)
 
 
-def _version(facts: Facts) -> Finding:
+def _version(facts: InstallationFacts) -> CheckFinding:
     major, minor, words = facts.version
     if (major, minor) >= LEAST_VERSION:
-        return Finding("version", Level.OK, f"the API server is {words}")
+        return CheckFinding("version", Level.OK, f"the API server is {words}")
     least = ".".join(map(str, LEAST_VERSION))
-    return Finding(
+    return CheckFinding(
         "version",
         Level.PROBLEM,
         f"the API server is {words}, below {least}",
@@ -83,12 +85,12 @@ def _version(facts: Facts) -> Finding:
     )
 
 
-def _crds(crds: Mapping[str, CrdFact | None]) -> Iterator[Finding]:
+def _crds(crds: Mapping[str, CrdFact | None]) -> Iterator[CheckFinding]:
     wrong = [what for plural, crd in crds.items() if (what := _crd(plural, crd)) is not None]
     for what in wrong:
-        yield Finding("crds", Level.PROBLEM, what, "fields are dropped or refused unseen", _CRDS_DO)
+        yield CheckFinding("crds", Level.PROBLEM, what, "fields are dropped or refused unseen", _CRDS_DO)
     if not wrong:
-        yield Finding("crds", Level.OK, f"{len(crds)} CRDs, with the schema of this version")
+        yield CheckFinding("crds", Level.OK, f"{len(crds)} CRDs, with the schema of this version")
 
 
 def _crd(plural: str, crd: CrdFact | None) -> str | None:
@@ -102,24 +104,24 @@ def _crd(plural: str, crd: CrdFact | None) -> str | None:
     return None
 
 
-def _scheduling(failed: FailedPods) -> Iterator[Finding]:
+def _scheduling(failed: FailedPods) -> Iterator[CheckFinding]:
     if failed.count:
         what = (
             f"{failed.count} pod{'s' if failed.count > 1 else ''} could not be judged; {failed.first}: {failed.message}"
         )
         do = "read the message: where the extender refuses connections, see its findings above"
-        yield Finding("scheduling", Level.PROBLEM, what, "the scheduler meets errors, so these pods wait", do)
+        yield CheckFinding("scheduling", Level.PROBLEM, what, "the scheduler meets errors, so these pods wait", do)
 
 
-def _configured(fact: SchedulerFact | None, facts: Facts) -> Iterator[Finding]:
+def _configured(fact: SchedulerFact | None, facts: InstallationFacts) -> Iterator[CheckFinding]:
     check, why = "scheduler", "pods of hetserve-scheduler wait for an extender that is never asked"
     wrong = _misconfigured(fact)
     if fact is None or wrong is not None:
         name = next(one.name for one in facts.components if one.component == SCHEDULER)
         do = f"helm upgrade writes ConfigMap {name} of namespace {facts.namespace}; then restart the scheduler"
-        yield Finding(check, Level.PROBLEM, wrong or "", why, do)
+        yield CheckFinding(check, Level.PROBLEM, wrong or "", why, do)
     else:
-        yield Finding(check, Level.OK, f"it asks the extender at {fact.url}")
+        yield CheckFinding(check, Level.OK, f"it asks the extender at {fact.url}")
 
 
 def _misconfigured(fact: SchedulerFact | None) -> str | None:
@@ -134,46 +136,48 @@ def _misconfigured(fact: SchedulerFact | None) -> str | None:
     return None
 
 
-def _nodes(fact: NodesFact) -> Iterator[Finding]:
+def _nodes(fact: NodesFact) -> Iterator[CheckFinding]:
     for text in fact.unreadable:
-        yield Finding("gpus", Level.PROBLEM, text, "the node's GPUs are given to nobody", "correct the text named")
+        yield CheckFinding("gpus", Level.PROBLEM, text, "the node's GPUs are given to nobody", "correct the text named")
     for words, nodes in fact.refused.items():
         said, _, remedy = words.partition("; ")
         what = f"GPUs of {some(nodes)} are not hetserve's: {said}"
-        yield Finding("gpus", Level.NOTE, what, "hetserve places nothing on these nodes", remedy)
+        yield CheckFinding("gpus", Level.NOTE, what, "hetserve places nothing on these nodes", remedy)
     for words, nodes in fact.missing.items():
         said, _, remedy = words.partition("; ")
-        yield Finding("gpus", Level.PROBLEM, f"{some(nodes)}: {said}", "a pod may be bound to a broken GPU", remedy)
+        yield CheckFinding(
+            "gpus", Level.PROBLEM, f"{some(nodes)}: {said}", "a pod may be bound to a broken GPU", remedy
+        )
     if fact.unlabelled:
         what = f"GPUs of a device plugin, but no inventory: {some(fact.unlabelled)}"
         do = f"install NVIDIA's GPU Feature Discovery, or annotate the nodes with {names.ANNOTATION_NODE_GPUS}"
-        yield Finding("gpus", Level.PROBLEM, what, "hetserve places nothing on these nodes", do)
+        yield CheckFinding("gpus", Level.PROBLEM, what, "hetserve places nothing on these nodes", do)
     if not fact.gpus:
         do = f"add GPU nodes with the labels of GPU Feature Discovery or the annotation {names.ANNOTATION_NODE_GPUS}"
         what = f"no GPU is known on any of {fact.nodes} nodes"
-        yield Finding("gpus", Level.PROBLEM, what, "pods that ask for a GPU wait for ever", do)
+        yield CheckFinding("gpus", Level.PROBLEM, what, "pods that ask for a GPU wait for ever", do)
     elif not fact.unreadable and not fact.unlabelled:
-        yield Finding("gpus", Level.OK, f"{fact.gpus} GPUs on {fact.nodes} nodes")
+        yield CheckFinding("gpus", Level.OK, f"{fact.gpus} GPUs on {fact.nodes} nodes")
 
 
-def _own_rights(missing: tuple[str, ...]) -> Iterator[Finding]:
+def _own_rights(missing: tuple[str, ...]) -> Iterator[CheckFinding]:
     if missing:
         do = "ask for these rights, or use another context"
-        yield Finding("rights", Level.NOTE, f"you may not {some(missing)}", "some commands will be refused", do)
+        yield CheckFinding("rights", Level.NOTE, f"you may not {some(missing)}", "some commands will be refused", do)
 
 
-def _rights(missing: tuple[str, ...]) -> Iterator[Finding]:
+def _rights(missing: tuple[str, ...]) -> Iterator[CheckFinding]:
     for text in missing:
         do = "helm upgrade writes the chart's roles; look for who changed them"
-        yield Finding("rights", Level.PROBLEM, text, "the component cannot do its work", do)
+        yield CheckFinding("rights", Level.PROBLEM, text, "the component cannot do its work", do)
     if not missing:
-        yield Finding("rights", Level.OK, "the components have the rights that they need")
+        yield CheckFinding("rights", Level.OK, "the components have the rights that they need")
 
 
-def _probes(facts: Facts) -> Iterator[Finding]:
+def _probes(facts: InstallationFacts) -> Iterator[CheckFinding]:
     shown = [one.name for one in facts.components if one.settings is True and one.open]
     if shown:
-        yield Finding(
+        yield CheckFinding(
             "probes",
             Level.NOTE,
             f"metrics, ledger and log are for everybody: {', '.join(shown)}",
@@ -182,18 +186,18 @@ def _probes(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _policy(bound: tuple[str, ...]) -> Iterator[Finding]:
+def _policy(bound: tuple[str, ...]) -> Iterator[CheckFinding]:
     missing = ", ".join(name for name in names.ADMISSION_POLICIES if name not in bound)
     level, what = Level.PROBLEM, f"not bound: {missing}"
     if not bound:
         level, what = Level.NOTE, "no ValidatingAdmissionPolicy of hetserve is installed"
     why = f"whoever may write a pod can edit its {names.ANNOTATION_GPU}, and with it the next extender's ledger"
     do = "install the chart with admission.enabled=true, or let only those who are trusted write pods"
-    well = Finding("policy", Level.OK, f"{len(bound)} admission policies are bound")
-    yield Finding("policy", level, what, why, do) if missing else well
+    well = CheckFinding("policy", Level.OK, f"{len(bound)} admission policies are bound")
+    yield CheckFinding("policy", level, what, why, do) if missing else well
 
 
-def _versions(components: tuple[ComponentFact, ...]) -> Iterator[Finding]:
+def _versions(components: tuple[ComponentFact, ...]) -> Iterator[CheckFinding]:
     """A finding for each version that is not ours. CRDs have a check of their own, by their schema."""
     installed = [one for one in components if one.settings is True]
     named: dict[str, list[str]] = defaultdict(list)
@@ -202,20 +206,20 @@ def _versions(components: tuple[ComponentFact, ...]) -> Iterator[Finding]:
     for version in sorted(named.keys() - {__version__}):
         yield _other(version, ", ".join(named[version]))
     if named.keys() == {__version__}:
-        yield Finding("versions", Level.OK, f"components and command line are hetserve {__version__}")
+        yield CheckFinding("versions", Level.OK, f"components and command line are hetserve {__version__}")
 
 
-def _other(version: str, components: str) -> Finding:
+def _other(version: str, components: str) -> CheckFinding:
     here = f"this command line is hetserve {__version__}"
     what = f"nothing says which version of hetserve {components} is, and {here}"
     do = "helm upgrade labels what it installs with its version"
     if version:
         what = f"hetserve {version} is installed ({components}), and {here}"
         do = f"helm upgrade to hetserve {__version__} (docs/upgrade.md), or use the command line of hetserve {version}"
-    return Finding("versions", Level.NOTE, what, _OTHER_RULES, do)
+    return CheckFinding("versions", Level.NOTE, what, _OTHER_RULES, do)
 
 
-def _components(facts: Facts) -> Iterator[Finding]:
+def _components(facts: InstallationFacts) -> Iterator[CheckFinding]:
     """Findings about each component, under its name."""
     for one in facts.components:
         # That the scheduler has no configuration is said once, by the check of what stands in it.
@@ -224,15 +228,15 @@ def _components(facts: Facts) -> Iterator[Finding]:
             yield from _checked(one.name, seen, lambda fact: iter((_component(fact, facts.namespace),)))
 
 
-def _component(fact: ComponentFact, namespace: str) -> Finding:
+def _component(fact: ComponentFact, namespace: str) -> CheckFinding:
     why = _WHY[fact.component]
     if fact.settings is False:
         what = f"namespace {namespace} holds no ConfigMap {fact.name}: not installed"
         do = "helm install hetserve, or name its namespace by --system-namespace"
-        return Finding(fact.name, Level.PROBLEM, what, why, do)
+        return CheckFinding(fact.name, Level.PROBLEM, what, why, do)
     wrong = _not_running(fact)
     if wrong is not None:
-        return Finding(fact.name, Level.PROBLEM, wrong, why, _do(fact, namespace))
+        return CheckFinding(fact.name, Level.PROBLEM, wrong, why, _do(fact, namespace))
     return _running(fact, namespace)
 
 
@@ -257,19 +261,19 @@ def _not_led(lease: LeaseFact | None) -> str | None:
     return None
 
 
-def _running(fact: ComponentFact, namespace: str) -> Finding:
+def _running(fact: ComponentFact, namespace: str) -> CheckFinding:
     deployment, lease = fact.deployment, fact.lease
     if isinstance(deployment, DeploymentFact) and deployment.ready < deployment.wanted:
         what = f"{deployment.ready} of {deployment.wanted} replicas are ready{_waiting(deployment)}"
-        return Finding(fact.name, Level.NOTE, what, "fewer stand by where the leader fails", _do(fact, namespace))
+        return CheckFinding(fact.name, Level.NOTE, what, "fewer stand by where the leader fails", _do(fact, namespace))
     if isinstance(deployment, DeploymentFact) and deployment.behind:
         what = f"{deployment.behind} of {deployment.wanted} replicas are not of its last update{_waiting(deployment)}"
-        return Finding(fact.name, Level.NOTE, what, "what runs is of before", _do(fact, namespace))
+        return CheckFinding(fact.name, Level.NOTE, what, "what runs is of before", _do(fact, namespace))
     if deployment is None and not fact.elects:
         what = "no Deployment and no election: whether it runs cannot be told from the API"
-        return Finding(fact.name, Level.NOTE, what, _WHY[fact.component], "look at its process's /readyz")
+        return CheckFinding(fact.name, Level.NOTE, what, _WHY[fact.component], "look at its process's /readyz")
     led = f"{lease.holder} leads" if isinstance(lease, LeaseFact) and fact.elects else "runs without an election"
-    return Finding(fact.name, Level.OK, led + ("" if deployment else "; it runs outside this Deployment"))
+    return CheckFinding(fact.name, Level.OK, led + ("" if deployment else "; it runs outside this Deployment"))
 
 
 def _waiting(deployment: DeploymentFact) -> str:

@@ -58,9 +58,9 @@ def run(service: str, namespace: str | None, timeout: Seconds, cluster: ClusterC
     sys.exit(_EXITS.get(stood.state, EXIT_TIMED_OUT))
 
 
-def _settled(cluster: ClusterClient, namespace: str, name: str, timeout: Seconds) -> tuple[int, Standing]:
+def _settled(cluster: ClusterClient, namespace: str, name: str, timeout: Seconds) -> tuple[int, ServiceState]:
     """(generation, standing): settled, or the last before the deadline."""
-    last: tuple[int, Standing] | None = None
+    last: tuple[int, ServiceState] | None = None
     for raw in follow_object(cluster, INFERENCE_SERVICE.path(namespace), name, timeout):
         if raw is None and last is None:
             raise absent("InferenceService", namespace, name)
@@ -76,7 +76,7 @@ def _settled(cluster: ClusterClient, namespace: str, name: str, timeout: Seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ServiceState:
     """State with the reason and message of the condition that says so; Unseen has no reason."""
 
     state: State
@@ -91,15 +91,15 @@ class Standing:
         return self.state in ("Ready", "Stalled")
 
 
-def standing(raw: Mapping[str, Any]) -> Standing:
-    """Standing of a raw InferenceService.
+def standing(raw: Mapping[str, Any]) -> ServiceState:
+    """How a raw InferenceService stands.
 
     A condition counts where it is about the generation there is: one of an earlier spec says nothing of this one.
     """
     generation = int((raw.get("metadata") or {}).get("generation") or 0)
     status = raw.get("status") or {}
     if int(status.get("observedGeneration") or 0) != generation:
-        return Standing("Unseen", "", _UNSEEN)
+        return ServiceState("Unseen", "", _UNSEEN)
     true = {
         str(condition.get("type")): condition
         for condition in status.get("conditions") or ()
@@ -107,8 +107,8 @@ def standing(raw: Mapping[str, Any]) -> Standing:
     }
     for kind, state in _STATES:
         if found := true.get(kind):
-            return Standing(state, str(found.get("reason") or ""), str(found.get("message") or ""))
-    return Standing("Unseen", "", _UNSEEN)
+            return ServiceState(state, str(found.get("reason") or ""), str(found.get("message") or ""))
+    return ServiceState("Unseen", "", _UNSEEN)
 
 
 def follow_object(

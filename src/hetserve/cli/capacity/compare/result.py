@@ -13,7 +13,7 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving, tenancy
 from hetserve.cli.capacity.compare.command import DEFAULT_PLANNERS, DEFAULT_POLICIES
-from hetserve.cli.capacity.effort import Effort, asked, take
+from hetserve.cli.capacity.effort import SimulationEffort, asked, take
 from hetserve.cli.capacity.not_planned import NotPlanned, answered, each_problem, finish
 from hetserve.cli.output import messages
 from hetserve.cli.output.messages import refuse
@@ -65,7 +65,7 @@ class Compared:
     model: str
     problem: Problem
     policies: tuple[str, ...]
-    effort: Effort
+    effort: SimulationEffort
     entries: tuple[PlanUnderPolicy, ...]
     refused: tuple[Plan, ...]
 
@@ -118,7 +118,11 @@ def _planners(text: str | None, problem: Problem) -> tuple[str, ...]:
 
 
 def _compare(
-    service: InferenceService, problem: Problem, planners: tuple[str, ...], policies: tuple[str, ...], effort: Effort
+    service: InferenceService,
+    problem: Problem,
+    planners: tuple[str, ...],
+    policies: tuple[str, ...],
+    effort: SimulationEffort,
 ) -> Compared:
     plans = [decide(problem, name) for name in planners]
     feasible = [made for made in plans if made.feasible]

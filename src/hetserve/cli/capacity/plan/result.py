@@ -15,7 +15,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
 from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
 from hetserve.cli.capacity.plan.flow import candidate, flow_document, rate
@@ -178,12 +178,12 @@ def _evaluated(problem: Problem, policy: str, seed: int) -> Plan:
     if planner not in evaluating():
         others = ", ".join(name for name in PLANNERS.names if name in evaluating() or PLANNERS[name].tries)
         refuse(f"--policy {policy}: planner {planner} evaluates nothing; choose --planner from {others}")
-    effort = _long_enough(problem, Effort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
+    effort = _long_enough(problem, SimulationEffort(_QUERIES, tuple(range(seed, seed + _SEEDS)), jobs=4))
     with steps(problem.service) as shown:
         return decide(problem, planner, evaluator(problem, policy, effort, shown))
 
 
-def _long_enough(problem: Problem, effort: Effort) -> Effort:
+def _long_enough(problem: Problem, effort: SimulationEffort) -> SimulationEffort:
     """Raises the queries per run until overload shows; exits beyond _MOST."""
     from hetserve.cli.capacity.serving import long_enough  # noqa: PLC0415
 

@@ -14,7 +14,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.effort import Effort, asked, take
+from hetserve.cli.capacity.effort import SimulationEffort, asked, take
 from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each_problem, finish
 from hetserve.cli.capacity.search.command import GUIDED
 from hetserve.cli.capacity.serving import MOST_TO_TRY_MANY, evaluator, long_enough
@@ -58,7 +58,7 @@ class Searched:
     model: str
     problem: Problem
     policy: str
-    effort: Effort
+    effort: SimulationEffort
     seed: int
     traces: tuple[MethodTrace, ...]
 
@@ -88,7 +88,7 @@ def _search(
     service: InferenceService,
     problem: Problem,
     methods: tuple[str, ...],
-    effort: Effort,
+    effort: SimulationEffort,
     *,
     policy: str,
     evaluations: int,

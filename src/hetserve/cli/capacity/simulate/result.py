@@ -12,7 +12,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving, tenancy
-from hetserve.cli.capacity.effort import Effort, take
+from hetserve.cli.capacity.effort import SimulationEffort, take
 from hetserve.cli.capacity.inputs import Overrides
 from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each_problem, finish
 from hetserve.cli.output.messages import refuse
@@ -44,7 +44,7 @@ class Simulated:
     problem: Problem
     counts: Mapping[str, int]
     policy: Policy
-    effort: Effort
+    effort: SimulationEffort
     reports: tuple[RunReport, ...]
     ceiling: float
     found: serving.Held | None = None
@@ -127,7 +127,7 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
 
 
 def _refuse_beside_together(
-    both: bool, offered: float | None, find: bool, held: dict[str, int] | None, effort: Effort
+    both: bool, offered: float | None, find: bool, held: dict[str, int] | None, effort: SimulationEffort
 ) -> None:
     if not both:
         refuse("--together needs --nodes FILE, the nodes to place the plans on, and --nodes needs --together")
@@ -144,7 +144,7 @@ def _together(  # noqa: PLR0917
     nodes_file: str,
     policy: str,
     overrides: Overrides,
-    effort: Effort,
+    effort: SimulationEffort,
     output: str,
     plot: str | None,
 ) -> NoReturn:
@@ -173,7 +173,7 @@ def _simulate(  # noqa: PLR0917
     held: dict[str, int] | None,
     policy: str,
     offered: float | None,
-    effort: Effort,
+    effort: SimulationEffort,
 ) -> Simulated:
     name, model = service.metadata.name, service.spec.model.name
     counts = configuration(name, given, held)
