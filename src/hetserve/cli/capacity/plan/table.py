@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
@@ -13,9 +13,11 @@ from hetserve.cli.capacity.plan.flow import flow_lines, served_batches
 from hetserve.cli.capacity.plan.result import ServicePlan
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import Plan, Problem, summary
-from hetserve.planning.flow.frontier import FrontierPoint
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.planning.plan import EvaluatedConfiguration
+
+if TYPE_CHECKING:
+    from hetserve.planning.flow.frontier import FrontierPoint
 
 _MOST_FAILED: Final = 5
 TITLES: Final = {"flow": "flow", "ilp": "HetSev's ILP", "kairos": "Kairos's pick", "homogeneous": "one type"}
