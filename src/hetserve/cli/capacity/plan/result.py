@@ -105,9 +105,9 @@ def _text(results: list[ServicePlan], output: str) -> str:
 
 
 def _draw(results: list[ServicePlan], path: str, *, frontier: bool) -> None:
-    from hetserve.cli.capacity.plan import plot  # noqa: PLC0415
+    from hetserve.cli.capacity.plan.plot import draw, draw_frontiers  # noqa: PLC0415
 
-    (plot.draw_frontiers if frontier else plot.draw)(results, path)
+    (draw_frontiers if frontier else draw)(results, path)
 
 
 def _beside(result: ServicePlan, seed: int | None) -> ServicePlan:
