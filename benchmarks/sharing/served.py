@@ -10,7 +10,7 @@ from benchmarks.reporting import Json
 from benchmarks.sharing.draws import ServiceSet, drawn_set
 from benchmarks.sharing.ways import BEFORE, NOW, Room, Way
 
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance
 from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
@@ -44,11 +44,11 @@ def _served(given: ServiceSet, way: Way, seeds: tuple[int, ...]) -> Json:
     return {"instances": len(placed), "in_use": len({one.place for one in placed}), "played": [_row(p) for p in played]}
 
 
-def _effort(services: Sequence[PlannedService], seeds: tuple[int, ...]) -> Effort:
+def _effort(services: Sequence[PlannedService], seeds: tuple[int, ...]) -> SimulationEffort:
     """Queries per service on average: enough of the rarest service, too."""
     rates = [one.rate for one in services]
     queries = max(_QUERIES, _RAREST * sum(rates) / len(rates) / min(rates))
-    return Effort(math.ceil(min(queries, _MOST)), seeds, 1)
+    return SimulationEffort(math.ceil(min(queries, _MOST)), seeds, 1)
 
 
 def _row(played: PlayedService) -> Json:

@@ -12,8 +12,8 @@ from hetserve.cli.health.facts import (
     ComponentFact,
     CrdFact,
     DeploymentFact,
-    Facts,
     FailedPods,
+    InstallationFacts,
     LeaseFact,
     NodesFact,
     SchedulerFact,
@@ -32,7 +32,7 @@ EXTENDER = ComponentFact(
 OPERATOR = replace(EXTENDER, name="hetserve-operator", component="operator")
 SECOND = replace(EXTENDER, name="hetserve-scheduler", component="scheduler")
 SCHEDULER = SchedulerFact("http://127.0.0.1:8888", False, ("hetserve-scheduler",))
-WELL = Facts(
+WELL = InstallationFacts(
     namespace="s",
     version=(1, 35, "v1.35.0"),
     crds={resource.plural: CrdFact(True) for resource in KINDS},

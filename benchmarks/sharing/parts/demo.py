@@ -17,7 +17,7 @@ from benchmarks.sharing.ways import BEFORE, NOW, Way
 from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Millionths, format_money, parse_duration, parse_ratio
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, RawNode, place
 from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
@@ -43,7 +43,7 @@ rule at sigma {sigma}, on the fullest GPU that the service is on; 100 % is the m
 
 
 def measure(quick: bool) -> Json:
-    effort = Effort(3_000 if quick else 8_000, _SEEDS, 1)
+    effort = SimulationEffort(3_000 if quick else 8_000, _SEEDS, 1)
     found: Json = {name: played(name, effort) for name in _WAYS}
     found["roomy"] = played("before", effort, t4_nodes=_NODES["now"])
     found["speeds"] = {f"{s:g}": {name: played(name, effort, speed=s) for name in _WAYS} for s in SCALES}
@@ -52,7 +52,7 @@ def measure(quick: bool) -> Json:
 
 
 def played(
-    name: str, effort: Effort, *, speed: float = 1.0, harm: float = 1.0, t4_nodes: int | None = None
+    name: str, effort: SimulationEffort, *, speed: float = 1.0, harm: float = 1.0, t4_nodes: int | None = None
 ) -> list[Json]:
     """A row per service.
 

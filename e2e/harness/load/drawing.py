@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from harness.load.seen import Instances, Moment, late_by
 from harness.load.summary import Summary
 from harness.load.view import Play
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
+from hetserve.cli.output.plots import COLOURS, new_figure, save
 
 BIN: Final = 5.0
 """Seconds of the play that late queries are counted over."""
@@ -34,7 +34,7 @@ def draw(summary: Summary, path: Path) -> None:
     _instances(play, hours, panels[1])
     _price(summary, hours, panels[2])
     _late(summary, panels[3])
-    panels[0].set_title(_title(summary), fontsize=10, loc="left")
+    panels[0].set_title(_title(summary))
     panels[-1].set(xlabel="hour of the trace", xlim=(play.wanted.hour(0), play.wanted.hour(play.wanted.seconds)))
     panels[-1].xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 3, 6, 10]))
     save(figure, str(path))
@@ -72,8 +72,7 @@ def _load(play: Play, hours: Floats, axes: Axes) -> None:
     axes.plot(hours, _line([m.rate for m in moments]), color=COLOURS[4], linewidth=1, linestyle="--", label="trace")
     _marks(play, axes, top=max(1.0, np.nanmax(np.concatenate([held, planned, [0.0]]))))
     axes.set(ylabel="queries/s")
-    axes.legend(frameon=False, fontsize=8, ncols=6, loc="upper left", columnspacing=1.2, handlelength=1.6)
-    quiet(axes)
+    axes.legend(ncols=6, loc="upper left", columnspacing=1.2, handlelength=1.6)
 
 
 def _marks(play: Play, axes: Axes, top: float) -> None:
@@ -106,8 +105,7 @@ def _instances(play: Play, hours: Floats, axes: Axes) -> None:
         hours[turns], paid[turns], where="post", color="black", linewidth=0.8, label="with those that launch or leave"
     )
     axes.set(ylabel="instances", ylim=(0, 1.3 * max(1.0, np.nanmax([*paid, 0.0]))))
-    axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left")
-    quiet(axes)
+    axes.legend(ncols=4, loc="upper left")
 
 
 def _ready(moment: Moment, kind: str) -> float | None:
@@ -132,8 +130,7 @@ def _price(summary: Summary, hours: Floats, axes: Axes) -> None:
         style = ("-.", ":")[number % 2]
         axes.axhline(static.hourly / 1e6, color=COLOURS[1], linewidth=0.9, linestyle=style, label=label)
     axes.set(ylabel="$/h", ylim=(0, 1.45 * play.budget / 1e6))
-    axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left", columnspacing=1.2, handlelength=1.8)
-    quiet(axes)
+    axes.legend(ncols=4, loc="upper left", columnspacing=1.2, handlelength=1.8)
 
 
 def _late(summary: Summary, axes: Axes) -> None:
@@ -148,5 +145,4 @@ def _late(summary: Summary, axes: Axes) -> None:
     axes.axhline(100 * play.allowed, color="black", linestyle="--", linewidth=0.8, label=allowed)
     top = max([4 * play.allowed, *(share for _, _, share in bins)])
     axes.set(ylabel=f"late in {BIN:g} s (%)", ylim=(0, 130 * top))
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
-    quiet(axes)
+    axes.legend(loc="upper left")

@@ -22,7 +22,7 @@ from hetserve.api.manifest_errors import FieldPath, located_errors
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import API_VERSION, GROUP
 from hetserve.api.scalars import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN
-from hetserve.base.files import UnreadableError, read_text, shown_name
+from hetserve.base.files import InputError, UnreadableError, read_text, shown_name
 from hetserve.base.yaml_loader import Fields, compose, content_of
 
 MOST_BYTES: Final = 4 << 20
@@ -34,13 +34,12 @@ _DEFAULT_NAMESPACE: Final = "default"
 _Model = TypeVar("_Model", bound=ApiObject)
 
 
-class ManifestError(Exception):
-    """`errors`: one line each; of many, the first and a number."""
+class ManifestError(InputError):
+    """`errors`: of many, the first and a number."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         more = len(errors) - _MOST_ERRORS
-        self.errors = (*errors[:_MOST_ERRORS], *([f"and {more} more"] if more > 0 else ()))
-        super().__init__("\n".join(self.errors))
+        super().__init__((*errors[:_MOST_ERRORS], *([f"and {more} more"] if more > 0 else ())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hetserve.base.files import InputError
 from hetserve.base.units import parse_number
 
 _MOST_ERRORS = 20
 MOST_BYTES = 16 << 20
 
 
-class CsvError(Exception):
-    def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = tuple(errors)
+class CsvError(InputError):
+    """What is wrong in a CSV file."""
 
 
 @dataclass(frozen=True, slots=True)

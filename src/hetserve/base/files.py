@@ -7,6 +7,7 @@ import os
 import select
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
@@ -16,9 +17,17 @@ WRITER_WITHIN: Final = 10.0
 """Seconds within which a writer must open a named pipe."""
 
 
-class UnreadableError(Exception):
+class InputError(Exception):
+    """What a user gave cannot be used. errors: a line each."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = tuple(errors)
+
+
+class UnreadableError(InputError):
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"{shown_name(name)}: cannot be read: {why}")
+        super().__init__([f"{shown_name(name)}: cannot be read: {why}"])
 
 
 def shown_name(name: str) -> str:

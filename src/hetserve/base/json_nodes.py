@@ -24,7 +24,7 @@ class JsonSyntaxError(yaml.MarkedYAMLError):
 
 def compose_json(text: str) -> Iterator[yaml.Node]:
     """Root nodes of the objects in a text. Raises JsonSyntaxError."""
-    reader = _Reader(text)
+    reader = _JsonReader(text)
     at = reader.skip(0, _BETWEEN)
     while at < len(text):
         node, at = reader.value(at)
@@ -32,7 +32,7 @@ def compose_json(text: str) -> Iterator[yaml.Node]:
         at = reader.skip(at, _BETWEEN)
 
 
-class _Reader:
+class _JsonReader:
     """Reads values at an index; methods also return the index after."""
 
     def __init__(self, text: str) -> None:

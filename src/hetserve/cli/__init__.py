@@ -24,7 +24,7 @@ def kubectl_main() -> None:
 
 def kubectl_complete() -> None:
     """What kubectl's completion calls: words that continue the arguments."""
-    from hetserve.cli.plugin import completions  # noqa: PLC0415
+    from hetserve.cli.app import completions  # noqa: PLC0415
 
     sys.stdout.write(completions(sys.argv[1:]))
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.shell_completion import ShellComplete
 
 from hetserve import __version__
+from hetserve.base.files import InputError
 from hetserve.cli.output import messages
 from hetserve.extras import EXIT_MISSING, install_hint
 
+PLUGIN: Final = "kubectl hetserve"
+_NOTHING, _DIRECTIVES = 4, {"file": 0, "dir": 16}
+"""What kubectl's shell does beside the words, in the numbers of cobra (ShellCompDirective)."""
 COMMANDS: Final = {
     "autoscale": "capacity.autoscale.command",
     "compare": "capacity.compare.command",
@@ -67,6 +72,8 @@ def _errors_as_messages() -> Iterator[None]:
     except click.ClickException as error:
         messages.error(error.format_message())
         sys.exit(error.exit_code)
+    except InputError as error:
+        messages.refuse(*error.errors)
     except ModuleNotFoundError as error:
         hint = install_hint(error)
         if hint is None:
@@ -79,3 +86,15 @@ def _errors_as_messages() -> Iterator[None]:
 @click.version_option(__version__, message="hetserve %(version)s")
 def app() -> None:
     """Plans, places and explains model services on heterogeneous clusters."""
+
+
+def completions(arguments: Sequence[str]) -> str:
+    """Lines for kubectl: a word and its help each, then the directive.
+
+    arguments: words after `kubectl hetserve`; the last is the one to complete, perhaps empty.
+    """
+    *before, begun = arguments or ("",)
+    found = ShellComplete(app, {}, PLUGIN, "").get_completions(list(before), begun)
+    words = [f"{item.value}\t{' '.join((item.help or '').split())}".rstrip() for item in found if item.type == "plain"]
+    directive = min((_DIRECTIVES[item.type] for item in found if item.type != "plain"), default=_NOTHING)
+    return "\n".join([*words, f":{directive}"]) + "\n"

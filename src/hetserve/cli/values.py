@@ -5,104 +5,92 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from hetserve.base.units import Millionths, parse_duration, parse_money, parse_number
+from hetserve.base.files import InputError
+from hetserve.base.units import parse_duration, parse_money, parse_number, parse_quantity
 
-_Quantity = TypeVar("_Quantity", bound=float)
-Callback = Callable[[click.Context, click.Parameter, str | None], Any]
+Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
 
-def _positive(parse: Callable[[str], _Quantity], right: str) -> Callback:
-    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> _Quantity | None:
+def parsed(parse: Callable[[Any], Any]) -> Callback:
+    """The value by `parse`, whose errors are of this option; None stays None."""
+
+    def convert(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value is None:
             return None
         try:
-            quantity = parse(value)
-        except ValueError as error:
+            return parse(value)
+        except UnicodeDecodeError:
+            raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
+        except (ValueError, InputError) as error:
             raise click.BadParameter(str(error), ctx, param) from None
-        if quantity <= 0:
-            raise click.BadParameter(f"{value!r} {right}", ctx, param)
-        return quantity
 
     return convert
 
 
-money = _positive(parse_money, "must be more than 0 $/h, for example 2.5")
-duration = _positive(parse_duration, "must be longer than zero, for example 350ms")
+def _positive(parse: Callable[[str], Any], right: str) -> Callback:
+    def quantity(text: str) -> Any:
+        found = parse(text)
+        if found <= 0:
+            raise ValueError(f"{text!r} {right}")
+        return found
+
+    return parsed(quantity)
 
 
 def number(allowed: Callable[[float], bool], right: str) -> Callback:
     """A finite number for which `allowed` holds; `right`: in words."""
 
-    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-        if value is None:
-            return None
+    def finite(text: str) -> float:
         try:
-            number = parse_number(value)
+            number = parse_number(text)
         except ValueError:
             number = math.nan
         if not (math.isfinite(number) and allowed(number)):
-            raise click.BadParameter(f"{value!r} must be {right}", ctx, param)
+            raise ValueError(f"{text!r} must be {right}")
         return number
 
-    return convert
+    return parsed(finite)
 
 
-def max_slowdown(ctx: click.Context, param: click.Parameter, value: str | None) -> Millionths | None:
-    """A factor of at least 1."""
-    if value is None:
-        return None
+def _written(text: str) -> str:
+    """A Kubernetes quantity above 0, as it was written."""
+    if parse_quantity(text) <= 0:
+        raise ValueError(f"{text!r} must be more than zero, for example 3Gi")
+    return text
+
+
+def _max_slowdown(text: str) -> Any:
     from hetserve.profiles.sharing import parse_max_slowdown  # noqa: PLC0415
 
-    try:
-        return parse_max_slowdown(value, "slow-down")
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+    return parse_max_slowdown(text, "slow-down")
 
 
-def quantity(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """A Kubernetes quantity above 0, as it was written."""
-    if value is None:
-        return None
-    from hetserve.base.units import parse_quantity  # noqa: PLC0415
-
-    try:
-        above_zero = parse_quantity(value) > 0
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-    if not above_zero:
-        raise click.BadParameter(f"{value!r} must be more than zero, for example 3Gi", ctx, param)
-    return value
-
-
-threshold = number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
-weight = number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
-
-
-def label(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """A DNS label."""
+def _label(text: str) -> str:
     from hetserve.api.scalars import DNS_LABEL_PATTERN, dns_label  # noqa: PLC0415
 
-    if len(value) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, value):
-        return value
-    near = dns_label(value)
+    if len(text) <= 63 and re.fullmatch(DNS_LABEL_PATTERN, text):
+        return text
+    near = dns_label(text)
     hint = f"; write for example {near}" if near else ""
-    raise click.BadParameter(
-        f"{value!r} is not a DNS label (at most 63 lower-case letters, digits and dashes){hint}", ctx, param
-    )
+    raise ValueError(f"{text!r} is not a DNS label (at most 63 lower-case letters, digits and dashes){hint}")
 
 
-def subdomain(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """A DNS subdomain."""
+def _subdomain(text: str) -> str:
     from hetserve.api.scalars import DNS_SUBDOMAIN_PATTERN  # noqa: PLC0415
 
-    if value is None or (len(value) <= 253 and re.fullmatch(DNS_SUBDOMAIN_PATTERN, value)):
-        return value
-    raise click.BadParameter(
-        f"{value!r} is not a DNS subdomain (lower-case letters, digits, dashes and dots), for example g4dn.xlarge",
-        ctx,
-        param,
-    )
+    if len(text) <= 253 and re.fullmatch(DNS_SUBDOMAIN_PATTERN, text):
+        return text
+    what = "a DNS subdomain (lower-case letters, digits, dashes and dots), for example g4dn.xlarge"
+    raise ValueError(f"{text!r} is not {what}")
+
+
+money = _positive(parse_money, "must be more than 0 $/h, for example 2.5")
+duration = _positive(parse_duration, "must be longer than zero, for example 350ms")
+threshold = number(lambda n: 0 < n <= 1, "a number above 0 and at most 1, for example 0.8")
+weight = number(lambda n: n >= 0, "a number of at least 0, for example 0.0003")
+max_slowdown, quantity = parsed(_max_slowdown), parsed(_written)
+label, subdomain = parsed(_label), parsed(_subdomain)

@@ -9,7 +9,7 @@ import pytest
 from deep_objects import nested
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster import client
-from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, pod_path
+from hetserve.cli.cluster.client import JSON_PATCH, ClusterClient, ClusterError, namespaced
 from hetserve.cli.cluster.snapshot import Source, dump_document, live_snapshot, read_snapshot
 from testing.cluster import gpu_node, gpu_pod
 from testing.kit.http_face import HttpFace
@@ -42,7 +42,7 @@ def test_the_context_gives_credentials_and_namespace(tmp_path: Path) -> None:
 def test_a_patch_sends_its_operations_and_content_type(tmp_path: Path) -> None:
     operations = [{"op": "test", "path": "/metadata/uid", "value": "uid-p0"}]
     with HttpFace.serving(gpu_pod("p0")) as api:
-        answer = connected(api, tmp_path).patch(pod_path("default", "p0"), operations)
+        answer = connected(api, tmp_path).patch(namespaced("v1", "default", "pods", "p0"), operations)
     method, path, asked = api.requests[-1]
     assert (method, path, asked["body"]) == ("PATCH", "/api/v1/namespaces/default/pods/p0", operations)
     assert asked["headers"]["Content-Type"] == JSON_PATCH
@@ -51,7 +51,7 @@ def test_a_patch_sends_its_operations_and_content_type(tmp_path: Path) -> None:
 
 def test_a_pod_that_is_not_there_is_found_to_be_none(tmp_path: Path) -> None:
     with HttpFace.serving() as api:
-        assert connected(api, tmp_path).find(pod_path("default", "p0")) is None
+        assert connected(api, tmp_path).find(namespaced("v1", "default", "pods", "p0")) is None
 
 
 def test_a_watch_gives_events_and_ends_with_the_servers_words(tmp_path: Path) -> None:

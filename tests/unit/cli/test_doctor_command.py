@@ -19,20 +19,20 @@ from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.health.facts import (
+    CheckFinding,
     ComponentFact,
     CrdFact,
     DeploymentFact,
     FailedPods,
     LeaseFact,
+    Level,
     NodesFact,
     SchedulerFact,
     Unread,
     WaitFact,
 )
-from hetserve.cli.health.finding import Finding, Level
-from hetserve.cli.health.gather import gather, version_of
+from hetserve.cli.health.gather import differences, gather, version_of
 from hetserve.cli.health.judgement import findings, sound
-from hetserve.cli.health.schema import differences
 from installation_objects import settings_object
 from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, SECOND, WELL
 from testing.cluster import gpu_node
@@ -43,7 +43,7 @@ PULLS = WaitFact("x-1", "extender", "r/x:1", "ImagePullBackOff", "no r/x:1")
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
-def amiss(**changed: Any) -> list[Finding]:
+def amiss(**changed: Any) -> list[CheckFinding]:
     found = findings(replace(WELL, **changed))
     return [one for one in found if one.level in (Level.PROBLEM, Level.UNKNOWN)]
 

@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness import limits
-from hetserve.cli.app import COMMANDS, app
-from hetserve.cli.plugin import completions
+from hetserve.cli.app import COMMANDS, app, completions
 from testing.data import REPOSITORY
 
 SCRIPTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]

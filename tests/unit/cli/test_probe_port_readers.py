@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient
+from hetserve.cli.cluster.extender import reader_token
 from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_url
-from hetserve.cli.cluster.reader_token import reader_token
 from installation_objects import labels_of, settings_object
 from testing.cluster import gpu_node
 from testing.kit.http_face import HttpFace

@@ -210,7 +210,7 @@ def test_a_table_says_what_is_alone_and_who_is_where(files: tuple[str, str], tmp
         (("--together", "--nodes", "NODES", "--counts", "g4dn.xlarge=1"), "--counts does not go with --together"),
         (("--together", "--nodes", "SERVICES"), "item 1: kind 'InstanceType': only Node is wanted\n"),
         (("--together", "--nodes", "CSV"), "item 1 is no Kubernetes object; write nodes with: kubectl get nodes -o"),
-        (("--together", "--nodes", "absent.yaml"), "--nodes absent.yaml"),
+        (("--together", "--nodes", "absent.yaml"), "absent.yaml: cannot be read"),
         (("--together", "--nodes", "EMPTY"), "no nodes; write them with: kubectl get nodes -o yaml"),
         (("--together", "--nodes", "TWICE"), "node n0 is there twice"),
     ],

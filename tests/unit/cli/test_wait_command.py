@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient, ClusterError
-from hetserve.cli.cluster.follow_object import follow_object
-from hetserve.cli.health.standing import standing
+from hetserve.cli.health.standing import follow_object, standing
 from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]

@@ -121,7 +121,7 @@ def bound() -> Json:
         (manifest(namespace="a"), ("-n", "b"), "metadata.namespace is a, -n says b"),
         ({"kind": "Service"}, (), "kind: 'Service' is neither Pod nor one of"),
         ("a: 1\n---\nb: 2\n", (), "holds 2 documents; one manifest of a pod is wanted"),
-        ("[", (), "not YAML"),
+        ("[", (), "not valid YAML or JSON"),
         ({"kind": "Pod", "spec": []}, (), "spec: [] is no mapping"),
         (manifest(), ("new",), "name one POD, or a manifest by -f FILE"),
     ],

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from hetserve.api import names
 from hetserve.cli.app import app
-from hetserve.cli.placement.node_rules import against_node
+from hetserve.cli.placement.why_answer import against_node
 from installation_objects import settings_object
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 from testing.kit.http_face import HttpFace

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from authorities import CLIENT, SERVER, Authority, put
 from harness import limits
-from hetserve.base.certificates import read_certificates
+from hetserve_shell.tls.certificates import read_certificates
 from http_clients import IDLE, LIMITS, hurry, post, until
 from secured_server import Secured, client, secured_server, server
 

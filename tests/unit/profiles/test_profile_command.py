@@ -48,7 +48,7 @@ def test_name_namespace_and_kind_can_be_given(csv_file: Path) -> None:
 def test_a_table_for_the_eye_says_units_and_how_far_the_line_is_off(csv_file: Path) -> None:
     shown = fit(csv_file, *OF, "-o", "table").stdout
     assert "rm2 on g4dn.xlarge: 5.2ms + 0.25ms per item" in shown
-    assert "kind     linear: the line is at most 0.0 % off at a measured batch" in shown
+    assert "kind      linear: the line is at most 0.0 % off at a measured batch" in shown
     assert "P99 MS" in shown
 
 
@@ -154,7 +154,7 @@ def test_gpu_memory_that_is_none_is_bad_input(csv_file: Path, value: str, error:
 
 def test_a_table_shows_every_run_and_what_is_stated(runs_file: Path) -> None:
     shown = fit(runs_file, *SHARED, "--sharing-mode", "MPS", "-o", "table").stdout
-    assert "share    0.571 of the GPU's compute at batch 8 (MPS)" in shown
+    assert "share     0.571 of the GPU's compute at batch 8 (MPS)" in shown
     assert "b at batch 4 beside batch 8" in shown
     assert "factor 1.08" in shown
 

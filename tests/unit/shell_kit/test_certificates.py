@@ -14,9 +14,9 @@ import pytest
 
 from authorities import CLIENT, PAST, SERVER, Authority, put
 from harness import limits
-from hetserve.base.certificates import day, read_certificates
 from hetserve.base.units import Seconds
 from hetserve_shell.tls import rotation
+from hetserve_shell.tls.certificates import day, read_certificates
 from hetserve_shell.tls.rotation import CertificateError, Rotation, TlsFiles, read_identity
 
 NOW = Seconds(datetime.now(UTC).timestamp() + 3600)

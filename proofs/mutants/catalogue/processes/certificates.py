@@ -76,7 +76,7 @@ CERTIFICATES: Final = (
     ),
     Mutant(
         "an authority of the same name and another key is taken for the issuer",
-        "hetserve.base.certificates",
+        "hetserve_shell.tls.certificates",
         "Certificate.issued_by",
         Replace("self.issuer_key == $other.key", "True"),
         FILES,

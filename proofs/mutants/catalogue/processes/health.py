@@ -9,8 +9,6 @@ from mutants.mutant import Mutant
 
 STANDING: Final = "hetserve.cli.health.standing"
 JUDGEMENT: Final = "hetserve.cli.health.judgement"
-COMPONENTS: Final = "hetserve.cli.health.components"
-VERSIONS: Final = "hetserve.cli.health.versions"
 WORKLOADS: Final = "hetserve.cli.health.workloads"
 WAIT: Final = "tests/unit/cli/test_wait_command.py"
 DOCTOR: Final = "tests/unit/cli/test_doctor_command.py"
@@ -35,7 +33,7 @@ HEALTH: Final = (
     ),
     Mutant(
         "a Lease that has lapsed leads",
-        COMPONENTS,
+        JUDGEMENT,
         "_not_led",
         Replace("$lease.silent > $lease.duration + _LATE", "False"),
         DOCTOR,
@@ -43,8 +41,8 @@ HEALTH: Final = (
     ),
     Mutant(
         "nobody looks whether the second scheduler runs",
-        COMPONENTS,
-        "components",
+        JUDGEMENT,
+        "_components",
         Replace("$one.component != SCHEDULER or $one.settings is not False", "$one.component != SCHEDULER"),
         DOCTOR,
         "test_each_fault_is_named_once_with_why_and_what_to_do",
@@ -59,9 +57,9 @@ HEALTH: Final = (
     ),
     Mutant(
         "a component whose version nothing says is of ours",
-        VERSIONS,
-        "versions",
-        Replace("$names[$one.version]", "$names[$one.version or __version__]"),
+        JUDGEMENT,
+        "_versions",
+        Replace("$named[$one.version]", "$named[$one.version or __version__]"),
         DOCTOR,
         "test_a_version_that_nothing_says_is_not_taken_for_ours",
     ),

@@ -1,29 +1,140 @@
-"""How much is simulated, and how its queries come."""
+"""Options of simulating commands: how much is simulated, and how its queries come."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.base.files import UnreadableError
 from hetserve.base.units import format_money
+from hetserve.cli import values
 from hetserve.cli.capacity.inputs import Overrides
-from hetserve.cli.capacity.simulation_options import Decorator, upon
 from hetserve.cli.output.documents import FORMATS
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import plot_option
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
+from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 
 if TYPE_CHECKING:
+    from hetserve.demand import BatchMix
     from hetserve.planning import Problem
     from hetserve.simulation.workload import Recording
 
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _counts(text: str) -> dict[str, int]:
+    found = _numbers(text)
+    if not any(found.values()):
+        raise ValueError(f"{text!r} holds no instance")
+    return found
+
+
+def _numbers(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = part.strip().partition("=")
+        if not name or not number.isascii() or not number.isdigit() or len(number) > 6:
+            raise ValueError(f"{part.strip()!r} is not TYPE=NUMBER; write for example g4dn.xlarge=1,r5n.large=13")
+        if name in found:
+            raise ValueError(f"{name} is there twice")
+        found[name] = int(number)
+    return found
+
+
+def _batches(text: str) -> BatchMix:
+    from hetserve.demand import parse_batches  # noqa: PLC0415
+
+    return parse_batches(text)
+
+
+def names_of(known: tuple[str, ...]) -> values.Callback:
+    """Option callback: comma-separated distinct known names."""
+
+    def names(text: str) -> tuple[str, ...]:
+        asked = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        for name in asked:
+            if name not in known:
+                raise ValueError(f"{name!r} is none of {', '.join(known)}")
+        return asked
+
+    return values.parsed(names)
+
+
+counts, numbers = values.parsed(_counts), values.parsed(_numbers)
+"""Option callbacks: `g4dn.xlarge=1,r5n.large=13`; of numbers all may be 0."""
+batches = values.parsed(_batches)
+policy_option = click.option(
+    "--policy",
+    type=click.Choice(DISPATCH_POLICIES.names),
+    default=default_dispatch_policy(),
+    show_default=True,
+    help="Dispatch policy.",
+)
+rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
+percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
+files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+service_option = click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
+budget_option = click.option(
+    "--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."
+)
+slo_option = click.option(
+    "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
+)
+percentile_option = click.option(
+    "--percentile", metavar="P", callback=percentile, help="Overrides the file's; for example 99."
+)
+batches_option = click.option(
+    "--batches",
+    "mix",
+    metavar="MIX",
+    callback=batches,
+    help="Overrides the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
+    "optionally, weight.",
+)
+max_slowdown_option = click.option(
+    "--max-slowdown",
+    metavar="FACTOR",
+    callback=values.max_slowdown,
+    help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.25, as of the "
+    "chart (sharing.maxSlowdown).",
+)
+
+
+base_option = click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
+output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
+
+
+def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return upon(
+        command,
+        (
+            files_argument,
+            service_option,
+            budget_option,
+            slo_option,
+            percentile_option,
+            batches_option,
+            base_option,
+            max_slowdown_option,
+        ),
+    )
+
+
+def upon(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
+    """Decorates a command with options, in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SimulationEffort:
     """How much to simulate.
 
     queries: per run. jobs: threads. asked: queries as given, if they were raised. arrivals: a recording's length
@@ -54,7 +165,7 @@ class Effort:
         return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
 
 
-def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
+def asked(problem: Problem, effort: SimulationEffort) -> dict[str, Any]:
     from hetserve.cli.capacity import tenancy  # noqa: PLC0415
 
     return {
@@ -68,23 +179,16 @@ def asked(problem: Problem, effort: Effort) -> dict[str, Any]:
     }
 
 
-def arrivals(ctx: click.Context, param: click.Parameter, value: str) -> Arrivals | Recording:
-    """Option callback: a name of DRAWN_ARRIVALS, or the recording in a file."""
-    if value in DRAWN_ARRIVALS:
-        return Arrivals(value)
-    from pathlib import Path  # noqa: PLC0415
-
+def _arrivals(text: str) -> Arrivals | Recording:
+    """A name of DRAWN_ARRIVALS, or the recording in a file."""
+    if text in DRAWN_ARRIVALS:
+        return Arrivals(text)
     from hetserve.simulation.workload import read_recording  # noqa: PLC0415
 
-    path = Path(value)
+    path = Path(text)
     if not path.exists() or path.is_dir():
-        raise click.BadParameter(f"{value!r} is neither {' nor '.join(DRAWN_ARRIVALS)} nor a file", ctx, param)
-    try:
-        return read_recording(path)
-    except UnicodeDecodeError:
-        raise click.BadParameter(f"{value}: cannot be read: it is not UTF-8 text", ctx, param) from None
-    except (ValueError, UnreadableError) as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+        raise ValueError(f"{text!r} is neither {' nor '.join(DRAWN_ARRIVALS)} nor a file")
+    return read_recording(path)
 
 
 _arrivals_option = click.option(
@@ -92,7 +196,7 @@ _arrivals_option = click.option(
     metavar="HOW",
     default=str(DRAWN_ARRIVALS[0]),
     show_default=True,
-    callback=arrivals,
+    callback=values.parsed(_arrivals),
     help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's artifact) or a "
     "CSV file with one line per query: a column time in seconds and, optionally, batch. A file is stretched to each "
     "load, and --queries does not apply.",
@@ -111,7 +215,6 @@ _jobs_option = click.option(
     default=lambda: min(os.cpu_count() or 1, 4),
     help="Threads; they do not change the answer. Default: number of cores, at most 4.",
 )
-_output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
 
 _OVERRIDES: Final = ("budget", "slo", "percentile", "mix", "base", "max_slowdown")
 
@@ -135,17 +238,17 @@ def effort_options(queries: int, seeds: str) -> Decorator:
         _seed_option,
         seeds_option,
         _jobs_option,
-        _output_option,
+        output_option,
         plot_option,
     )
     return lambda command: upon(command, options)
 
 
-def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort]:
+def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, SimulationEffort]:
     """Removes overrides and effort from a command's options."""
     overrides = Overrides(**{name: options.pop(name) for name in _OVERRIDES if name in options})
     first, count = options.pop("seed"), options.pop("runs") or default_seeds
-    effort = Effort(
+    effort = SimulationEffort(
         options.pop("queries"),
         tuple(range(first, first + count)),
         options.pop("jobs"),
@@ -159,7 +262,9 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Effort
     return overrides, effort
 
 
-def _as_recorded(recording: Recording, overrides: Overrides, effort: Effort) -> tuple[Overrides, Effort]:
+def _as_recorded(
+    recording: Recording, overrides: Overrides, effort: SimulationEffort
+) -> tuple[Overrides, SimulationEffort]:
     """Mix and number of queries of a recording; exits if --batches gives another mix."""
     if recording.mix is not None:
         if overrides.mix is not None:

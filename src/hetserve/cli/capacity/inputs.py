@@ -36,45 +36,23 @@ class Overrides:
     def settings(self) -> PlanSettings:
         from hetserve.planning import PlanSettings  # noqa: PLC0415
 
-        given = {
-            "saturation_threshold": self.saturation_threshold,
-            "launch_weight": self.launch_weight,
-            "max_slowdown": self.max_slowdown,
-        }
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return PlanSettings(base=self.base, **chosen)
+        return PlanSettings(base=self.base, **self._given("saturation_threshold", "launch_weight", "max_slowdown"))
 
     def upon(self, problem: Problem) -> Problem:
-        if self.budget is not None:
-            problem = dataclasses.replace(problem, budget=self.budget)
+        given = self._given("planner", "budget", "load", "saturation_threshold", "mix")
         if self.load is not None:
-            problem = dataclasses.replace(problem, objective="MinCost", load=self.load)
-        if self.saturation_threshold is not None:
-            problem = dataclasses.replace(problem, saturation_threshold=self.saturation_threshold)
-        if self.mix is not None:
-            problem = dataclasses.replace(problem, mix=self.mix)
-        slo = dataclasses.replace(
-            problem.slo,
-            latency=problem.slo.latency if self.slo is None else self.slo,
-            percentile=problem.slo.percentile if self.percentile is None else self.percentile,
-        )
+            given["objective"] = "MinCost"
+        latency = problem.slo.latency if self.slo is None else self.slo
+        slo = dataclasses.replace(problem.slo, latency=latency, **self._given("percentile"))
         least = self.min_instances or {}
         types, unshared = (
             tuple(dataclasses.replace(o, min_instances=least.get(o.name, o.min_instances)) for o in options)
             for options in (problem.types, problem.unshared)
         )
-        planner = self.planner or problem.planner
-        return dataclasses.replace(problem, slo=slo, types=types, unshared=unshared, planner=planner)
+        return dataclasses.replace(problem, slo=slo, types=types, unshared=unshared, **given)
 
-
-def read(files: tuple[str, ...]) -> Manifests:
-    """Objects of the files; exits with all errors."""
-    from hetserve.api.manifests import ManifestError, read_manifests  # noqa: PLC0415
-
-    try:
-        return read_manifests(files)
-    except ManifestError as error:
-        refuse(*error.errors)
+    def _given(self, *names: str) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 def choose(manifests: Manifests, name: str | None, files: tuple[str, ...]) -> list[InferenceService]:

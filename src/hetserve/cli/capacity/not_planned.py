@@ -1,4 +1,4 @@
-"""Reports services without a plan beside the answers for the others."""
+"""Writes the answers for services, and reports those without a plan."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+import click
+
 from hetserve.api.conditions import Reason
+from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
 from hetserve.cli.output import messages
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import EXIT_BAD_INPUT, EXIT_INFEASIBLE
+from hetserve.cli.output.plots import draw_or_refuse
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
+    from hetserve.api.manifests import Manifests
     from hetserve.planning import Problem, Unplannable
 
 T = TypeVar("T")
@@ -59,25 +64,44 @@ def each(services: Iterable[InferenceService], work: Callable[[InferenceService]
     return found
 
 
+def each_problem(
+    files: tuple[str, ...],
+    name: str | None,
+    overrides: Overrides,
+    work: Callable[[InferenceService, Problem, Manifests], T],
+) -> list[T | NotPlanned]:
+    """As `each`, of the services of the files with their problems; name: as of `choose`."""
+    from hetserve.api.manifests import read_manifests  # noqa: PLC0415
+
+    manifests = read_manifests(files)
+    services = choose(manifests, name, files)
+    return each(services, lambda one: work(one, planned(problem_of(one, manifests, overrides)), manifests))
+
+
 def answered(found: Sequence[T | NotPlanned]) -> list[T]:
     return [one for one in found if not isinstance(one, NotPlanned)]
 
 
-def answers(
+def finish(  # noqa: PLR0917
     found: Sequence[T | NotPlanned],
-    form: str,
+    output: str,
+    plot: str | None,
     document: Callable[[T], dict[str, Any]],
     table: Callable[[Sequence[T]], str],
-) -> str:
-    """All answers in `form`; a table leaves out the refused services."""
-    if form == "table":
-        results = answered(found)
-        return table(results) if results else ""
-    return dump([one.document() if isinstance(one, NotPlanned) else document(one) for one in found], form)
+    draw: Callable[[Sequence[T], str], None],
+    *,
+    holds: bool,
+) -> NoReturn:
+    """Writes the answers as `output`, draws them to `plot`, reports refused services on stderr, and exits.
 
-
-def finish(found: Sequence[object], *, holds: bool) -> NoReturn:
-    """Reports refused services on stderr and exits: 2 for bad input, 3 for no feasible answer, else 0."""
+    A table leaves out the refused services. Exit code: 2 for bad input, 3 for no feasible answer, else 0.
+    """
+    results = answered(found)
+    if plot is not None and results:
+        draw_or_refuse(lambda: draw(results, plot), plot)
+    documents = [one.document() if isinstance(one, NotPlanned) else document(one) for one in found]
+    text = dump(documents, output) if output != "table" else table(results) if results else ""
+    click.echo(text, nl=False)
     refused = [one for one in found if isinstance(one, NotPlanned)]
     for one in refused:
         messages.error(f"{one.service}: {one.reason}: {one.message}")

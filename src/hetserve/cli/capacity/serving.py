@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.output.progress import Steps
 from hetserve.dispatch import Policy, make_policy
@@ -28,7 +28,7 @@ from hetserve.simulation.workload import draw_workload
 
 Note = Callable[[RateTrial], None]
 
-_CLIMBING = Effort(queries=10_000, seeds=(0,), jobs=1)
+_CLIMBING = SimulationEffort(queries=10_000, seeds=(0,), jobs=1)
 
 MOST_AT_A_RATE = 5_000_000
 MOST_TO_FIND = 1_000_000
@@ -49,6 +49,17 @@ class Held:
     reports: tuple[RunReport, ...]
 
 
+def late_share(reports: Sequence[RunReport]) -> float | None:
+    """Share of late queries over all seeds; None: nothing ran."""
+    queries = sum(report.queries for report in reports)
+    return sum(report.violations for report in reports) / queries if queries else None
+
+
+def worst_delay(reports: Sequence[RunReport]) -> float | None:
+    """Seconds over all seeds; None: nothing was served."""
+    return max((report.worst_delay for report in reports if math.isfinite(report.worst_delay)), default=None)
+
+
 def system_of(problem: Problem) -> System:
     profiles = {option.name: option.profile for option in problem.types}
     return System.of(profiles, problem.mix.batches, problem.slo.latency, base=problem.base)
@@ -59,7 +70,7 @@ def run_at(  # noqa: PLR0917
     counts: Mapping[str, int],
     policy: Policy,
     rate: float,
-    effort: Effort,
+    effort: SimulationEffort,
     shown: Steps | None = None,
 ) -> list[RunReport]:
     """One report per seed; rate in queries/s."""
@@ -77,7 +88,7 @@ def run_at(  # noqa: PLR0917
 
 
 def find_allowable(
-    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: Effort, note: Note | None = None
+    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: SimulationEffort, note: Note | None = None
 ) -> Held:
     """Highest rate at which the SLO holds; with fewer than three seeds each is judged alone."""
     fluid = fluid_rate(problem, counts)
@@ -86,7 +97,7 @@ def find_allowable(
     return Held(found, fluid, ceiling_rate(problem, counts), tuple(reports))
 
 
-def long_enough(problem: Problem, rate: float, effort: Effort, most: int) -> Effort:
+def long_enough(problem: Problem, rate: float, effort: SimulationEffort, most: int) -> SimulationEffort:
     """Raises the queries per run until overload shows at `rate` [queries/s]; keeps a recording.
 
     Raises NotPlannedError beyond `most` queries.
@@ -124,7 +135,7 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
     return make_policy(name, **{setting: climb(measure, sizes, sizes // 2)})
 
 
-def most_trials(effort: Effort) -> int:
+def most_trials(effort: SimulationEffort) -> int:
     return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
 
 
@@ -145,7 +156,7 @@ def _allowable(  # noqa: PLR0917
     counts: Mapping[str, int],
     policy: Policy,
     fluid: float,
-    effort: Effort,
+    effort: SimulationEffort,
     note: Note | None = None,
     *,
     step: float = GRID,
@@ -180,7 +191,7 @@ def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:
     return math.fsum(count / fastest[name] for name, count in counts.items())
 
 
-def evaluator(problem: Problem, policy: str, effort: Effort, shown: Steps) -> Callable[[Counts], float]:
+def evaluator(problem: Problem, policy: str, effort: SimulationEffort, shown: Steps) -> Callable[[Counts], float]:
     """Allowable rate of a configuration under `policy`; simulates each once."""
     known: dict[Counts, float] = {}
 

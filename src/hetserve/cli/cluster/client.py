@@ -18,7 +18,6 @@ from urllib.parse import quote, urlencode
 import click
 import yaml
 
-from hetserve.api.names import API_VERSION
 from hetserve.base.files import UnreadableError, check_file
 from hetserve.base.lines import LineCutter, LineTooLongError
 from hetserve.base.nesting import shallow
@@ -29,10 +28,10 @@ RawObject = dict[str, Any]
 Keep = Callable[[RawObject], RawObject | None]
 """Reduces an object; None drops it."""
 Kept = list[RawObject]
+_Answer = tuple[bytes, Mapping[str, str]]
 PAGE_BYTES: Final = 4 << 20
 """Aimed size of a page; parsed, it takes ten times as much memory."""
 JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
 UNFINISHED_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
@@ -56,16 +55,8 @@ class ClusterError(click.ClickException):
         self.status = status
 
 
-class TooLargeError(ClusterError):
+class AnswerTooLargeError(ClusterError):
     """The answer has more bytes than are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """headers: of the response."""
-
-    data: bytes
-    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +80,7 @@ class ClusterClient:
         self._rest: Any = RESTClientObject(configuration)
 
     @classmethod
-    def connect(cls, kubeconfig: str | None, context: str | None) -> ClusterClient:
+    def connect(cls, kubeconfig: str | None = None, context: str | None = None) -> ClusterClient:
         """Client for a kubeconfig (None: $KUBECONFIG or ~/.kube/config) and a context (None: current).
 
         A pod without kubeconfig uses its service account. Sends nothing. Raises ClusterError.
@@ -108,12 +99,13 @@ class ClusterClient:
         except UnreadableError as error:
             raise ClusterError(f"kubeconfig {error}") from None
         except (config.ConfigException, yaml.YAMLError, OSError, ValueError) as error:
-            raise ClusterError(_unusable(kubeconfig, _line(error))) from None
+            raise ClusterError(_unusable(kubeconfig, line_of(error))) from None
         return cls(configuration, _namespace(contexts, current, context))
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> RawObject:
+    def get(self, path: str) -> RawObject:
         """Raises ClusterError, with status 404 if absent."""
-        return self._got(path, query)[0]
+        content: RawObject = _decoded(self._request("GET", path)[0])
+        return content
 
     def find(self, path: str) -> RawObject | None:
         try:
@@ -147,7 +139,7 @@ class ClusterClient:
         while True:
             try:
                 kept, metadata, limit = self._page(path, query, limit, keep)
-            except TooLargeError:
+            except AnswerTooLargeError:
                 if limit == 1:
                     raise
                 limit //= 2
@@ -157,19 +149,19 @@ class ClusterClient:
                 return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
             query["continue"] = metadata["continue"]
 
-    def patch(self, path: str, body: object, content_type: str = JSON_PATCH) -> RawObject:
-        """Patches an object and returns it; begin a JSON patch with `test` operations."""
-        content: RawObject = _decoded(self._request("PATCH", path, body=body, content_type=content_type).data)
+    def patch(self, path: str, body: object) -> RawObject:
+        """Patches an object by a JSON patch, which begins with `test` operations, and returns it."""
+        content: RawObject = _decoded(self._request("PATCH", path, body=body)[0])
         return content
 
     def create(self, path: str, body: object) -> RawObject:
         """Creates an object in a collection and returns it, for example an access review. Raises ClusterError."""
-        content: RawObject = _decoded(self._request("POST", path, body=body).data)
+        content: RawObject = _decoded(self._request("POST", path, body=body)[0])
         return content
 
     def time(self) -> Seconds:
         """The API server's clock [s since 1970], in whole seconds: ours may differ. Raises ClusterError."""
-        stamp = self._request("GET", "/version").headers.get("Date")
+        stamp = self._request("GET", "/version")[1].get("Date")
         if stamp is None:
             raise ClusterError(f"the API server at {self.host} does not say what time it is")
         return Seconds(parsedate_to_datetime(stamp).timestamp())
@@ -198,17 +190,16 @@ class ClusterClient:
 
     def _page(self, path: str, query: Mapping[str, str], limit: int, keep: Keep) -> tuple[Kept, RawObject, int]:
         """(kept objects, metadata of the list, limit of the next page)."""
-        page, size = self._got(path, {**query, "limit": str(limit)})
+        data, _ = self._request("GET", path, {**query, "limit": str(limit)})
+        page: RawObject = _decoded(data)
         found = page.get("items") or []
         kept = [one for one in map(keep, found) if one is not None]
-        return kept, page.get("metadata") or {}, next_page(limit, len(found), size, PAGE_BYTES)
+        return kept, page.get("metadata") or {}, next_page(limit, len(found), len(data), PAGE_BYTES)
 
-    def _got(self, path: str, query: Mapping[str, str] | None) -> tuple[RawObject, int]:
-        data = self._request("GET", path, query).data
-        return _decoded(data), len(data)
-
-    def _request(self, method: str, path: str, query: Mapping[str, str] | None = None, **more: Any) -> _Answer:
-        """The whole answer to a request. Raises ClusterError, TooLargeError."""
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, **more: Any
+    ) -> tuple[bytes, Any]:
+        """(the whole answer to a request, its headers). Raises ClusterError, AnswerTooLargeError."""
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
         response = self._open(method, path, query, **more)
@@ -218,13 +209,13 @@ class ClusterClient:
             raise self._unreachable(error) from None
         if len(data) > LARGEST_ANSWER:
             response.close()
-            raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
+            raise AnswerTooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
         if not _is_good(response):
             _refused(method, path, response.status, data)
-        return _Answer(data, response.headers)
+        return data, response.headers
 
     def _unreachable(self, error: Exception) -> ClusterError:
-        return ClusterError(f"the API server at {self.host} cannot be reached: {_line(error)}")
+        return ClusterError(f"the API server at {self.host} cannot be reached: {line_of(error)}")
 
     def _open(
         self,
@@ -233,7 +224,6 @@ class ClusterClient:
         query: Mapping[str, str] | None = None,
         *,
         body: object = None,
-        content_type: str = "application/json",
         timeout: tuple[float, float] = _TIMEOUT,
     ) -> Any:
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
@@ -242,7 +232,8 @@ class ClusterClient:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "User-Agent": "hetserve"}
         headers |= self._authentication()
-        headers |= {"Content-Type": content_type} if body is not None else {}
+        kind = JSON_PATCH if method == "PATCH" else "application/json"
+        headers |= {"Content-Type": kind} if body is not None else {}
         try:
             wrapped = self._rest.request(method, url, headers=headers, body=body, _request_timeout=timeout)
         except (HTTPError, OSError, ApiException) as error:
@@ -251,13 +242,13 @@ class ClusterClient:
 
 
 def _lines(response: Any) -> Iterator[bytes]:
-    """Lines without their ends. Raises TooLargeError."""
+    """Lines without their ends. Raises AnswerTooLargeError."""
     cutter = LineCutter(_LARGEST_LINE)
     try:
         for chunk in response.stream(_CHUNK):
             yield from cutter.cut(chunk)
     except LineTooLongError as error:
-        raise TooLargeError(f"watch: {error}") from None
+        raise AnswerTooLargeError(f"watch: {error}") from None
 
 
 def _is_good(response: Any) -> bool:
@@ -284,20 +275,15 @@ def _in_pod() -> bool:
     return not own and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
 
-def pod_path(namespace: str, name: str) -> str:
-    """Path with quoted names."""
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+def namespaced(version: str, namespace: str, plural: str, *names: str) -> str:
+    """Path of a collection in a namespace (`version`: `v1`, or with its group), or of an object in it; quoted."""
+    group = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    return "/".join((f"{group}/namespaces", *(quote(part, safe="") for part in (namespace, plural, *names))))
 
 
-def service_path(namespace: str, name: str) -> str:
-    """Path of an InferenceService with quoted names."""
-    group = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}"
-    return f"{group}/inferenceservices/{quote(name, safe='')}"
-
-
-def config_map_path(namespace: str, name: str) -> str:
-    """Path of a ConfigMap with quoted names."""
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
+def absent(kind: str, namespace: str, name: str) -> ClusterError:
+    """To be raised where the object that a user named is not there."""
+    return ClusterError(f"there is no {kind} {name} in namespace {namespace}; -n NS names another")
 
 
 def _refused(method: str, path: str, status: int, body: bytes) -> NoReturn:
@@ -323,5 +309,6 @@ def _unusable(path: str | None, words: str) -> str:
     return f"kubeconfig{'' if path is None else ' ' + path}: {words}"
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
+    """What an error says, on one line."""
     return " ".join(str(error).split()) or type(error).__name__

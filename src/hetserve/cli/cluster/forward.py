@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Final
 
-from hetserve.cli.cluster.client import ClusterClient, ClusterError, pod_path
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, line_of, namespaced
 
 CONNECT_WITHIN: Final = 10.0
 ANSWER_WITHIN: Final = 60.0
@@ -41,7 +41,7 @@ def get_forwarded(
             answer = connection.getresponse()
             body = bytes(answer.read(most + 1))
         except (OSError, http.client.HTTPException) as error:
-            raise ClusterError(f"{where} cannot be reached: {_line(error)}") from None
+            raise ClusterError(f"{where} cannot be reached: {line_of(error)}") from None
     if len(body) > most:
         raise ClusterError(f"{where}: the answer is larger than {most >> 20} MiB")
     return int(answer.status), body
@@ -95,7 +95,7 @@ class _Received(io.RawIOBase):
         except websocket.WebSocketConnectionClosedException:
             return None
         except websocket.WebSocketException as error:
-            raise OSError(_line(error)) from None
+            raise OSError(line_of(error)) from None
         if opcode == websocket.ABNF.OPCODE_CLOSE:
             return None
         if opcode != websocket.ABNF.OPCODE_BINARY or not frame.data:
@@ -114,7 +114,7 @@ def _websocket(cluster: ClusterClient, pod: tuple[str, str], port: int) -> Any:
     import websocket  # noqa: PLC0415
     from kubernetes.stream.ws_client import create_websocket, get_websocket_url  # noqa: PLC0415
 
-    target = f"{cluster.host}{pod_path(*pod)}/portforward"
+    target = cluster.host + namespaced("v1", pod[0], "pods", pod[1], "portforward")
     url = get_websocket_url(target, [("ports", str(port))])  # type: ignore[no-untyped-call]
     headers = {"sec-websocket-protocol": PROTOCOL}
     token = cluster.token()
@@ -127,7 +127,7 @@ def _websocket(cluster: ClusterClient, pod: tuple[str, str], port: int) -> Any:
     except websocket.WebSocketBadStatusException as error:
         raise ClusterError(f"{what}: {_message(error)}", int(error.status_code)) from None
     except (websocket.WebSocketException, OSError) as error:
-        raise ClusterError(f"{what}: {_line(error)}") from None
+        raise ClusterError(f"{what}: {line_of(error)}") from None
     finally:
         websocket.setdefaulttimeout(None)
     stream.settimeout(ANSWER_WITHIN)
@@ -140,7 +140,3 @@ def _message(error: Any) -> str:
         return str(json.loads(error.resp_body)["message"])
     except (TypeError, ValueError, KeyError):
         return f"the API server answered {error.status_code}"
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -6,12 +6,11 @@ import http.client
 import ipaddress
 import json
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 TIMEOUT: Final = 30.0
 _MOST_WORDS: Final = 1000
@@ -45,7 +44,7 @@ def get_url(url: str, token: Callable[[], str], *, most: int) -> bytes:
     """
 
     def get(headers: Mapping[str, str]) -> tuple[int, bytes]:
-        status, body = _shown_to_this_machine(url, headers, most) if headers else _shown_to_all(url, most)
+        status, body = _got(url, headers, most)
         if len(body) > most:
             raise ProbeRefusalError(f"the answer is larger than {most >> 20} MiB", status)
         return status, body
@@ -62,23 +61,21 @@ def get_url(url: str, token: Callable[[], str], *, most: int) -> bytes:
     return get_shown(get, own)
 
 
-def _shown_to_all(url: str, most: int) -> tuple[int, bytes]:
+class _Here(HTTPRedirectHandler):
+    """Follows no redirection."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _got(url: str, headers: Mapping[str, str], most: int) -> tuple[int, bytes]:
+    """(status, body); with headers neither a proxy nor another machine sees them."""
+    opener = build_opener(ProxyHandler({}), _Here) if headers else build_opener()
     try:
-        with urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310  (http and https alone)
-            return HTTPStatus.OK, answer.read(most + 1)
+        with opener.open(Request(url, headers=dict(headers)), timeout=TIMEOUT) as answer:  # noqa: S310
+            return answer.status, answer.read(most + 1)
     except HTTPError as error:
         return error.code, error.read(_MOST_WORDS) or str(error).encode()
-
-
-def _shown_to_this_machine(url: str, headers: Mapping[str, str], most: int) -> tuple[int, bytes]:
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    target = parts.path or "/"
-    try:
-        with closing(kind(str(parts.hostname), parts.port, timeout=TIMEOUT)) as connection:
-            connection.request("GET", f"{target}?{parts.query}" if parts.query else target, headers=dict(headers))
-            answer = connection.getresponse()
-            return answer.status, answer.read(most + 1)
     except http.client.HTTPException as error:
         raise OSError(f"no HTTP answer: {error}") from None
 

@@ -1,24 +1,35 @@
-"""Snapshots of nodes, pods and ResourceSlices, from a cluster, a dump or `kubectl get nodes,pods -A -o json`."""
+"""Snapshots of nodes, pods and ResourceSlices, from a cluster, a dump or `kubectl get nodes,pods -A -o json`.
+
+They are reduced: no environment, commands, images or managed fields.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import click
+import yaml
 
 from hetserve.api import names
-from hetserve.base.files import UnreadableError, read_text
+from hetserve.base.files import read_text
 from hetserve.base.units import Seconds
+from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.extender import MOST_BYTES
-from hetserve.cli.cluster.slim import slim_node, slim_pod, slim_slice
 from hetserve.cli.output.messages import note
+from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.node import Node
+from hetserve.objects.pod import Pod
+from hetserve.objects.reduced import reduced_pod
+from hetserve.objects.resources import of_device_plugin
 
+_NODE_RULES: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
 DUMP_KIND: Final = "PlacementDump"
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
@@ -26,6 +37,44 @@ _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
 PodName = tuple[str, str]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def slim_pod(raw: Mapping[str, Any]) -> RawObject:
+    made: RawObject = reduced_pod(raw)
+    with suppress(InvalidObjectError):  # a pod that cannot be read stays whole
+        pod = Pod(raw)
+        made.setdefault("spec", {}).update({key: pod.spec[key] for key in _NODE_RULES if pod.spec.get(key)})
+        if scheduled := pod.condition("PodScheduled"):
+            made["status"]["conditions"] = [scheduled]
+    return made
+
+
+def slim_node(raw: Mapping[str, Any]) -> RawObject:
+    node = Node(raw)
+    kept = {key: node.metadata[key] for key in ("name", "uid", "labels") if key in node.metadata}
+    ours = {key: value for key, value in node.annotations.items() if key.startswith(f"{names.GROUP}/")}
+    return {
+        "metadata": kept | ({"annotations": ours} if ours else {}),
+        "spec": {key: node.spec[key] for key in ("taints", "unschedulable") if node.spec.get(key)},
+        "status": {"allocatable": given} if (given := _of_plugin(node)) else {},
+    }
+
+
+def slim_slice(raw: Mapping[str, Any]) -> RawObject:
+    """A ResourceSlice with its driver and its nodes."""
+    metadata, spec = raw.get("metadata") or {}, raw.get("spec") or {}
+    kept = {key: spec[key] for key in ("driver", "nodeName") if key in spec}
+    devices = [{"nodeName": one["nodeName"]} for one in spec.get("devices") or () if one.get("nodeName")]
+    return {
+        "metadata": {key: metadata[key] for key in ("name", "uid") if key in metadata},
+        "spec": kept | ({"devices": devices} if devices else {}),
+    }
+
+
+def _of_plugin(node: Node) -> dict[str, str]:
+    with suppress(InvalidObjectError):
+        return {name: amount for name, amount in node.extended_resources.items() if of_device_plugin(name)}
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +87,6 @@ class ClusterSnapshot:
     nodes: tuple[RawObject, ...]
     pods: tuple[RawObject, ...]
     taken_at: Seconds | None
-    source: str
     log: tuple[RawObject, ...] = ()
     slices: tuple[RawObject, ...] = ()
 
@@ -87,7 +135,7 @@ def live_snapshot(cluster: ClusterClient, whole: PodName | None = None) -> Clust
     pods = cluster.list(PODS, UNFINISHED_PODS, keep=pod)
     nodes = cluster.list(NODES, keep=slim_node)
     taken_at = Seconds(round(time.time(), 6))
-    return ClusterSnapshot(nodes.items, pods.items, taken_at, "the cluster", slices=live_slices(cluster))
+    return ClusterSnapshot(nodes.items, pods.items, taken_at, slices=live_slices(cluster))
 
 
 def live_slices(cluster: ClusterClient) -> tuple[RawObject, ...]:
@@ -102,12 +150,17 @@ def live_slices(cluster: ClusterClient) -> tuple[RawObject, ...]:
         raise
 
 
+def read_documents(option: str, path: str, most: int) -> list[Any]:
+    """Documents of a YAML or JSON file ("-": standard input). option: for errors. most: bytes. Raises ClusterError."""
+    try:
+        return [one for one in contents(read_text(path, most)) if one is not None]
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ClusterError(f"{option} {path}: not valid YAML or JSON: {' '.join(str(error).split())}") from None
+
+
 def read_snapshot(path: str) -> ClusterSnapshot:
     """Snapshot of a file ("-": standard input). Raises ClusterError."""
-    try:
-        text = read_text(path, MOST_BYTES)
-    except UnreadableError as error:
-        raise ClusterError(f"--from {error}") from None
+    text = read_text(path, MOST_BYTES)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -138,7 +191,7 @@ def _snapshot(items: Iterable[RawObject], taken_at: object, path: str, log: tupl
     except ValueError:
         raise ClusterError(f"--from {path}: takenAt: {taken_at!r} is no time such as 2026-01-01T12:00:00Z") from None
     slices = tuple(by_kind["ResourceSlice"])
-    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, path, log, slices)
+    return ClusterSnapshot(tuple(by_kind["Node"]), tuple(by_kind["Pod"]), taken, log, slices)
 
 
 def written_time(at: float | None) -> str | None:
@@ -147,11 +200,10 @@ def written_time(at: float | None) -> str | None:
 
 
 def dump_document(snapshot: ClusterSnapshot) -> dict[str, Any]:
-    nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(node)} for node in snapshot.nodes]
-    pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(pod)} for pod in snapshot.pods]
-    slices = [
-        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", **slim_slice(one)} for one in snapshot.slices
-    ]
+    nodes = [{"apiVersion": "v1", "kind": "Node", **slim_node(one)} for one in snapshot.nodes]
+    pods = [{"apiVersion": "v1", "kind": "Pod", **slim_pod(one)} for one in snapshot.pods]
+    of_slices = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    slices = [of_slices | slim_slice(one) for one in snapshot.slices]
     about = {"apiVersion": "v1", "kind": "List", "dump": DUMP_KIND, "takenAt": written_time(snapshot.taken_at)}
     return {**about, "items": nodes + pods + slices}
 
@@ -165,19 +217,16 @@ def system_option(command: _Command) -> _Command:
     )(command)
 
 
+def cluster_options(command: _Command) -> _Command:
+    """--kubeconfig and --context, as ClusterClient.connect takes them."""
+    default = "Default: $KUBECONFIG, else ~/.kube/config, else the pod's account."
+    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")(
+        command
+    )
+    return click.option("--kubeconfig", metavar="FILE", help=default)(command)
+
+
 def source_options(command: _Command) -> _Command:
-    """--kubeconfig, --context and --from, as `kubeconfig`, `context` and `file`."""
-    for option in reversed(
-        (
-            click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config."),
-            click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one."),
-            click.option(
-                "--from",
-                "file",
-                metavar="FILE",
-                help="Read a dump or the output of `kubectl get nodes,pods -A -o json`, not a cluster; - is stdin.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+    """--kubeconfig, --context and --from, as Source.of takes them."""
+    read = "Read a dump or the output of `kubectl get nodes,pods -A -o json`, not a cluster; - is stdin."
+    return cluster_options(click.option("--from", "file", metavar="FILE", help=read)(command))

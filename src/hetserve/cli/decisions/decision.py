@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Final
-
 import click
 
 from hetserve.cli.output.documents import FORMATS
-from hetserve.cli.output.messages import refuse
-
-if TYPE_CHECKING:
-    from hetserve.scaling.record.record import DecisionRecord
-    from hetserve.scaling.record.replay import ReplayedDecision
-
-EXIT_DIFFERS: Final = 1
 
 
 @click.group()
@@ -46,31 +36,6 @@ def replay(file: str, index: int | None, *, as_recorded: bool, output: str) -> N
       kubectl get configmap web-decisions -o json | hetserve decision replay -
       hetserve decision replay ring.yaml --index 3
     """
-    from hetserve.base.files import shown_name  # noqa: PLC0415
-    from hetserve.cli.decisions.recorded import NoRecordError, read_record  # noqa: PLC0415
-    from hetserve.cli.decisions.replay_text import blocks, document  # noqa: PLC0415
-    from hetserve.cli.output.documents import dump  # noqa: PLC0415
-    from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
-    from hetserve.scaling.record.replay import NotReplayableError  # noqa: PLC0415
+    from hetserve.cli.decisions.recorded import run  # noqa: PLC0415
 
-    try:
-        record = read_record(file, index)
-    except NoRecordError as error:
-        refuse(str(error))
-    try:
-        found = _replayed(record, as_recorded=as_recorded)
-    except NotReplayableError as error:
-        refuse(f"{shown_name(file)}: record.facts: {error}; give another record")
-    made = document(record, found)
-    click.echo(text_of(blocks(made)) if output == "table" else dump([made], output), nl=False)
-    sys.exit(0 if found.identical else EXIT_DIFFERS)
-
-
-def _replayed(record: DecisionRecord, *, as_recorded: bool) -> ReplayedDecision:
-    from hetserve.cli.output.progress import steps  # noqa: PLC0415
-    from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
-    from hetserve.scaling.record.replay import replay as again  # noqa: PLC0415
-
-    with steps(record.service, max(len(record.questions), 1)) as shown:
-        planner = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
-        return again(record, planner, Answers(quick=True), as_recorded=as_recorded)
+    run(file, index, output, as_recorded=as_recorded)

@@ -7,16 +7,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import click
+
 from hetserve.api.conditions import ConditionType
+from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.base.units import Seconds
-from hetserve.cli.decisions.recorded import listed
+from hetserve.cli.cluster.client import ClusterClient, ClusterError, absent, namespaced
+from hetserve.cli.decisions.explain_text import blocks
+from hetserve.cli.output import messages
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.terminal import text_of
 from hetserve.demand.mix import BatchMix
 from hetserve.planning.formatting import for_less_text, money_text
 from hetserve.planning.plan import read_counts, summary
 from hetserve.scaling.decision import Measured
 from hetserve.scaling.record.codec import MalformedError
 from hetserve.scaling.record.record import DecisionRecord
-from hetserve.scaling.record.ring import Ring, record_of_entry, ring_name, time_text
+from hetserve.scaling.record.ring import Ring, record_of_entry, ring_name, ring_of, time_text, told
 
 Json = dict[str, Any]
 _SHOWN: Final = (
@@ -32,12 +39,41 @@ _PLAN: Final = ("summary", "hourlyCost", "load", "qps", "planner", "tried", "ver
 _SECOND: Final = len("2026-01-01T00:00:00")
 
 
+def run(service: str, namespace: str | None, cluster: ClusterClient, output: str, *, every: bool) -> None:
+    """The command, with its options. Raises ClusterError."""
+    found = namespace or cluster.namespace
+    raw = cluster.find(INFERENCE_SERVICE.path(found, service))
+    if raw is None:
+        raise absent("InferenceService", found, service)
+    made, errors = answer(raw, _ring(cluster, found, service), _now(cluster))
+    for error in errors:
+        messages.note(f"a record is not shown: {error}")
+    click.echo(text_of(blocks(made, every=every)) if output == "table" else dump([made], output), nl=False)
+
+
+def _now(cluster: ClusterClient) -> Seconds | None:
+    """None: the API server does not say."""
+    try:
+        return cluster.time()
+    except ClusterError:
+        return None
+
+
+def _ring(cluster: ClusterClient, namespace: str, service: str) -> Ring:
+    """The records; without the right to read them, none, with a note."""
+    try:
+        return ring_of(cluster.find(namespaced("v1", namespace, "configmaps", ring_name(service))))
+    except ClusterError as error:
+        messages.note(f"records of decisions are not shown: {error}")
+        return ()
+
+
 def answer(service: Json, ring: Ring, now: Seconds | None) -> tuple[Json, list[str]]:
     """The document of the command's help, and what is wrong with records. now: Unix seconds; None: not known."""
     meta, spec, status = (_object(service.get(key)) for key in ("metadata", "spec", "status"))
     plan = _object(status.get("plan"))
     plan |= {"mix": mix_words(plan["mix"], plan.get("mixSince"))} if plan.get("mix") else {}
-    records, errors = listed(ring)
+    records, errors = _listed(ring)
     newest = _newest(ring)
     decisions = _decisions([_object(one) for one in status.get("lastDecisions") or ()], records)
     made = {
@@ -58,6 +94,21 @@ def answer(service: Json, ring: Ring, now: Seconds | None) -> tuple[Json, list[s
         "records": ring_name(str(meta.get("name"))) if ring else None,
     }
     return made, errors
+
+
+def _listed(ring: Ring) -> tuple[list[Json], list[str]]:
+    """What the entries say, the newest first, each with its index; and what is wrong with others."""
+    found: list[Json] = []
+    errors: list[str] = []
+    for index, entry in enumerate(reversed(ring), start=1):
+        try:
+            content = told(entry)
+        except MalformedError as error:
+            errors.append(str(error))
+            continue
+        replays = "notReplayable" not in content
+        found.append({"index": index, "replays": replays, **{k: v for k, v in content.items() if k != "record"}})
+    return found, errors
 
 
 def _decisions(recent: list[Json], records: list[Json]) -> list[Json]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.table import Table
 
-from hetserve.cli.output.terminal import Block, duration_text, styled
+from hetserve.cli.output.terminal import Block, duration_text, grid, styled
 from hetserve.planning.formatting import qps_text, share_text
 
 MOST: Final = 10
@@ -98,9 +98,7 @@ def second_text(time: object) -> str:
 
 
 def _table(decisions: list[Json], *, every: bool) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for heading in ("RECORD", "TIME", "ACTION", "REASON", "INSTANCES", "WHY"):
-        table.add_column(heading, overflow="fold")
+    table = grid("RECORD", "TIME", "ACTION", "REASON", "INSTANCES", "WHY")
     shown = decisions if every else decisions[:MOST]
     for one in shown:
         record = "-" if "record" not in one else f"{one['record']}{'' if one['replays'] else ', not replayable'}"

@@ -1,9 +1,10 @@
-"""What `hetserve doctor` reads of an installation."""
+"""What `hetserve doctor` reads of an installation, and what its checks find."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from hetserve.base.units import Seconds
@@ -12,6 +13,9 @@ OPERATOR: Final = "operator"
 EXTENDER: Final = "extender"
 SCHEDULER: Final = "scheduler"
 """The components, as the chart labels them; the last is the second scheduler."""
+
+
+_SHOWN: Final = 3
 
 
 def workload_of(name: str, component: str) -> str:
@@ -130,7 +134,7 @@ class NodesFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class InstallationFacts:
     """An installation at one time.
 
     namespace: of the installation. version: (major, minor) and the API server's words. crds: by plural name; None:
@@ -148,3 +152,27 @@ class Facts:
     own: tuple[str, ...]
     missing_rights: tuple[str, ...] | Unread
     policies: tuple[str, ...] | Unread
+
+
+class Level(StrEnum):
+    OK = "Ok"
+    NOTE = "Note"
+    UNKNOWN = "Unknown"
+    PROBLEM = "Problem"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """`what` is so, `why` it matters and what to `do`; both are empty where all is well."""
+
+    check: str
+    level: Level
+    what: str
+    why: str = ""
+    do: str = ""
+
+
+def some(texts: tuple[str, ...]) -> str:
+    """The first texts, and how many more there are."""
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

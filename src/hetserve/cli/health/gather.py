@@ -1,36 +1,81 @@
-"""Reads the facts of an installation."""
+"""`hetserve doctor`: reads the facts of an installation, and shows what is found."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import click
 
 from hetserve.api import names
 from hetserve.api.crd import render_crd
 from hetserve.api.kinds import KINDS
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, RawObject
-from hetserve.cli.cluster.installation import settings_map
+from hetserve.cli.cluster.extender import settings_map, system_namespace
 from hetserve.cli.cluster.snapshot import NODES, PODS, live_slices
 from hetserve.cli.health.facts import (
     SCHEDULER,
+    CheckFinding,
     CrdFact,
-    Facts,
     FailedPods,
+    InstallationFacts,
     NodesFact,
     SchedulerFact,
 )
+from hetserve.cli.health.judgement import findings, sound
 from hetserve.cli.health.rights import missing_of_caller, missing_of_components
-from hetserve.cli.health.schema import differences
-from hetserve.cli.health.workloads import components, read, settings_in
+from hetserve.cli.health.workloads import components, mapping_in, read
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.messages import EXIT_INFEASIBLE
+from hetserve.cli.output.terminal import Block, grid, styled, text_of
+from hetserve.placement.event_handlers import OfferedGpus
+from hetserve.placement.ledger.inventory import parse_node
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+MOST_DIFFERENCES: Final = 4
+_COMPARED: Final = ("schema", "subresources", "additionalPrinterColumns")
+_STYLES: Final = {"Ok": "green", "Note": "dim", "Unknown": "yellow", "Problem": "bold red"}
 _PLUGIN_GPU: Final = "nvidia.com/gpu"
 
 
-def gather(cluster: ClusterClient, namespace: str) -> Facts:
+def run(cluster: ClusterClient, given: str | None, output: str) -> NoReturn:
+    """The command `doctor`. given: namespace of the installation; None: where it is found. Raises ClusterError."""
+    namespace = system_namespace(cluster, given)
+    found = findings(gather(cluster, namespace))
+    well = sound(found)
+    if output == "table":
+        click.echo(text_of([_block(found, namespace, well=well)]), nl=False)
+    else:
+        click.echo(dump([_document(found, namespace, well=well)], output), nl=False)
+    sys.exit(0 if well else EXIT_INFEASIBLE)
+
+
+def _document(found: Sequence[CheckFinding], namespace: str, *, well: bool) -> dict[str, Any]:
+    listed = [
+        {"check": one.check, "level": str(one.level), "what": one.what, "why": one.why, "do": one.do} for one in found
+    ]
+    return {"namespace": namespace, "sound": well, "findings": listed}
+
+
+def _block(found: Sequence[CheckFinding], namespace: str, *, well: bool) -> Block:
+    table = grid("CHECK", "LEVEL", "FINDING")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for one in found:
+        table.add_row(one.check, styled(str(one.level), _STYLES[str(one.level)]), one.what)
+        for label, text in (("why", one.why), ("do", one.do)):
+            if text:
+                table.add_row("", "", f"{label}: {text}")
+    amiss = sum(str(one.level) in ("Problem", "Unknown") for one in found)
+    title = f"installation in {namespace}: " + ("nothing is wrong" if well else f"{amiss} to look at")
+    return Block(title, (), (table,))
+
+
+def gather(cluster: ClusterClient, namespace: str) -> InstallationFacts:
     """Facts of the installation in a namespace.
 
     What the caller may not read is Unread. Raises ClusterError if the API server cannot be reached or does not know the
@@ -39,7 +84,7 @@ def gather(cluster: ClusterClient, namespace: str) -> Facts:
     found = components(cluster, namespace)
     prefix = found[0].name.removesuffix(f"-{found[0].component}")
     asking = not all(one.open for one in found if one.component != SCHEDULER)
-    return Facts(
+    return InstallationFacts(
         namespace=namespace,
         version=version_of(cluster.get("/version")),
         crds=read(lambda: {resource.plural: _crd(cluster, resource) for resource in KINDS}),
@@ -70,7 +115,7 @@ def _crd(cluster: ClusterClient, resource: Any) -> CrdFact | None:
 
 
 def _scheduler(cluster: ClusterClient, namespace: str) -> SchedulerFact | None:
-    config = settings_in(settings_map(cluster, namespace, SCHEDULER), SCHEDULER)
+    config = mapping_in(settings_map(cluster, namespace, SCHEDULER), SCHEDULER)
     if config is None:
         return None
     profiles = tuple(str(one.get("schedulerName")) for one in config.get("profiles") or ())
@@ -100,9 +145,6 @@ def _failed(cluster: ClusterClient) -> FailedPods:
 
 
 def _nodes(cluster: ClusterClient) -> NodesFact:
-    from hetserve.placement.event_handlers import OfferedGpus  # noqa: PLC0415
-    from hetserve.placement.ledger.inventory import parse_node  # noqa: PLC0415
-
     offered = OfferedGpus()
     offered.replace(live_slices(cluster))
 
@@ -138,3 +180,37 @@ def _policies(cluster: ClusterClient) -> tuple[str, ...]:
     """A policy without its binding, which has its name, refuses nothing."""
     bound = {str(one["metadata"]["name"]) for one in cluster.list(_BINDINGS).items}
     return tuple(name for name in names.ADMISSION_POLICIES if name in bound)
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[str, ...]:
+    """Paths at which schema, subresources or columns differ, at most MOST_DIFFERENCES; a version where it is absent.
+
+    found: as the API server returns it. wanted: as rendered. Equal numbers are equal, written as 1 or 1.0.
+    """
+    there, ours = _version_in(found), _version_in(wanted)
+    if there is None or ours is None:
+        return (f"version {names.VERSION}",)
+    paths: list[str] = []
+    for part in _COMPARED:
+        for path in _differing(there.get(part), ours.get(part), ""):
+            paths.append(path.removeprefix(".openAPIV3Schema") or part)
+            if len(paths) == MOST_DIFFERENCES:
+                return tuple(paths)
+    return tuple(paths)
+
+
+def _version_in(crd: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    versions = (crd.get("spec") or {}).get("versions") or ()
+    return next((one for one in versions if one.get("name") == names.VERSION and one.get("served")), None)
+
+
+def _differing(found: Any, wanted: Any, path: str) -> Iterator[str]:
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        for key in sorted(found.keys() | wanted.keys()):
+            below = path if key == "properties" else f"{path}.{key}"
+            if key not in found or key not in wanted:
+                yield below
+            else:
+                yield from _differing(found[key], wanted[key], below)
+    elif found != wanted:
+        yield path

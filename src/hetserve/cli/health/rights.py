@@ -3,60 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from hetserve.api.kinds import KINDS
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS, MODEL_PROFILE
 from hetserve.api.names import GROUP
 from hetserve.cli.cluster.client import ClusterClient
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 
-class Right(NamedTuple):
-    """`resource`: with its subresource behind a slash."""
-
-    verb: str
-    group: str
-    resource: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
-
-
+_READ: Final = ("watch nodes", "watch pods", "watch resourceslices.resource.k8s.io")
+_OF_DEPLOYMENTS: Final = ("create deployments.apps", "patch deployments.apps", "delete deployments.apps")
 OF_COMPONENTS: Final = {
     "operator": (
-        *(Right("watch", GROUP, kind.plural) for kind in KINDS),
-        Right("patch", GROUP, "inferenceservices/status"),
-        Right("patch", GROUP, "modelprofiles/status"),
-        Right("watch", "", "nodes"),
-        Right("watch", "", "pods"),
-        Right("watch", "resource.k8s.io", "resourceslices"),
-        Right("create", "apps", "deployments"),
-        Right("patch", "apps", "deployments"),
-        Right("delete", "apps", "deployments"),
-        Right("list", "apps", "replicasets"),
+        *(f"watch {kind.plural}.{GROUP}" for kind in KINDS),
+        f"patch {INFERENCE_SERVICE.plural}/status.{GROUP}",
+        f"patch {MODEL_PROFILE.plural}/status.{GROUP}",
+        *_READ,
+        *_OF_DEPLOYMENTS,
+        "list replicasets.apps",
     ),
-    "extender": (
-        Right("watch", "", "nodes"),
-        Right("watch", "", "pods"),
-        Right("watch", "resource.k8s.io", "resourceslices"),
-        Right("patch", "", "pods"),
-        Right("create", "", "pods/binding"),
-    ),
-    "scheduler": (Right("watch", "", "nodes"), Right("watch", "", "pods")),
+    "extender": (*_READ, "patch pods", "create pods/binding"),
+    "scheduler": ("watch nodes", "watch pods"),
 }
-"""By component: without one of these it does nothing useful."""
-OF_PROBES: Final = (
-    Right("create", "authentication.k8s.io", "tokenreviews"),
-    Right("create", "authorization.k8s.io", "subjectaccessreviews"),
-)
+"""By component, verb and resource with its subresource and group: without one of these it does nothing useful."""
+OF_PROBES: Final = ("create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io")
 """Of operator and extender: without these nobody reads their metrics, ledger and log."""
-OF_THE_CALLER: Final = (
-    Right("list", "", "nodes"),
-    Right("list", "", "pods"),
-    Right("watch", GROUP, "inferenceservices"),
-)
+OF_THE_CALLER: Final = ("list nodes", "list pods", f"watch {INFERENCE_SERVICE.plural}.{GROUP}")
 """For gpus, queue, why and wait."""
 
 
@@ -64,7 +37,7 @@ def missing_of_caller(cluster: ClusterClient) -> Iterator[str]:
     """Rights that the caller lacks in all namespaces. Raises ClusterError."""
     for right in OF_THE_CALLER:
         if not _allowed(cluster, "selfsubjectaccessreviews", {"resourceAttributes": _attributes(right)}):
-            yield right.text
+            yield right
 
 
 def missing_of_components(cluster: ClusterClient, namespace: str, prefix: str, *, asking: bool) -> Iterator[str]:
@@ -81,12 +54,14 @@ def missing_of_components(cluster: ClusterClient, namespace: str, prefix: str, *
         for right in rights:
             asked = {"user": user, "groups": groups, "resourceAttributes": _attributes(right)}
             if not _allowed(cluster, "subjectaccessreviews", asked):
-                yield f"account {namespace}/{account} may not {right.text}"
+                yield f"account {namespace}/{account} may not {right}"
 
 
-def _attributes(right: Right) -> dict[str, str]:
-    resource, _, subresource = right.resource.partition("/")
-    asked = {"verb": right.verb, "group": right.group, "resource": resource}
+def _attributes(right: str) -> dict[str, str]:
+    verb, _, what = right.partition(" ")
+    named, _, group = what.partition(".")
+    resource, _, subresource = named.partition("/")
+    asked = {"verb": verb, "group": group, "resource": resource}
     return asked | ({"subresource": subresource} if subresource else {})
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
 
 import yaml
 
 from hetserve.base.units import Seconds, parse_duration
-from hetserve.base.yaml_loader import contents
-from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, pod_path
-from hetserve.cli.cluster.installation import USUAL, labels_of, name_of, settings_map
+from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, namespaced
+from hetserve.cli.cluster.extender import LEASES, SCHEDULER_LEASE, USUAL, labels_of, name_of, settings_in, settings_map
 from hetserve.cli.health.facts import (
     EXTENDER,
     OPERATOR,
@@ -27,27 +25,16 @@ from hetserve.cli.health.facts import (
     WaitFact,
     workload_of,
 )
-from hetserve.cli.health.waits import waits
 
 COMPONENTS: Final = (OPERATOR, EXTENDER, SCHEDULER)
-_KEYS: Final = {SCHEDULER: "scheduler.yaml"}
-_KEY: Final = "settings.yaml"
 _LABEL_VERSION: Final = "app.kubernetes.io/version"
 _VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+.*)")
-_LEASE: Final = "hetserve-scheduler"
 _DEFAULT_LEASE: Final = "3s"
 _FORBIDDEN: Final = 403
+_ORDINARY: Final = ("ContainerCreating", "PodInitializing")
+"""Every container waits so for a while: told only where nothing else is."""
 _Fact = TypeVar("_Fact")
 _Found = RawObject | Unread | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Election:
-    """on: whether there is one. name, namespace: of its Lease."""
-
-    on: bool
-    name: str
-    namespace: str
 
 
 def read(fact: Callable[[], _Fact]) -> _Fact | Unread:
@@ -67,15 +54,11 @@ def components(cluster: ClusterClient, namespace: str) -> tuple[ComponentFact, .
     return tuple(_component(cluster, namespace, one, found, prefix) for one, found in maps)
 
 
-def settings_in(found: RawObject | None, component: str) -> RawObject | None:
-    """The mapping in the ConfigMap of a component; None: no ConfigMap, or no mapping in it."""
-    if found is None:
-        return None
-    try:
-        documents = contents((found.get("data") or {}).get(_KEYS.get(component, _KEY)) or "")
-    except yaml.YAMLError:
-        return None
-    return documents[0] if len(documents) == 1 and isinstance(documents[0], dict) else None
+def mapping_in(found: RawObject | None, component: str) -> RawObject | None:
+    """As `settings_in`; None also for what is no YAML."""
+    with suppress(yaml.YAMLError):
+        return settings_in(found, component)
+    return None
 
 
 def _prefix(maps: list[tuple[str, _Found]]) -> str:
@@ -86,17 +69,17 @@ def _prefix(maps: list[tuple[str, _Found]]) -> str:
 
 def _component(cluster: ClusterClient, namespace: str, component: str, found: _Found, prefix: str) -> ComponentFact:
     name = name_of(found, component) if isinstance(found, dict) else f"{prefix}-{component}"
-    settings = found if isinstance(found, Unread) else settings_in(found, component)
+    settings = found if isinstance(found, Unread) else mapping_in(found, component)
     given = settings if isinstance(settings, dict) else None
-    election = _election(component, given, name, namespace)
-    workload = quote(workload_of(name, component), safe="")
-    raw = read(lambda: cluster.find(f"{_apps(namespace)}/deployments/{workload}"))
+    elects, *lease = _election(component, given, name, namespace)
+    workload = namespaced("apps/v1", namespace, "deployments", workload_of(name, component))
+    raw = read(lambda: cluster.find(workload))
     return ComponentFact(
         name,
         component,
         settings if isinstance(settings, Unread) else settings is not None,
-        elects=election.on,
-        lease=read(lambda: _lease(cluster, election)) if election.on else None,
+        elects=elects,
+        lease=read(lambda: _lease(cluster, *lease)) if elects else None,
         deployment=_deployment(cluster, namespace, component, raw) if isinstance(raw, dict) else raw,
         version=_version(component, raw) or _version(component, found),
         # The second scheduler is the stock binary: it always asks who reads its metrics.
@@ -104,24 +87,23 @@ def _component(cluster: ClusterClient, namespace: str, component: str, found: _F
     )
 
 
-def _election(component: str, settings: Mapping[str, Any] | None, name: str, namespace: str) -> _Election:
-    """As the component reads its settings: what they leave away is its default."""
+def _election(component: str, settings: Mapping[str, Any] | None, name: str, namespace: str) -> tuple[bool, str, str]:
+    """(whether there is one, name and namespace of its Lease): what settings leave away is the component's default."""
     given = (settings or {}).get("leaderElection") or {}
     if component == SCHEDULER and settings is not None:
         lease = str(given.get("resourceName") or "kube-scheduler")
         where = str(given.get("resourceNamespace") or "kube-system")
-        return _Election(bool(given.get("leaderElect", True)), lease, where)
+        return (bool(given.get("leaderElect", True)), lease, where)
     if component == EXTENDER:  # it leads while its scheduler does
         given = (settings or {}).get("scheduler") or {}
-        lease = str(given.get("leaseName", _LEASE))
-        return _Election(bool(lease), lease, str(given.get("leaseNamespace") or namespace))
+        lease = str(given.get("leaseName", SCHEDULER_LEASE))
+        return (bool(lease), lease, str(given.get("leaseNamespace") or namespace))
     where = str(given.get("namespace") or namespace)
-    return _Election(bool(given.get("enabled", True)), str(given.get("leaseName") or name), where)
+    return (bool(given.get("enabled", True)), str(given.get("leaseName") or name), where)
 
 
-def _lease(cluster: ClusterClient, election: _Election) -> LeaseFact | None:
-    where, name = quote(election.namespace, safe=""), quote(election.name, safe="")
-    found = cluster.find(f"/apis/coordination.k8s.io/v1/namespaces/{where}/leases/{name}")
+def _lease(cluster: ClusterClient, name: str, namespace: str) -> LeaseFact | None:
+    found = cluster.find(namespaced(LEASES, namespace, "leases", name))
     if found is None:
         return None
     spec = found.get("spec") or {}
@@ -146,7 +128,7 @@ def _deployment(cluster: ClusterClient, namespace: str, component: str, raw: Raw
 
 
 def _waits(cluster: ClusterClient, namespace: str, component: str) -> tuple[WaitFact, ...]:
-    path = pod_path(namespace, "").rstrip("/")
+    path = namespaced("v1", namespace, "pods")
     workload = SCHEDULER if component == EXTENDER else component
     found = waits(cluster.list(path, UNFINISHED_PODS, labels_of(workload)).items)
     return tuple(one for one in found if one.container in {"", component})
@@ -171,5 +153,48 @@ def _tag(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
-def _apps(namespace: str) -> str:
-    return f"/apis/apps/v1/namespaces/{quote(namespace, safe='')}"
+def waits(pods: Iterable[RawObject]) -> tuple[WaitFact, ...]:
+    """What keeps pods that stay, by name of pod; of containers that wait for the same, the first."""
+    found: dict[tuple[str, str, str], WaitFact] = {}
+    staying = (pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
+    for pod in sorted(staying, key=lambda one: str(one["metadata"]["name"])):
+        for one in _of_pod(pod):
+            found.setdefault((one.container, one.image, one.reason), one)
+    telling = tuple(one for one in found.values() if one.reason not in _ORDINARY)
+    return telling or tuple(found.values())
+
+
+def _of_pod(pod: RawObject) -> Iterator[WaitFact]:
+    name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
+    for one in status.get("conditions") or ():
+        if (one.get("type"), one.get("status")) == ("PodScheduled", "False"):
+            yield WaitFact(name, "", "", str(one.get("reason") or ""), _line(one.get("message")))
+    images = _images(pod.get("spec") or {})
+    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        container = str(one.get("name"))
+        image = images.get(container) or str(one.get("image") or "")
+        reason, message, ended = _of_container(one)
+        if reason:
+            yield WaitFact(name, container, image, reason, message, ended)
+
+
+def _of_container(status: dict[str, Any]) -> tuple[str, str, bool]:
+    """(reason, message, whether it has ended before); no reason where it is ready, or runs for the first time."""
+    if status.get("ready"):
+        return "", "", False
+    state = status.get("state") or {}
+    waiting = state.get("waiting") or {}
+    ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated") or {}
+    last = f"it ended with exit code {ended.get('exitCode')} ({ended.get('reason') or 'no reason'})" if ended else ""
+    messages = (_line(waiting.get("message")), last)
+    reason = str(waiting.get("reason") or ended.get("reason") or "")
+    return reason, "; ".join(one for one in messages if one), bool(ended)
+
+
+def _images(spec: dict[str, Any]) -> dict[str, str]:
+    both = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return {str(one.get("name")): str(one.get("image") or "") for one in both}
+
+
+def _line(message: object) -> str:
+    return " ".join(str(message or "").split())

@@ -26,11 +26,12 @@ def view_option(wide: str) -> Callable[[_Command], _Command]:
     )
 
 
-def dump(documents: Sequence[dict[str, Any]], form: str) -> str:
-    """Text in `form` (json, yaml) with a final newline."""
+def dump(documents: Sequence[dict[str, Any]], form: str, *, rows: bool = False) -> str:
+    """Text in `form` (json, yaml) with a final newline. rows: YAML with a line for each entry of a table."""
     whole: Any = documents[0] if len(documents) == 1 else {"items": list(documents)}
     if form == "json":
         return json.dumps(whole, indent=2, allow_nan=False) + "\n"
     import yaml  # noqa: PLC0415
 
-    return str(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=110))
+    style, width = (None, 200) if rows else (False, 110)
+    return str(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, default_flow_style=style, width=width))

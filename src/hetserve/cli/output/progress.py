@@ -20,59 +20,46 @@ _SHOWN_EACH: Final = 600
 COMPILING: Final = "compiling (kept on disk for the next time)"
 
 
+@dataclass(slots=True)
 class Steps:
-    """Progress without output."""
+    """Progress on a terminal; without a `bar` it shows nothing. `bar`, `task`: of rich."""
+
+    label: str = ""
+    bar: Progress | None = None
+    task: Any = None
 
     def at_most(self, most: int) -> None:
         """Sets the most steps."""
+        if self.bar is not None:
+            self.bar.update(self.task, total=most, most=f" of at most {most}")
 
     def done(self, text: str) -> None:
         """Counts a step with its result."""
+        self.busy(text, advance=1)
 
     def tried(self, trial: RateTrial) -> None:
         """A trial within a step."""
+        self.busy(_trial_text(trial))
 
-    def busy(self, text: str) -> None:
-        """What goes on, without a step."""
+    def each_trial(self, trial: RateTrial) -> None:
+        """A trial that is a step."""
+        self.done(_trial_text(trial))
 
     def reached(self, moment: float) -> None:
         """A moment of virtual time [s]; each counts as the time since the last."""
-
-    def each_trial(self, trial: RateTrial) -> None:
-        self.done(_trial_text(trial))
-
-
-@dataclass(slots=True)
-class _Shown(Steps):
-    """Progress on a terminal; `bar`, `task`: of rich."""
-
-    label: str
-    bar: Progress
-    task: Any
-
-    def at_most(self, most: int) -> None:
-        self.bar.update(self.task, total=most, most=f" of at most {most}")
-
-    def done(self, text: str) -> None:
-        self._say(text, advance=1)
-
-    def tried(self, trial: RateTrial) -> None:
-        self._say(_trial_text(trial))
-
-    def busy(self, text: str) -> None:
-        self._say(text)
-
-    def reached(self, moment: float) -> None:
         if moment % _SHOWN_EACH == 0:
-            self._say(f"{moment / 3600:.1f} h", advance=_SHOWN_EACH)
+            self.busy(f"{moment / 3600:.1f} h", advance=_SHOWN_EACH)
 
     def compiling(self, began: bool) -> None:
         """Compilation can take as long as a search."""
-        self._say(COMPILING if began else "simulating")
-        self.bar.refresh()  # the compiler blocks the drawing thread
+        self.busy(COMPILING if began else "simulating")
+        if self.bar is not None:
+            self.bar.refresh()  # the compiler blocks the drawing thread
 
-    def _say(self, text: str, advance: int = 0) -> None:
-        self.bar.update(self.task, description=sanitize(f"{self.label}: {text}"), advance=advance)
+    def busy(self, text: str, advance: int = 0) -> None:
+        """What goes on, after `advance` more steps."""
+        if self.bar is not None:
+            self.bar.update(self.task, description=sanitize(f"{self.label}: {text}"), advance=advance)
 
 
 @contextmanager
@@ -84,19 +71,11 @@ def steps(label: str, most: int | None = None) -> Iterator[Steps]:
     from hetserve.compiled import compilations  # noqa: PLC0415
 
     with _progress() as bar:
-        shown = _Shown(label, bar, bar.add_task(sanitize(label), total=None, most=""))
+        shown = Steps(label, bar, bar.add_task(sanitize(label), total=None, most=""))
         if most is not None:
             shown.at_most(most)
         with compilations(shown.compiling):
             yield shown
-
-
-@contextmanager
-def watched(label: str) -> Iterator[None]:
-    """Says on a terminal what work without steps does: it tries, or it compiles first."""
-    with steps(label) as shown:
-        shown.busy("trying")
-        yield
 
 
 def _trial_text(trial: RateTrial) -> str:

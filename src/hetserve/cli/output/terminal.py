@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,34 +35,32 @@ class Block:
 
 
 def text_of(blocks: Sequence[Block]) -> str:
-    def draw(console: Console) -> None:
-        for number, block in enumerate(blocks):
-            if number:
-                console.print()
-            console.print(styled(block.title, "bold"))
-            width = max([_LABEL, *(len(_INDENT + label) for label, _ in block.lines)])
-            for label, text in block.lines:
-                console.print(line_of(label, text, width))
-            for table in block.tables:
-                console.print(Padding(table, (1, 0, 0, 2)))
-
-    return drawn(draw)
-
-
-def line_of(label: str, text: str, width: int = _LABEL) -> Table:
-    """A dimmed label of `width` columns beside wrapped text."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=width)
-    grid.add_column(overflow="fold")
-    grid.add_row(styled(_INDENT + label, "dim"), text)
-    return grid
-
-
-def drawn(draw: Callable[[Console], None]) -> str:
-    terminal = sys.stdout.isatty()
-    buffer = io.StringIO()
-    draw(_Console(file=buffer, force_terminal=terminal, width=None if terminal else _PLAIN_WIDTH, highlight=False))
+    """The blocks as text: dimmed labels beside wrapped text, and tables below."""
+    terminal, buffer = sys.stdout.isatty(), io.StringIO()
+    width = None if terminal else _PLAIN_WIDTH
+    console = _Console(file=buffer, force_terminal=terminal, width=width, highlight=False)
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        console.print(styled(block.title, "bold"))
+        lines = Table.grid(padding=(0, 1))
+        lines.add_column(width=max([_LABEL, *(len(_INDENT + label) for label, _ in block.lines)]))
+        lines.add_column(overflow="fold")
+        for label, text in block.lines:
+            lines.add_row(styled(_INDENT + label, "dim"), text)
+        if block.lines:
+            console.print(lines)
+        for table in block.tables:
+            console.print(Padding(table, (1, 0, 0, 2)))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def grid(*columns: str) -> Table:
+    """An empty table without lines; a column whose name begins with > is set to the right."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+    return table
 
 
 def styled(text: str, style: str = "") -> Styled:
@@ -82,3 +80,8 @@ def duration_text(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

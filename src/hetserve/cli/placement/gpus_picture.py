@@ -1,17 +1,30 @@
-"""Draws GPUs on a terminal: a bar per GPU, a letter and colour per model."""
+"""Draws GPUs on a terminal, a bar per GPU and a letter and colour per model, and as a figure."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
+import click
 from rich.table import Table
 
-from hetserve.cli.output.terminal import Block, Styled, styled
+from hetserve.cli.cluster.client import ClusterError
+from hetserve.cli.cluster.snapshot import Source
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.plots import COLOURS as PLOT_COLOURS
+from hetserve.cli.output.plots import draw_or_refuse, new_figure, save
+from hetserve.cli.output.terminal import Block, Styled, counted, grid, styled, text_of
+from hetserve.cli.placement.placed import free_compute, gpus_document, placer_of
+from hetserve.cli.placement.watch import follow
+from hetserve.placement.placer import Placer
+from hetserve.sanitize import sanitize
 
+_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+_OVER, _FREE, _DARK, _HATCH = "#c00000", "#eceff1", "#222222", "#b0b7bd"
 BAR: Final = 26
 COMPUTE_BAR: Final = 12
 COLOURS: Final = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
@@ -59,6 +72,41 @@ class Legend:
         return "   ".join([*named, *([f"* {NO_MODEL}"] if NO_MODEL in self.models else [])])
 
 
+def run(nodes: tuple[str, ...], output: str, plot: str | None, *, watch: bool, **source_of: str | None) -> None:
+    """The command `gpus`, with its options. Raises ClusterError, also if a node does not exist."""
+    source = Source.of(**source_of)
+    if watch:
+        _watch(source, nodes, output)
+        return
+    snapshot = source.snapshot()
+    placer = placer_of(snapshot)
+    if plot is not None:
+        draw_or_refuse(lambda: draw(gpus_document(placer, nodes), plot), plot)
+    click.echo(_render(placer, nodes, output, snapshot.taken_at), nl=False)
+
+
+def _render(placer: Placer, nodes: tuple[str, ...], output: str, taken_at: float | None) -> str:
+    for node in nodes:
+        if placer.ledger.node(node) is None:
+            raise ClusterError(f"--node {node}: no such node")
+    document = gpus_document(placer, nodes, taken_at)
+    if output in {"json", "yaml"}:
+        return dump([document], output)
+    return text_of(blocks(document, wide=output == "wide"))
+
+
+def _watch(source: Source, nodes: tuple[str, ...], output: str) -> None:
+    drawn = ""
+    try:
+        for placer in follow(source.live()):
+            text = _render(placer, nodes, output, None)
+            if text != drawn:
+                click.echo((_CLEAR if sys.stdout.isatty() else "") + text, nl=False)
+                drawn = text
+    except KeyboardInterrupt:
+        return
+
+
 def blocks(document: Mapping[str, Any], *, wide: bool) -> list[Block]:
     """A `gpus` document; `wide` names the pods."""
     totals, gpus, problems = document["totals"], document["gpus"], document["problems"]
@@ -68,10 +116,7 @@ def blocks(document: Mapping[str, Any], *, wide: bool) -> list[Block]:
     lines += [("problem", problem) for problem in problems[:_FEW_PROBLEMS]]
     if len(problems) > _FEW_PROBLEMS:
         lines.append(("problem", f"and {len(problems) - _FEW_PROBLEMS} more: -o json lists them all"))
-    title = ", ".join(
-        f"{totals[key]} {what}{'' if totals[key] == 1 else 's'}"
-        for key, what in (("gpus", "GPU"), ("nodes", "node"), ("pods", "pod"))
-    )
+    title = ", ".join(counted(totals[f"{what.lower()}s"], what) for what in ("GPU", "node", "pod"))
     return [Block(title, tuple(lines), (_table(gpus, legend, wide=wide),) if gpus else ())]
 
 
@@ -89,16 +134,11 @@ def _free(totals: Mapping[str, Any]) -> str:
 
 
 def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for heading in ("NODE", "GPU", "PRODUCT"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("MEMORY", no_wrap=True)
-    table.add_column("FREE MIB", justify="right", no_wrap=True)
     compute = declares_compute(gpus)
-    if compute:
-        table.add_column("COMPUTE", no_wrap=True)
-        table.add_column("FREE %", justify="right", no_wrap=True)
-    table.add_column("PODS" if wide else "HELD MIB", overflow="fold")
+    amounts = ("MEMORY", ">FREE MIB", *(("COMPUTE", ">FREE %") if compute else ()))
+    table = grid("NODE", "GPU", "PRODUCT", *amounts, "PODS" if wide else "HELD MIB")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     largest = max(gpu["memoryMiB"] for gpu in gpus)
     shown = ""
     for gpu in gpus:
@@ -115,12 +155,6 @@ def _table(gpus: Sequence[Mapping[str, Any]], legend: Legend, *, wide: bool) -> 
 def declares_compute(gpus: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a pod on one of the GPUs declares compute: else nothing is shown of it."""
     return any(pod["computePercent"] is not None for gpu in gpus for pod in gpu["pods"])
-
-
-def free_compute(gpu: Mapping[str, Any]) -> str:
-    """Percent of compute that is free; - where pods declare none, since nobody knows."""
-    percent = gpu["freeComputePercent"]
-    return "-" if percent is None else str(percent)
 
 
 def compute_of(pod: Mapping[str, Any]) -> int:
@@ -184,3 +218,83 @@ def _held(gpu: Mapping[str, Any], legend: Legend) -> Styled:
 def _pods(gpu: Mapping[str, Any]) -> Styled:
     pods = [styled(f"{pod['namespace']}/{pod['name']}") for pod in gpu["pods"]]
     return Styled("\n").join(pods) if pods else styled("idle")
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """What a GPU has of it (0: unknown), and what a pod holds of a GPU's."""
+
+    unit: str
+    of_gpu: Callable[[Mapping[str, Any]], float]
+    of_pod: Callable[[Mapping[str, Any], Mapping[str, Any]], float]
+
+
+def draw(document: Mapping[str, Any], path: str) -> None:
+    """A `gpus` document. Raises OSError."""
+    gpus = document["gpus"]
+    legend = Legend.of(gpus)
+    figure = new_figure(8.0, max(2.0, 0.9 + 0.24 * len(gpus)))
+    resources = [_MEMORY, _COMPUTE] if declares_compute(gpus) else [_MEMORY]
+    for number, resource in enumerate(resources, start=1):
+        axes = figure.add_subplot(1, len(resources), number)
+        for row, gpu in enumerate(gpus):
+            _draw_bar(axes, row, gpu, legend, resource)
+        names = [sanitize(f"{gpu['node']} / {gpu['gpu']}  {gpu['product']}") for gpu in gpus if number == 1]
+        axes.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
+        axes.invert_yaxis()
+        axes.set_xlabel(resource.unit)
+        axes.grid(visible=False)
+    patches = _patches(gpus, legend)
+    drawn = figure.legend(handles=patches, loc="outside upper center", ncols=min(5, len(patches)))
+    for text in drawn.get_texts():
+        text.set_parse_math(False)
+    save(figure, path)
+
+
+def _draw_bar(axes: Any, row: int, gpu: Mapping[str, Any], legend: Legend, resource: _Resource) -> None:
+    """One GPU: what it has, what each pod holds of it, and what is held beyond."""
+    whole = resource.of_gpu(gpu)
+    hatch, edge = (None, "white") if _takes_pods(gpu) else ("////", _HATCH)
+    axes.barh(row, whole, color=_FREE, hatch=hatch, edgecolor=edge, linewidth=0)
+    start = 0.0
+    for pod in sorted(gpu["pods"], key=legend.order):
+        width = resource.of_pod(pod, gpu)
+        model = legend.model(pod)
+        colour = _DARK if model is None else PLOT_COLOURS[legend.models.index(model) % len(PLOT_COLOURS)]
+        axes.barh(row, width, left=start, color=colour, edgecolor="white", linewidth=0.6)
+        start += width
+    if whole and start > whole:  # of no GPU whose pods declare nothing is it known
+        axes.barh(row, start - whole, left=whole, color="none", edgecolor=_OVER, lw=1.5)
+
+
+def _gib(pod: Mapping[str, Any], gpu: Mapping[str, Any]) -> float:
+    return float(gpu["memoryMiB"] if pod["wholeGpu"] else pod["memoryMiB"]) / 1024
+
+
+_MEMORY = _Resource("GiB", lambda gpu: float(gpu["memoryMiB"]) / 1024, _gib)
+_COMPUTE = _Resource(
+    "% of compute",
+    lambda gpu: 0.0 if gpu["freeComputePercent"] is None else 100.0,
+    lambda pod, _gpu: float(compute_of(pod)),
+)
+
+
+def _takes_pods(gpu: Mapping[str, Any]) -> bool:
+    return bool(gpu["healthy"] and gpu["open"])
+
+
+def _patches(gpus: Sequence[Mapping[str, Any]], legend: Legend) -> list[Any]:
+    from matplotlib.patches import Patch  # noqa: PLC0415
+
+    named = [model for model in legend.models if model != NO_MODEL]
+    patches = [
+        Patch(color=PLOT_COLOURS[number % len(PLOT_COLOURS)], label=sanitize(model))
+        for number, model in enumerate(named)
+    ]
+    patches += [Patch(color=_DARK, label="no model")] if NO_MODEL in legend.models else []
+    patches.append(Patch(color=_FREE, label="free"))
+    if not all(map(_takes_pods, gpus)):
+        patches.append(Patch(facecolor=_FREE, edgecolor=_HATCH, hatch="////", linewidth=0, label="takes no pods"))
+    if any(gpu["freeMiB"] < 0 or (gpu["freeComputePercent"] or 0) < 0 for gpu in gpus):
+        patches.append(Patch(facecolor="none", edgecolor=_OVER, label="more than there is"))
+    return patches

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hetserve.base.units import Seconds
@@ -71,3 +71,9 @@ def pod_document(booking: Booking) -> dict[str, Any]:
         "wholeGpu": request.whole,
         "gpus": [None if gpu == UNNAMED else gpu for gpu in booking.gpus],
     }
+
+
+def free_compute(gpu: Mapping[str, Any]) -> str:
+    """Percent of compute that is free; - where pods declare none, since nobody knows."""
+    percent = gpu["freeComputePercent"]
+    return "-" if percent is None else str(percent)

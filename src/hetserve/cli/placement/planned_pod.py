@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import yaml
-
-from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.timestamps import timestamp
-from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterError
+from hetserve.cli.cluster.snapshot import read_documents
 
 Json = dict[str, Any]
 UID: Final = "not-created"
@@ -44,12 +41,7 @@ def planned_pod(path: str, namespace: str | None, default: str, now: float) -> J
 
 
 def _manifest(path: str) -> Json:
-    try:
-        documents = [one for one in contents(read_text(path, _MOST_BYTES)) if one is not None]
-    except UnreadableError as error:
-        raise ClusterError(f"-f {error}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ClusterError(f"-f {path}: not YAML: {' '.join(str(error).split())}") from None
+    documents = read_documents("-f", path, _MOST_BYTES)
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ClusterError(f"-f {path}: holds {len(documents)} documents; one manifest of a pod is wanted")
     return documents[0]

@@ -1,32 +1,73 @@
-"""The queues of a snapshot, by the extender's own round."""
+"""`hetserve queue`: the queues of a snapshot, by the extender's own round."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
+import click
 from rich.table import Table
 
 from hetserve.base.units import MiB, Seconds
-from hetserve.cli.output.terminal import Block
+from hetserve.cli.cluster.client import ClusterClient
+from hetserve.cli.cluster.extender import extender_settings
+from hetserve.cli.cluster.extender import system_namespace as namespace_of
+from hetserve.cli.cluster.snapshot import Source
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.terminal import Block, counted, grid, text_of
+from hetserve.cli.placement.placed import placer_of
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.view import PodView
 from hetserve.placement.queues.rounds import (
     Queue,
     QueueSettings,
     Round,
     Waiting,
+    Weights,
     in_hand,
     ours_alone_holds,
     waiting,
 )
 from hetserve.placement.queues.waiting_line import WaitingLine
 
+MAX_QUEUES: Final = 64
+
 Json = dict[str, Any]
 
 
-def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, namespace: str | None) -> Json:
+def run(namespace: str | None, output: str, **given: Any) -> None:
+    """The command `queue`, with its options."""
+    source = Source.of(given["kubeconfig"], given["context"], given["file"])
+    snapshot = source.snapshot()
+    settings = _settings(source.cluster, **given)
+    now = Seconds(time.time()) if snapshot.taken_at is None else snapshot.taken_at
+    document = _queues_document(placer_of(snapshot), settings, now, namespace)
+    if output in {"json", "yaml"}:
+        click.echo(dump([document], output), nl=False)
+    else:
+        click.echo(text_of(blocks(document, wide=output == "wide")), nl=False)
+
+
+def _settings(
+    cluster: ClusterClient | None, *, queues: str | None, beta: int | None, system_namespace: str | None, **_source: Any
+) -> QueueSettings:
+    """Settings from options, else the extender's ConfigMap, else defaults."""
+    installed = extender_settings(cluster, namespace_of(cluster, system_namespace)).get("queue") or {}
+    defaults = QueueSettings()
+    k = installed.get("queues", defaults.queues) if queues is None else _k(queues)
+    weights = Weights(installed.get("weights", defaults.weights))
+    return QueueSettings(k, beta or installed.get("beta", defaults.beta), weights=weights)
+
+
+def _k(text: str) -> Any:
+    if text == "auto" or (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_QUEUES):
+        return text if text == "auto" else int(text)
+    wanted = f'a number of queues from 1 to {MAX_QUEUES}, or "auto"'
+    raise click.BadParameter(f"{text!r} is not {wanted}", param_hint="--queues")
+
+
+def _queues_document(placer: Placer, settings: QueueSettings, now: Seconds, namespace: str | None) -> Json:
     """`hetserve queue -o json`, with the pods of `namespace` (None: all).
 
     Ids and credits are those of an extender that starts now.
@@ -50,7 +91,11 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
             for queue in made.queues
             for members in [_members(queue, pods)]
         ],
-        "heldByOthers": [_held(pod) for pod in _held_by_others(placer.pods.values(), namespace)],
+        "heldByOthers": [
+            {"namespace": pod.request.namespace, "name": pod.request.name, "gates": list(pod.gates)}
+            for pod in sorted(placer.pods.values(), key=lambda pod: (pod.request.namespace, pod.request.name))
+            if len(pod.gates) > 1 and namespace in {None, pod.request.namespace}
+        ],
         "unreadable": [
             {"namespace": pod.namespace, "name": pod.name, "why": pod.why}
             for pod in placer.stuck()
@@ -63,7 +108,7 @@ def queues_document(placer: Placer, settings: QueueSettings, now: Seconds, names
 def blocks(document: Json, *, wide: bool) -> list[Block]:
     """`wide` lists the pods."""
     settings = document["settings"]
-    waiting, queues = _counted(document["waiting"], "pod"), _counted(len(document["queues"]), "queue")
+    waiting, queues = counted(document["waiting"], "pod"), counted(len(document["queues"]), "queue")
     lines = [
         ("waiting", f"{waiting} in {queues} (k = {settings['queues']})"),
         ("in hand", _in_hand(document)),
@@ -71,9 +116,9 @@ def blocks(document: Json, *, wide: bool) -> list[Block]:
     ]
     for priority, bound in document["releasesWithin"].items():
         lines.append(("bound", f"the last pod of priority {priority} is out within {bound} releases of it"))
-    if document["heldByOthers"]:
-        held = ", ".join(f"{pod['namespace']}/{pod['name']} ({', '.join(pod['gates'])})" for pod in _few(document))
-        pods = _counted(len(document["heldByOthers"]), "pod")
+    if others := document["heldByOthers"]:
+        held = ", ".join(f"{pod['namespace']}/{pod['name']} ({', '.join(pod['gates'])})" for pod in others[:3])
+        pods = counted(len(others), "pod")
         lines.append(("held", f"{pods} by other gates first: {held}"))
     unreadable = document["unreadable"]
     lines += [("stuck", f"{pod['namespace']}/{pod['name']} is in no queue: {pod['why']}") for pod in unreadable]
@@ -83,20 +128,11 @@ def blocks(document: Json, *, wide: bool) -> list[Block]:
     return [Block("Queues", tuple(lines), tuple(tables))]
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def _in_hand(document: Json) -> str:
     """Unbound pods without a gate; only the extender knows the beta slots."""
     stuck = f" ({document['unschedulable']} of them unschedulable)" if document["unschedulable"] else ""
     beta = document["settings"]["beta"]
     return f"{document['inHand']} without a gate are not yet bound{stuck}; beta = {beta} counts those it let through"
-
-
-def _few(document: Json) -> list[Json]:
-    held: list[Json] = document["heldByOthers"]
-    return held[:3]
 
 
 def _bounds(made: Round) -> dict[int, int]:
@@ -149,20 +185,8 @@ def _pods(members: Iterable[Waiting], order: Mapping[str, int], now: Seconds, na
     ]
 
 
-def _held_by_others(pods: Iterable[PodView], namespace: str | None) -> list[PodView]:
-    held = [pod for pod in pods if len(pod.gates) > 1 and namespace in {None, pod.request.namespace}]
-    return sorted(held, key=lambda pod: (pod.request.namespace, pod.request.name))
-
-
-def _held(pod: PodView) -> Json:
-    return {"namespace": pod.request.namespace, "name": pod.request.name, "gates": list(pod.gates)}
-
-
 def _queues_table(document: Json) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("QUEUE", "PRIORITY", "PODS", "MEDIAN WAIT", "WEIGHT", "SHARE"):
-        table.add_column(name, justify="right")
-    table.add_column("SHAPES", overflow="fold")
+    table = grid(">QUEUE", ">PRIORITY", ">PODS", ">MEDIAN WAIT", ">WEIGHT", ">SHARE", "SHAPES")
     for queue in document["queues"]:
         shapes = ", ".join(_shape(shape) for shape in queue["shapes"])
         wait, weight, share = f"{queue['medianWaitSeconds']:.0f} s", f"{queue['weight']:.0f}", f"{queue['share']:.0%}"
@@ -171,9 +195,7 @@ def _queues_table(document: Json) -> Table:
 
 
 def _pods_table(document: Json) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("QUEUE", "POD", "MODEL", "WAITED", "NEXT ROUND"):
-        table.add_column(name, justify="right" if name in {"QUEUE", "WAITED"} else "left")
+    table = grid(">QUEUE", "POD", "MODEL", ">WAITED", "NEXT ROUND")
     for queue in document["queues"]:
         for pod in queue["pods"]:
             turn = "" if pod["turn"] is None else f"turn {pod['turn'] + 1}"

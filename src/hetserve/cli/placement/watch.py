@@ -13,8 +13,7 @@ from urllib3.exceptions import HTTPError
 
 from hetserve.api import names
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
-from hetserve.cli.cluster.slim import slim_node, slim_pod, slim_slice
-from hetserve.cli.cluster.snapshot import NODES, PODS
+from hetserve.cli.cluster.snapshot import NODES, PODS, slim_node, slim_pod, slim_slice
 from hetserve.cli.placement.placed import new_placer
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
 from hetserve.placement.placer import Placer

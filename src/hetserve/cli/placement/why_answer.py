@@ -1,32 +1,167 @@
-"""`hetserve why`'s document: the core's decision over a snapshot, and reasons per GPU."""
+"""What `hetserve why` does and its document: the core's decision over a snapshot, and reasons per GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import click
 
 from hetserve.api import names
-from hetserve.cli.cluster.snapshot import ClusterSnapshot
-from hetserve.cli.placement.node_rules import NodeRule, against_node, not_judged, rule_text
+from hetserve.cli.cluster.client import ClusterError, absent, namespaced
+from hetserve.cli.cluster.extender import Record, extender_settings, read_log, reader_token_of, system_namespace
+from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
+from hetserve.cli.output import messages
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.messages import EXIT_INFEASIBLE
+from hetserve.cli.output.terminal import text_of
 from hetserve.cli.placement.placed import placer_of, pod_document
-from hetserve.cli.placement.why_queue import place_in_queue
+from hetserve.cli.placement.planned_pod import planned_pod
+from hetserve.cli.placement.why_text import blocks
 from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.metadata import RawObject
+from hetserve.objects.node import UNSCHEDULABLE, Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.placement.decision.decide import PlacementDecision, decide
 from hetserve.placement.decision.explain import GpuVerdict, explain
-from hetserve.placement.decision.wording import decision_text, offer_text, refusal_text
+from hetserve.placement.decision.wording import (
+    choice_text,
+    decision_text,
+    offer_text,
+    refusal_text,
+    refusals_text,
+)
 from hetserve.placement.ledger.bookings import UNNAMED, Booking, pod_name
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.log.journal import HEADER, offer_of, refusals_of
+from hetserve.placement.log.replay import ReplayError, check_version
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.requests import GpuRequest, PolicyName
+from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName, policy_name
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
-from hetserve.placement.queues.rounds import ours_alone_holds
+from hetserve.placement.queues.rounds import OLDEST_EVERY, QueueSettings, ours_alone_holds, waiting
 
-RawObject = Mapping[str, Any]
+_DECISIONS: Final = 4
 Json = dict[str, Any]
 
 
-def answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta: int) -> Json:
+def against_node(pod: RawObject, node: RawObject) -> tuple[str, ...]:
+    """Rules, apart from GPUs, that refuse a node, in words."""
+    spec, there = Pod(pod).spec, Node(node)
+    return (*_selector(spec.get("nodeSelector") or {}, there), *_taints(spec.get("tolerations") or [], there))
+
+
+def not_judged(pod: RawObject) -> tuple[str, ...]:
+    """The scheduler's other rules that apply to this pod."""
+    spec, containers = Pod(pod).spec, Pod(pod).containers
+    affinity = spec.get("affinity") or {}
+    found = [f"affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity") if affinity.get(kind)]
+    found += ["topologySpreadConstraints"] if spec.get("topologySpreadConstraints") else []
+    asked = {name for container in containers for name in ((container.get("resources") or {}).get("requests") or {})}
+    found += [name for name in sorted(asked) if not name.startswith("hetserve.io/")]
+    found += ["volumes"] if any(volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or []) else []
+    found += ["host ports"] if any(port.get("hostPort") for c in containers for port in c.get("ports") or []) else []
+    return tuple(found)
+
+
+def _selector(wanted: Mapping[str, str], node: Node) -> Iterator[str]:
+    labels = node.labels
+    for key, value in sorted(wanted.items()):
+        if labels.get(key) != value:
+            has = f"has {labels[key]!r}" if key in labels else "has none"
+            yield f"nodeSelector {key}={value}: the node {has}"
+
+
+def _taints(tolerations: Sequence[RawObject], node: Node) -> Iterator[str]:
+    taints = [taint for taint in node.taints if taint.repels]
+    if node.cordoned and not any(taint.key == UNSCHEDULABLE for taint in taints):
+        taints.append(Taint(UNSCHEDULABLE, effect="NoSchedule"))
+    for taint in taints:
+        if any(map(taint.is_tolerated_by, tolerations)):
+            continue
+        value = f"={taint.value}" if taint.value else ""
+        not_tolerated = f"taint {taint.key}{value}:{taint.effect} is not tolerated"
+        yield "the node is cordoned" if taint.key == UNSCHEDULABLE else not_tolerated
+
+
+def run(pod: str | None, namespace: str | None, every: bool, output: str, **given: str | None) -> NoReturn:
+    """The command, with its options."""
+    policy, log, named = given.pop("policy"), given.pop("log"), given.pop("system_namespace")
+    filename = given.pop("filename")
+    if (pod is None) == (filename is None):
+        raise click.UsageError("name one POD, or a manifest by -f FILE")
+    if filename is not None and (filename, given["file"]) == ("-", "-"):
+        raise click.UsageError("-f - and --from - cannot both read standard input")
+    source = Source.of(**given)
+    snapshot, raw = _asked(source, pod, filename, namespace)
+    system = system_namespace(source.cluster, named)
+    installed = extender_settings(source.cluster, system)
+    beta = int((installed.get("queue") or {}).get("beta", QueueSettings().beta))
+    made = _answer(raw, snapshot, policy_name(policy or installed.get("policy", DEFAULT_POLICY)), beta)
+    if filename is None:
+        token = partial(reader_token_of, source.cluster, named)
+        made |= _decided(str(made["pod"]["uid"]), log, snapshot, token)
+    elif "decision" in made:
+        made |= {"state": "NotCreated", "message": f"is not created; once it is, it {made['message']}"}
+    click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
+    if made["state"] == "Unreadable":
+        sys.exit(2)
+    sys.exit(EXIT_INFEASIBLE if _placeless(made) else 0)
+
+
+def _asked(
+    source: Source, pod: str | None, filename: str | None, namespace: str | None
+) -> tuple[ClusterSnapshot, dict[str, Any]]:
+    """(snapshot, the pod: of a name in it or of a manifest)."""
+    if filename is not None:
+        snapshot = source.snapshot()
+        now = time.time() if snapshot.taken_at is None else snapshot.taken_at
+        return snapshot, planned_pod(filename, namespace, source.namespace, now)
+    assert pod is not None  # noqa: S101  one of them is given
+    found = namespace or source.namespace
+    snapshot = source.snapshot(whole=(found, pod))
+    return snapshot, _find(source, snapshot, found, pod)
+
+
+def _placeless(made: dict[str, Any]) -> bool:
+    if made["state"] == "Ending":
+        return True
+    return "decision" in made and (made["decision"]["chosen"] is None or not made["scheduler"]["ours"])
+
+
+def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot, token: Callable[[], str]) -> dict[str, Any]:
+    """A log's decisions about the pod; a log named by `where` must be readable. token: for a port that asks for one."""
+    records = snapshot.log if where is None else read_log(where, token)
+    if not records:
+        return {}
+    try:
+        decided = list(_decisions_about(records, uid))[-_DECISIONS:]
+    except ReplayError as error:
+        if where is not None:
+            raise ClusterError(f"{where}: {error}") from None
+        messages.note(f"decisions about the pod are not shown: {error}")
+        return {}
+    return {
+        "decided": [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {text}" for at, text in decided]
+    }
+
+
+def _find(source: Source, snapshot: ClusterSnapshot, namespace: str, name: str) -> dict[str, Any]:
+    """The pod; a finished one is read alone."""
+    for raw in snapshot.pods:
+        metadata = raw.get("metadata") or {}
+        if (metadata.get("namespace", "default"), metadata.get("name")) == (namespace, name):
+            return raw
+    found = None if source.cluster is None else source.cluster.find(namespaced("v1", namespace, "pods", name))
+    if found is None:
+        raise absent("pod", namespace, name)
+    return found
+
+
+def _answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta: int) -> Json:
     """`policy`, `beta`: of the installation."""
     named = PodOutline(raw).metadata
     made: Json = {"pod": {key: named.get(key) for key in ("namespace", "name", "uid")}}
@@ -52,7 +187,7 @@ def answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta: 
     elif pod.terminating:
         state = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
     else:
-        state = _waiting(raw, pod, placer, snapshot, policy) | _queue(pod, placer, snapshot, beta)
+        state = _waiting(raw, pod, placer, snapshot, policy) | _queued(pod, placer, snapshot, beta)
     return made | state
 
 
@@ -128,23 +263,14 @@ def _which(held: Booking) -> str:
 
 
 def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
-    for use in placer.ledger.gpus():
-        if (use.node, use.gpu.id) == (node, gpu):
-            return {
-                "gpu": gpu,
-                "product": use.gpu.product,
-                "memoryMiB": use.gpu.memory_mib,
-                "freeMiB": use.free_mib,
-                "freeComputePercent": use.free_compute,
-                "healthy": use.gpu.healthy,
-            }
+    use = next((use for use in placer.ledger.gpus() if (use.node, use.gpu.id) == (node, gpu)), None)
     return {
         "gpu": None if gpu == UNNAMED else gpu,
-        "product": None,
-        "memoryMiB": None,
-        "freeMiB": None,
-        "freeComputePercent": None,
-        "healthy": None,
+        "product": use and use.gpu.product,
+        "memoryMiB": use and use.gpu.memory_mib,
+        "freeMiB": use and use.free_mib,
+        "freeComputePercent": use and use.free_compute,
+        "healthy": use and use.gpu.healthy,
     }
 
 
@@ -172,16 +298,16 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnap
     }
 
 
-def _queue(pod: PodView, placer: Placer, snapshot: ClusterSnapshot, beta: int) -> Json:
+def _queued(pod: PodView, placer: Placer, snapshot: ClusterSnapshot, beta: int) -> Json:
     """Place in the queue; None behind another gate."""
     waits = ours_alone_holds(pod)
-    return {"queue": place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
+    return {"queue": _place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 
 
 def _message(pod: PodView, others: Sequence[str], decision: PlacementDecision) -> str:
     now = f"{offer_text(decision.chosen)} fits now" if decision.chosen else "no GPU fits now"
     if others:
-        return f"waits for {_listed('gate', others)}, which others lift; {now}"
+        return f"waits for {'gate' if len(others) == 1 else 'gates'} {', '.join(others)}, which others lift; {now}"
     if pod.gates:
         return f"waits in the queue; {now}"
     if pod.scheduler != names.SCHEDULER_NAME:
@@ -200,9 +326,9 @@ def _decision(decision: PlacementDecision) -> Json:
     }
 
 
-def _gpu(verdict: GpuVerdict, closed: Sequence[NodeRule], decision: PlacementDecision) -> Json:
+def _gpu(verdict: GpuVerdict, closed: Sequence[str], decision: PlacementDecision) -> Json:
     taken = decision.chosen is not None and (verdict.node, verdict.gpu.id) in decision.chosen.places
-    reasons = [{"kind": "node", "text": rule_text(rule)} for rule in closed]
+    reasons = [{"kind": "node", "text": rule} for rule in closed]
     reasons += [{"kind": reason.kind, "text": reason.text} for reason in verdict.reasons]
     return {
         "node": verdict.node,
@@ -218,5 +344,55 @@ def _gpu(verdict: GpuVerdict, closed: Sequence[NodeRule], decision: PlacementDec
     }
 
 
-def _listed(what: str, items: Sequence[str]) -> str:
-    return f"{what}{'' if len(items) == 1 else 's'} {', '.join(items)}"
+def _place_in_queue(pod: PodView, placer: Placer, taken_at: float | None, beta: int) -> dict[str, Any]:
+    """Numbers of waiting and of older pods, and of releases until the pod's at the latest."""
+    line = [other for other in placer.pods.values() if ours_alone_holds(other) or other.uid == pod.uid]
+    peers = [other for other in line if other.request.priority == pod.request.priority]
+    older = sum(_age(other) < _age(pod) for other in peers)
+    alike = [other for other in peers if waiting(other).shape == waiting(pod).shape]
+    now = time.time() if taken_at is None else taken_at
+    return {
+        "waiting": len(line),
+        "higherPriority": sum(other.request.priority > pod.request.priority for other in line),
+        "samePriority": len(peers),
+        "older": older,
+        "alike": len(alike),
+        "olderAlike": sum(_age(other) < _age(pod) for other in alike),
+        "releasedWithin": OLDEST_EVERY * (older + 1),
+        "beta": beta,
+        "waitedSeconds": round(max(now - pod.created_at, 0.0), 3),
+    }
+
+
+def _age(pod: PodView) -> tuple[float, str, str, str]:
+    request = pod.request
+    return pod.created_at, request.namespace, request.name, request.uid
+
+
+def _decisions_about(records: Iterable[Record], uid: str) -> Iterator[tuple[float, str]]:
+    """(time of day, words) of a pod's filters and binds. Raises ReplayError."""
+    offset = 0.0
+    for record in records:
+        call, args = record.get("call"), record.get("args") or {}
+        if call == HEADER:
+            check_version(record)
+            offset = float(record["wall"]) - float(record["t"])
+        about = ((args.get("raw") or {}).get("metadata") or {}).get("uid") or (args.get("request") or {}).get("uid")
+        if about == uid and call in {"filter", "fix_gpus"}:
+            yield float(record["t"]) + offset, _words(call, record)
+
+
+def _words(call: str, record: Record) -> str:
+    if "error" in record:
+        return f"{'filter' if call == 'filter' else 'bind'}: {record['message']}"
+    result = record["result"]
+    if call == "fix_gpus":
+        return f"bind: GPU {','.join(result['gpus'])} of {result['node']}"
+    if chosen := offer_of(result.get("chosen")):
+        return f"filter: {choice_text(chosen, offer_of(result.get('runnerUp')))}"
+    passed = result["passed"]["count"] if isinstance(result["passed"], dict) else len(result["passed"])
+    passed += result.get("beside", 0)
+    if passed:
+        return f"filter: {passed} nodes pass"
+    request = parse_pod(record["args"]["raw"]).request
+    return f"filter: refused; {refusals_text(refusals_of(result.get('refused', ()), request))}"

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rich.table import Table
 
-from hetserve.cli.output.terminal import Block, duration_text, styled
-from hetserve.cli.placement.gpus_picture import free_compute
+from hetserve.cli.output.terminal import Block, counted, duration_text, grid, styled
+from hetserve.cli.placement.placed import free_compute
 
 MOST: Final = 24
 """GPUs listed; others are counted."""
@@ -74,7 +74,7 @@ def _waiting(answer: Json) -> list[tuple[str, str]]:
     if decision["chosen"] is not None:
         lines.append(("would get", f"{decision['why']} (policy {decision['policy']})"))
     else:
-        lines += [("refused", f"{_nodes(one['nodes'])}: {one['reason']}") for one in decision["refusals"]]
+        lines += [("refused", f"{counted(one['nodes'], 'node')}: {one['reason']}") for one in decision["refusals"]]
     if answer["notJudged"]:
         lines.append(("not judged", f"{', '.join(answer['notJudged'])}: the kube-scheduler looks at these too"))
     return lines
@@ -90,18 +90,8 @@ def _queue(queue: Json) -> str:
     )
 
 
-def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
-
-
 def _table(gpus: Sequence[Json], *, every: bool, compute: bool) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for heading in ("NODE", "GPU", "PRODUCT"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("FREE MIB", justify="right")
-    if compute:
-        table.add_column("FREE %", justify="right")
-    table.add_column("WHY NOT", overflow="fold")
+    table = grid("NODE", "GPU", "PRODUCT", ">FREE MIB", *([">FREE %"] if compute else []), "WHY NOT")
     ranked = sorted(gpus, key=lambda gpu: (not gpu["chosen"], len(gpu["reasons"])))
     shown = ranked if every else ranked[:MOST]
     for gpu in shown:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
-from hetserve.cli.output.messages import refuse
-from hetserve.cli.profiles.kairos_paper import SLO
+SLO: Final = {"RM2": "350ms", "NCF": "5ms", "WND": "25ms", "MT-WND": "25ms", "DIEN": "35ms"}
+"""By model, as the paper names it (Kairos, HPDC'23, Table 3)."""
 
 
 @click.group()
@@ -35,26 +36,6 @@ def kairos(data: str, model: str, output: str | None) -> None:
       hetserve reference kairos --data DIR --model RM2 -o rm2.yaml && hetserve plan rm2.yaml
       hetserve reference kairos --data DIR --model MT-WND | hetserve plan - --budget 5
     """
-    from hetserve.cli.profiles.reference_kairos import CsvError, ManifestError, kairos_manifests  # noqa: PLC0415
+    from hetserve.cli.profiles.reference_kairos import run  # noqa: PLC0415
 
-    try:
-        documents = kairos_manifests(Path(data), model)
-    except (CsvError, ManifestError) as error:
-        refuse(*error.errors)
-    text = _yaml(documents, model)
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        refuse(f"-o {output}: cannot be written: {error.strerror}")
-
-
-def _yaml(documents: list[dict[str, object]], model: str) -> str:
-    import yaml  # noqa: PLC0415
-
-    head = f"# {model} on Kairos's four instance types; written by: hetserve reference kairos --model {model}\n"
-    # One line per entry.
-    parts = (yaml.safe_dump(one, sort_keys=False, default_flow_style=None, width=200) for one in documents)
-    return head + "".join(f"---\n{part}" for part in parts)
+    run(Path(data), model, output)

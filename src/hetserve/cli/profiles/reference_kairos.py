@@ -1,4 +1,4 @@
-"""The public measurements of Kairos (HPDC'23) as manifests.
+"""The public measurements of Kairos (HPDC'23) as manifests, with the prices and the budget of its Tables 3 and 4.
 
 latency.csv, latency_spread.csv and batch_sizes.csv come from its artifact (boringlee24/hpdc23-kairos).
 """
@@ -9,31 +9,61 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve.api.manifests import Document, ManifestError, parse_documents
+import click
+
+from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE
+from hetserve.api.manifests import Document, parse_documents
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import dns_label
 from hetserve.base.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
-from hetserve.base.files import UnreadableError, read_text
-from hetserve.cli.profiles.kairos_paper import BUDGET, SLO, TYPES, Json
+from hetserve.base.files import read_text
+from hetserve.cli.output.documents import dump
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.profiles.reference import SLO
 from hetserve.profiles.samples import LONGEST, SHORTEST
 from hetserve.profiles.spec import milliseconds, profile_manifest
 
+Json = dict[str, Any]
+
 _SOURCE: Final = "means over 99 samples per batch of the Kairos artifact (boringlee24/hpdc23-kairos), with their spread"
 _QUANTILES: Final = {"min": "min_ms", "p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "max": "max_ms"}
+BUDGET: Final = "2.5"
+# One instance requests more than half of its node.
+TYPES: Final = {
+    "g4dn.xlarge": ("0.526", "90s", "3", "12Gi"),
+    "c5n.2xlarge": ("0.432", "60s", "6", "14Gi"),
+    "r5n.large": ("0.149", "60s", "1500m", "10Gi"),
+    "t3.xlarge": ("0.1664", "60s", "3", "10Gi"),
+}
+"""By name: $/h, time to launch, CPU and memory."""
+_GPU: Final = {"g4dn.xlarge": {"gpu": {"product": "Tesla-T4", "memory": "15360Mi"}}}
+
+
+def run(folder: Path, model: str, output: str | None) -> None:
+    """The command `reference kairos`, with its options. Raises InputError."""
+    head = f"# {model} on Kairos's four instance types; written by: hetserve reference kairos --model {model}\n"
+    parts = (dump([one], "yaml", rows=True) for one in kairos_manifests(folder, model))
+    text = head + "".join(f"---\n{part}" for part in parts)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        refuse(f"-o {output}: cannot be written: {error.strerror}")
 
 
 def kairos_manifests(folder: Path, model: str) -> list[Json]:
     """InstanceTypes, ModelProfiles and the InferenceService of one model.
 
     A batch of latency.csv is a table entry, with quantiles if latency_spread.csv has them. folder: of the CSV files.
-    model: a key of SLO. Raises CsvError, or ManifestError for a profile that no API server accepts.
+    model: a key of SLO. Raises InputError, also for a profile that no API server accepts.
     """
     means = _latencies(folder / "latency.csv", model)
     spreads = _spreads(folder / "latency_spread.csv", model, means)
     mix = _mix(folder / "batch_sizes.csv")
-    documents = [_instance_type(name, TYPES[name]) for name in means]
+    documents = [_instance_type(name) for name in means]
     documents += [_profile(model, name, means[name], spreads[name]) for name in means]
     documents.append(_service(model, mix))
     parse_documents(Document(str(folder), one) for one in documents)
@@ -41,10 +71,7 @@ def kairos_manifests(folder: Path, model: str) -> list[Json]:
 
 
 def _read(path: Path, columns: list[str]) -> CsvRows:
-    try:
-        return read_rows(read_text(str(path), MOST_BYTES), str(path), columns)
-    except UnreadableError as error:
-        raise CsvError([str(error)]) from None
+    return read_rows(read_text(str(path), MOST_BYTES), str(path), columns)
 
 
 def _milliseconds(table: CsvRows, row: Any, column: str) -> str:
@@ -97,9 +124,16 @@ def _mix(path: Path) -> list[Json]:
     return mix
 
 
-def _instance_type(name: str, spec: Json) -> Json:
-    node = {"nodeSelector": {"node.kubernetes.io/instance-type": name}}
-    return {"apiVersion": API_VERSION, "kind": INSTANCE_TYPE.name, "metadata": {"name": name}, "spec": {**spec, **node}}
+def _instance_type(name: str) -> Json:
+    price, launch, cpu, memory = TYPES[name]
+    spec = {
+        "price": {"hourly": price, "per": "Instance"},
+        "launchTime": launch,
+        "resources": {"cpu": cpu, "memory": memory},
+        **_GPU.get(name, {}),
+        "nodeSelector": {"node.kubernetes.io/instance-type": name},
+    }
+    return {"apiVersion": API_VERSION, "kind": INSTANCE_TYPE.name, "metadata": {"name": name}, "spec": spec}
 
 
 def _profile(model: str, name: str, means: Mapping[int, str], spreads: Mapping[int, Json]) -> Json:
@@ -122,7 +156,7 @@ def _service(model: str, mix: list[Json]) -> Json:
     pod_security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
     return {
         "apiVersion": API_VERSION,
-        "kind": "InferenceService",
+        "kind": INFERENCE_SERVICE.name,
         "metadata": {"name": label, "namespace": "default"},
         "spec": {
             "model": {"name": label},
@@ -133,6 +167,3 @@ def _service(model: str, mix: list[Json]) -> Json:
             "template": {"spec": {"securityContext": pod_security, "containers": [container]}},
         },
     }
-
-
-__all__ = ["BUDGET", "SLO", "CsvError", "ManifestError", "kairos_manifests"]

@@ -1,1 +1,1 @@
-"""`hetserve autoscale`: command, answer and picture."""
+"""`hetserve autoscale`: command and answer."""

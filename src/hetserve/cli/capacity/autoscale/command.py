@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetserve.base.csv_rows import CsvError
-from hetserve.base.files import UnreadableError
-from hetserve.base.units import QPS
 from hetserve.cli import values
-from hetserve.cli.capacity.inputs import Overrides, choose, problem_of, read
-from hetserve.cli.capacity.not_planned import NotPlannedError, answered, answers, each, finish, planned
-from hetserve.cli.capacity.simulation_options import batches, batches_option, max_slowdown_option, percentile_option
-from hetserve.cli.output.documents import FORMATS
-from hetserve.cli.output.messages import note, refuse
-from hetserve.cli.output.plots import draw_or_refuse, plot_option
+from hetserve.cli.capacity.effort import (
+    batches,
+    batches_option,
+    budget_option,
+    files_argument,
+    max_slowdown_option,
+    output_option,
+    percentile_option,
+    service_option,
+    slo_option,
+)
+from hetserve.cli.output.plots import plot_option
 
 if TYPE_CHECKING:
-    from hetserve.api.inference_service import InferenceService
-    from hetserve.api.manifests import Manifests
-    from hetserve.api.service.scaling import ScalingSpec
-    from hetserve.cli.capacity.autoscale.result import Followed
     from hetserve.demand import BatchMix
-    from hetserve.demand.trace import LoadTrace
-    from hetserve.planning.problem import Problem
-    from hetserve.scaling.replay.arrivals import Arrived
 
 Changes = tuple[tuple[float, "BatchMix"], ...]
-_ANY_LOAD = QPS(1.0)
-"""The trace says the load: a problem that is built needs some."""
 
 
-def slower(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Mapping[str, float]:
-    """Option callback: ``1.2`` or ``g4dn.xlarge=1.3``, each type once."""
+def _factors(texts: tuple[str, ...]) -> Mapping[str, float]:
     from hetserve.profiles.latency_factors import latency_factors  # noqa: PLC0415
 
-    try:
-        return latency_factors(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+    return latency_factors(texts)
 
 
 def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Changes:
@@ -58,24 +46,14 @@ def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ..
     return tuple(sorted(found.items(), key=lambda one: one[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Played:
-    """What is played. changes: batch sizes from a second of the trace on. factors: real service times / declared."""
-
-    load: LoadTrace
-    changes: Changes
-    seed: int
-    factors: Mapping[str, float]
-
-
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@files_argument
 @click.option(
     "--load", "trace", metavar="TRACE.csv", required=True, help="Load over time: columns time_s (rising) and qps."
 )
-@click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
-@click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's.")
-@click.option("--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's.")
+@service_option
+@budget_option
+@slo_option
 @percentile_option
 @batches_option
 @max_slowdown_option
@@ -93,26 +71,16 @@ class _Played:
     "factors",
     metavar="[TYPE=]FACTOR",
     multiple=True,
-    callback=slower,
+    callback=values.parsed(_factors),
     help="How many times as long queries really take as profiles say; decisions see it in late queries only. "
     "Repeatable.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of arrivals, sizes, service times."
 )
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
+@output_option
 @plot_option
-def autoscale(  # noqa: PLR0917
-    files: tuple[str, ...],
-    trace: str,
-    service: str | None,
-    changes: Changes,
-    factors: Mapping[str, float],
-    seed: int,
-    output: str,
-    plot: str | None,
-    **options: Any,
-) -> None:
+def autoscale(**options: Any) -> None:
     """Follow a load trace in virtual time, for every MinCost InferenceService in FILE..., as the operator would.
 
     The same core decides at each sample of the rates over spec.metrics.window (absent: 1m, a sample each 15 s), under
@@ -143,100 +111,6 @@ def autoscale(  # noqa: PLR0917
       hetserve autoscale manifests/samples/hetsev.yaml --service resnet50 --load day.csv
       hetserve autoscale manifests/samples/hetsev.yaml --load day.csv --plot day.svg -o json
     """
-    load, overrides, manifests = _read_trace(trace), Overrides(**options), read(files)
-    _check_types(factors, manifests)
-    chosen = choose(manifests, service, files)
-    following = [one for one in chosen if one.spec.objective == "MinCost"] or chosen
-    found = each(following, lambda one: _follow(one, manifests, overrides, _Played(load, changes, seed, factors)))
-    results = answered(found)
-    if plot is not None and results:
-        draw_or_refuse(lambda: _draw(results, plot), plot)
-    from hetserve.cli.capacity.autoscale.result import document, table  # noqa: PLC0415
+    from hetserve.cli.capacity.autoscale.result import run  # noqa: PLC0415
 
-    click.echo(answers(found, output, document, table), nl=False)
-    finish(found, holds=all(result.holds for result in results))
-
-
-def _read_trace(path: str) -> LoadTrace:
-    """Exits with all errors of the file."""
-    from hetserve.demand.trace import read_trace  # noqa: PLC0415
-
-    try:
-        return read_trace(Path(path), bad_samples="allowed")
-    except CsvError as error:
-        refuse(*error.errors)
-    except UnreadableError as error:
-        refuse(f"--load {error}")
-
-
-def _follow(service: InferenceService, manifests: Manifests, overrides: Overrides, played: _Played) -> Followed:
-    from hetserve.api.conditions import Reason  # noqa: PLC0415
-    from hetserve.api.service.scaling import ScalingSpec  # noqa: PLC0415
-    from hetserve.cli.capacity.autoscale.result import Followed  # noqa: PLC0415
-    from hetserve.cli.output.progress import steps  # noqa: PLC0415
-    from hetserve.scaling.facts import Pause  # noqa: PLC0415
-    from hetserve.scaling.plans.answers import Answers  # noqa: PLC0415
-    from hetserve.scaling.replay.arrivals import arrivals_of, drawn_sizes  # noqa: PLC0415
-    from hetserve.scaling.replay.following import Playing, Setting, follow  # noqa: PLC0415
-    from hetserve.scaling.rules import scaling_rules  # noqa: PLC0415
-
-    spec = service.spec
-    if spec.objective != "MinCost":
-        raise NotPlannedError(
-            Reason.SPEC_INVALID,
-            f"objective {spec.objective}: it uses its budget whatever the load; a load is followed under MinCost",
-        )
-    built = planned(problem_of(service, manifests, replace(overrides, load=_ANY_LOAD)))
-    _note_idle(played.factors, built)
-    try:
-        arrived = arrivals_of(played.load, played.seed)
-    except ValueError as error:
-        refuse(f"--load: {error}")
-    scaling = spec.scaling or ScalingSpec()
-    arrived = _as_measured(arrived, service, scaling)
-    if played.changes:
-        mixes = [(arrived.begin, built.mix), *played.changes]
-        arrived = replace(arrived, sizes=drawn_sizes(arrived.times, mixes, played.seed + 1))
-    expected = None if spec.load is None or spec.load.expected_qps is None else QPS(spec.load.expected_qps)
-    setting = Setting(replace(built, load=None), scaling_rules(scaling), expected, Pause(spec.pause))
-    name = service.metadata.name
-    with steps(name, int(arrived.end - arrived.begin)) as shown:
-        answerer = Answers(worked_out=lambda work: shown.busy(f"planned for {work.problem.load or 0:.1f} q/s"))
-        playing = Playing(played.seed + 1, played.factors)
-        course = follow(setting, arrived, answerer, shown.reached, playing)
-    assert course.served is not None  # noqa: S101  they were played
-    return Followed(service, setting, course, course.served, played.seed, answerer.questions)
-
-
-def _check_types(factors: Mapping[str, float], manifests: Manifests) -> None:
-    """Exits if a factor is of a type that no file declares."""
-    from hetserve.profiles.latency_factors import EVERY_TYPE  # noqa: PLC0415
-
-    types = sorted(one.metadata.name for one in manifests.types)
-    unknown = sorted(factors.keys() - {EVERY_TYPE, *types})
-    if unknown:
-        refuse(f"--latency-factor: no instance type {unknown[0]}; there are: {', '.join(types)}")
-
-
-def _note_idle(factors: Mapping[str, float], problem: Problem) -> None:
-    """Says which factors are of types on which the service cannot run."""
-    from hetserve.profiles.latency_factors import EVERY_TYPE  # noqa: PLC0415
-
-    for name in sorted(factors.keys() - {EVERY_TYPE, *(option.name for option in problem.types)}):
-        note(f"{problem.service}: --latency-factor of {name} has no effect: no instance of that type may serve it")
-
-
-def _as_measured(arrived: Arrived, service: InferenceService, scaling: ScalingSpec) -> Arrived:
-    """Arrivals whose rates are taken over the windows of the service, as its operator takes them."""
-    from hetserve.api.service.demand_source import MetricsSpec  # noqa: PLC0415
-    from hetserve.demand.queries import wanted_by  # noqa: PLC0415
-
-    source = service.spec.metrics or MetricsSpec(source="Hetserve")
-    asked = wanted_by(service, service.metadata.namespace or "default", source, scaling)
-    return replace(arrived, window=asked.window, step=asked.step, stale_after=asked.stale_after, kept=asked.span)
-
-
-def _draw(results: list[Followed], path: str) -> None:
-    from hetserve.cli.capacity.autoscale.plot import draw  # noqa: PLC0415
-
-    draw(results, path)
+    run(**options)

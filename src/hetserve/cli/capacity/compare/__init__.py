@@ -1,1 +1,1 @@
-"""`hetserve compare`: command, answer and picture."""
+"""`hetserve compare`: command and answer."""

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from hetserve.base.units import format_money
-from hetserve.planning import Plan
+from hetserve.planning import Plan, RankedConfiguration
 from hetserve.planning.formatting import batches_text, for_less_text, money_text, qps_text, share_text, step_text
 from hetserve.planning.plan import ClassFlow, EvaluatedConfiguration, MarginalValues
 
@@ -46,12 +46,19 @@ def _prices(prices: MarginalValues) -> dict[str, Any]:
     }
 
 
+def candidate(plan: Plan, entry: RankedConfiguration) -> dict[str, Any]:
+    """A configuration beside others of the plan."""
+    return {"counts": dict(entry.counts), "cost": format_money(entry.cost), **rate(plan, entry.qps)}
+
+
+def rate(plan: Plan, qps: float | None) -> dict[str, float]:
+    """By the name of what the planner knows; empty: nothing."""
+    return {} if qps is None else {"boundQPS" if plan.bound_qps is not None else "capacityQPS": round(qps, 6)}
+
+
 def _cheaper(plan: Plan, one: EvaluatedConfiguration) -> dict[str, Any]:
-    figure = "boundQPS" if plan.bound_qps is not None else "capacityQPS"
     return {
-        "counts": dict(one.candidate.counts),
-        "cost": format_money(one.candidate.cost),
-        figure: round(one.candidate.qps, 6),
+        **candidate(plan, one.candidate),
         "simulatedQPS": round(one.held, 6) if one.held else None,
         "breaksAtQPS": None if one.held or one.below is None else round(one.below, 6),
     }

@@ -1,7 +1,8 @@
-"""Draws plans: the ranking for a budget, or cost against capacity."""
+"""Draws plans: the ranking for a budget, cost against capacity, or what several budgets hold."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,11 +11,12 @@ from matplotlib.figure import SubFigure
 
 from hetserve.base.units import QPS
 from hetserve.cli.capacity.plan.result import ServicePlan
-from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save, wrapped
+from hetserve.cli.capacity.plan.table import TITLES
+from hetserve.cli.output.plots import COLOURS, lying, new_figure, save, wrapped
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning import plan as decide
 from hetserve.planning.formatting import latency_text, money_text, qps_text
-from hetserve.planning.plan import summary_parts
+from hetserve.planning.plan import EvaluatedConfiguration, summary_parts
 
 _BOUND, _HELD, _CHOSEN_BOUND, _CHOSEN = "#c9d6e6", COLOURS[0], "#f0d3c2", COLOURS[1]
 _ROW: Final = 0.42
@@ -99,7 +101,8 @@ def _draw_rates(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], 
     axes.set_xlim(0, 1.17 * max(entry.qps for _, entry in entries))
     texts = ("upper bound (pale)", *(["held in simulation (dark)"] if held else []))
     axes.set_xlabel(f"queries/s: {' / '.join((*texts, *(['no mix holds more (dashed)'] if plan.ceiling_qps else [])))}")
-    _quiet(axes)
+    lying(axes)
+    axes.tick_params(axis="y", length=0)
 
 
 def _draw_costs(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], problem: Problem, plan: Plan) -> None:
@@ -114,11 +117,7 @@ def _draw_costs(axes: Axes, entries: Sequence[tuple[str, RankedConfiguration]], 
         axes.set_xlim(0, 1.05 * problem.budget / 1e6)
     axes.set_xlabel("$/h" if problem.budget is None else "$/h (dashed: the budget)")
     axes.tick_params(axis="y", labelleft=False)
-    _quiet(axes)
-
-
-def _quiet(axes: Axes) -> None:
-    quiet(axes, grid="x")
+    lying(axes)
     axes.tick_params(axis="y", length=0)
 
 
@@ -149,14 +148,11 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
     _limits(axes, problem, plan)
     axes.margins(0.12)
     axes.set(xlabel="cost ($/h)", ylabel="capacity (queries/s)")
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
     axes.set_title(
         f"{result.service}: {summary(plan.counts)} for {money_text(plan.cost)}, by planner {plan.planner}\n"
-        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}",
-        fontsize=10,
-        loc="left",
+        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
     )
-    quiet(axes)
 
 
 def _named(problem: Problem, plan: Plan) -> list[tuple[str, str, RankedConfiguration]]:
@@ -189,3 +185,47 @@ def _limits(axes: Axes, problem: Problem, plan: Plan) -> None:
     if problem.budget is not None:
         text = f"budget: {money_text(problem.budget)}"
         axes.axvline(problem.budget / 1e6, color="black", linestyle="-.", linewidth=1, label=text)
+
+
+def draw_frontiers(results: Sequence[ServicePlan], path: str) -> None:
+    """One panel per feasible service; there must be one. Raises OSError."""
+    shown = [one for one in results if one.feasible and one.frontier]
+    figure = new_figure(9, 4.8 * len(shown))
+    for result, axes in zip(shown, figure.subplots(len(shown), 1, squeeze=False)[:, 0], strict=True):
+        if isinstance(result.plan, Plan) and result.problem is not None:
+            _draw_frontier(axes, result, result.plan, result.problem)
+    save(figure, path)
+
+
+def _held(one: EvaluatedConfiguration | None) -> float:
+    """A gap where nothing was tried; no plan holds nothing."""
+    if one is None:
+        return 0.0
+    return one.held if one.held or one.below is not None else math.nan
+
+
+def _draw_frontier(axes: Axes, result: ServicePlan, plan: Plan, problem: Problem) -> None:
+    points = result.frontier or ()
+    dollars = [point.budget / 1e6 for point in points]
+    axes.plot(dollars, [point.ceiling for point in points], color="black", ls="--", lw=1, label="no mix holds more")
+    for number, (name, title) in enumerate(TITLES.items()):
+        held = [_held(dict(point.planners)[name]) for point in points]
+        colour, width = COLOURS[(1, 0, 2, 3)[number]], 2.2 if name == "flow" else 1.3
+        axes.plot(dollars, held, "o-", color=colour, linewidth=width, markersize=4, label=title, zorder=5 - number)
+    planned = next(
+        (one for one in (dict(point.planners)["flow"] for point in points if point.budget == plan.cost) if one), None
+    )
+    rate = plan.held_qps or (0.0 if planned is None else planned.held)
+    label = f"the plan: {summary(plan.counts)}\n{money_text(plan.cost)}, {qps_text(rate)}"
+    axes.plot(plan.cost / 1e6, rate, "*", color=COLOURS[6], markersize=15, label=label, zorder=6)
+    if problem.load is not None:
+        axes.axhline(problem.load, color="black", linestyle=":", linewidth=1, label=f"load: {qps_text(problem.load)}")
+    if problem.budget is not None:
+        axes.axvline(problem.budget / 1e6, color="black", ls="-.", lw=1, label=f"budget: {money_text(problem.budget)}")
+    axes.set_title(
+        f"{result.service}: what a budget holds in simulation under {problem.policy}\n"
+        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
+    )
+    axes.set(xlabel="budget ($/h)", ylabel="load held (queries/s)")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left")

@@ -3,58 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.plan import frontier
 from hetserve.cli.capacity.plan.flow import flow_lines, served_batches
 from hetserve.cli.capacity.plan.result import ServicePlan
-from hetserve.cli.output.terminal import drawn, line_of, styled
+from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import Plan, Problem, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.planning.plan import EvaluatedConfiguration
 
+if TYPE_CHECKING:
+    from hetserve.planning.flow.frontier import FrontierPoint
+
 _MOST_FAILED: Final = 5
+TITLES: Final = {"flow": "flow", "ilp": "HetSev's ILP", "kairos": "Kairos's pick", "homogeneous": "one type"}
 
 
 def table(results: Sequence[ServicePlan]) -> str:
-    def draw(console: Console) -> None:
-        for number, result in enumerate(results):
-            if number:
-                console.print()
-            if isinstance(result.plan, Plan) and result.problem is not None:
-                _print_plan(console, result, result.problem, result.plan)
-
-    return drawn(draw) if results else ""
+    made = [(one, one.problem, one.plan) for one in results if one.problem is not None]
+    blocks = [_block(one, problem, plan) for one, problem, plan in made if isinstance(plan, Plan)]
+    return text_of(blocks) if blocks else ""
 
 
-def _print_plan(console: Console, result: ServicePlan, problem: Problem, plan: Plan) -> None:
-    console.print(styled(f"{result.service}: {summary(plan.counts)}", "bold"))
-    _line(console, "asked", _asked(result, problem))
-    for label, text in tenancy.lines(problem):
-        _line(console, label, text)
+def _block(result: ServicePlan, problem: Problem, plan: Plan) -> Block:
     what = "upper bound" if plan.bound_qps is not None else "capacity"
     held = "" if plan.held_qps is None else f", holds {qps_text(plan.held_qps)}"
     rate = f"{what} {qps_text(plan.qps or 0.0)}"
-    _line(console, "plan", f"{money_text(plan.cost)}{held}, {rate}, by planner {plan.planner}")
-    _line(console, "verdict", plan.verdict)
-    for label, text in flow_lines(plan):
-        _line(console, label, text)
+    lines = [
+        ("asked", _asked(result, problem)),
+        *tenancy.lines(problem),
+        ("plan", f"{money_text(plan.cost)}{held}, {rate}, by planner {plan.planner}"),
+        ("verdict", plan.verdict),
+        *flow_lines(plan),
+    ]
     if plan.runner_up is not None:
-        _line(console, "runner-up", f"{summary(plan.runner_up.counts)}: {plan.why_not_runner_up}")
-    console.print(Padding(_types(problem, plan), (1, 0, 0, 2)))
-    console.print(Padding(_ranking(plan), (1, 0, 0, 2)))
-    if result.frontier:
-        console.print(Padding(frontier.table(result.frontier, plan), (1, 0, 0, 2)))
-
-
-def _line(console: Console, label: str, text: str) -> None:
-    console.print(line_of(label, text))
+        lines.append(("runner-up", f"{summary(plan.runner_up.counts)}: {plan.why_not_runner_up}"))
+    beside = (_frontier(result.frontier, plan),) if result.frontier else ()
+    tables = (_types(problem, plan), _ranking(plan), *beside)
+    return Block(f"{result.service}: {summary(plan.counts)}", tuple(lines), tables)
 
 
 def _asked(result: ServicePlan, problem: Problem) -> str:
@@ -69,12 +59,7 @@ def _asked(result: ServicePlan, problem: Problem) -> str:
 def _types(problem: Problem, plan: Plan) -> Table:
     reasons = {refusal.subject: refusal.reason for refusal in plan.refusals}
     counts = dict(plan.counts)
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    table.add_column("TYPE")
-    table.add_column("COUNT", justify="right")
-    table.add_column("$/H EACH", justify="right")
-    table.add_column("$/H", justify="right")
-    table.add_column("WHY", overflow="fold")
+    table = grid("TYPE", ">COUNT", ">$/H EACH", ">$/H", "WHY")
     for option in problem.types:
         count = counts[option.name]
         total = format_money(count * option.price)
@@ -100,13 +85,8 @@ def _ranking(plan: Plan) -> Table:
     others = [one.candidate for one in plan.evaluated if one.candidate.counts not in ranked]
     if plan.tried:
         others = sorted(others, key=lambda entry: -entry.cost)[:_MOST_FAILED]
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    table.add_column("RANK", justify="right")
-    table.add_column("CONFIGURATION", overflow="fold")
-    table.add_column("$/H", justify="right")
-    table.add_column("BOUND Q/S" if plan.bound_qps is not None else "CAPACITY Q/S", justify="right")
-    if held:
-        table.add_column("SIMULATED Q/S", justify="right")
+    figure = ">BOUND Q/S" if plan.bound_qps is not None else ">CAPACITY Q/S"
+    table = grid(">RANK", "CONFIGURATION", ">$/H", figure, *([">SIMULATED Q/S"] if held else []))
     for number, entry in enumerate((*plan.ranking, *others), start=1):
         chosen = entry.counts == plan.counts
         rank = str(number) if number <= len(plan.ranking) else "-"
@@ -121,3 +101,26 @@ def _simulated(one: EvaluatedConfiguration | None) -> str:
     if one is None:
         return ""
     return f"{one.held:.2f}" if one.held or one.below is None else f"< {one.below:.2f}"
+
+
+def _frontier(points: Sequence[FrontierPoint], plan: Plan) -> Table:
+    """A row per budget; the plan's is bold."""
+    others = [f">{TITLES[name].upper()} Q/S" for name, _ in points[0].planners[1:]] if points else []
+    table = grid(">AT MOST $/H", ">CEILING Q/S", ">FLOW Q/S", "CONFIGURATION", *others)
+    for point in points:
+        flow = point.planners[0][1]
+        cells = [
+            format_money(point.budget),
+            f"{point.ceiling:.1f}",
+            _rate_held(flow),
+            summary(flow.candidate.counts) if flow else "-",
+        ]
+        beside = [_rate_held(one) for _, one in point.planners[1:]]
+        table.add_row(*cells, *beside, style="bold" if point.budget == plan.cost else None)
+    return table
+
+
+def _rate_held(one: EvaluatedConfiguration | None) -> str:
+    if one is None:
+        return "-"
+    return f"{one.held:.1f}" if one.held or one.below is not None else "not tried"

@@ -1,1 +1,1 @@
-"""`hetserve search`: command, answer and picture."""
+"""`hetserve search`: command and answer."""

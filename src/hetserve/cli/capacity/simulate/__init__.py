@@ -1,1 +1,1 @@
-"""`hetserve simulate`: command, answer and picture."""
+"""`hetserve simulate`: command and answer."""

@@ -1,24 +1,34 @@
-"""The answer of `hetserve simulate`; keys are part of the interface."""
+"""What `hetserve simulate` does and answers; keys are part of the interface."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.table import Table
 
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
-from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.effort import Effort
-from hetserve.cli.capacity.serving import Held
-from hetserve.cli.output.terminal import Block, text_of
+from hetserve.cli.capacity import serving, tenancy
+from hetserve.cli.capacity.effort import SimulationEffort, take
+from hetserve.cli.capacity.inputs import Overrides
+from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each_problem, finish
+from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.plots import COLOURS, new_figure, save
+from hetserve.cli.output.progress import steps
+from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.dispatch import Policy
-from hetserve.planning import Problem, summary
+from hetserve.planning import Problem, plan, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
 from hetserve.simulation.report import RunReport
 from hetserve.simulation.stability import Backlog, grows, growth_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SEEDS_TO_FIND = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +44,10 @@ class Simulated:
     problem: Problem
     counts: Mapping[str, int]
     policy: Policy
-    effort: Effort
+    effort: SimulationEffort
     reports: tuple[RunReport, ...]
     ceiling: float
-    found: Held | None = None
+    found: serving.Held | None = None
 
     @property
     def rate(self) -> float:
@@ -46,8 +56,7 @@ class Simulated:
     @property
     def violation_ratio(self) -> float | None:
         """Share of late queries over all seeds; None: nothing ran."""
-        queries = sum(report.queries for report in self.reports)
-        return sum(report.violations for report in self.reports) / queries if queries else None
+        return serving.late_share(self.reports)
 
     @property
     def holds(self) -> bool:
@@ -73,8 +82,7 @@ class Simulated:
 
     @property
     def worst_delay(self) -> float | None:
-        worst = [r.worst_delay for r in self.reports if math.isfinite(r.worst_delay)]
-        return max(worst) if worst else None
+        return serving.worst_delay(self.reports)
 
     def utilisation(self) -> dict[str, float]:
         names = [option.name for option in self.problem.types]
@@ -95,6 +103,104 @@ class Simulated:
                 low, high = min(low, one.smallest), max(high, one.largest)
                 found[number] = (low, high, queries + one.queries, late + one.violations)
         return list(found.values())
+
+
+def run(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> NoReturn:
+    """The command, with its options."""
+    offered, find = options.pop("rate"), options.pop("find_allowable")
+    held, policy = options.pop("counts"), options.pop("policy")
+    overrides, effort = take(options, _SEEDS_TO_FIND if find else 1)
+    shared, nodes = options.pop("together"), options.pop("nodes")
+    if shared or nodes is not None:
+        _refuse_beside_together(shared and nodes is not None, offered, find, held, effort)
+        _together(files, service, str(nodes), policy, overrides, effort, output, plot)
+    if offered is None and not find and effort.recording is not None:
+        offered = effort.recording.rate
+    if (offered is None) != find:
+        refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
+
+    def simulated(one: InferenceService, problem: Problem, _: Manifests) -> Simulated:
+        return _simulate(one, problem, held, policy, offered, effort)
+
+    found = each_problem(files, service, overrides, simulated)
+    finish(found, output, plot, document, table, draw, holds=all(one.holds for one in answered(found)))
+
+
+def _refuse_beside_together(
+    both: bool, offered: float | None, find: bool, held: dict[str, int] | None, effort: SimulationEffort
+) -> None:
+    if not both:
+        refuse("--together needs --nodes FILE, the nodes to place the plans on, and --nodes needs --together")
+    for given, option in ((offered, "--rate"), (find or None, "--find-allowable"), (held, "--counts")):
+        if given is not None:
+            refuse(f"{option} does not go with --together, which plays the plans at their loads")
+    if effort.recording is not None:
+        refuse("--arrivals FILE does not go with --together: a recording is of one service")
+
+
+def _together(  # noqa: PLR0917
+    files: tuple[str, ...],
+    service: str | None,
+    nodes_file: str,
+    policy: str,
+    overrides: Overrides,
+    effort: SimulationEffort,
+    output: str,
+    plot: str | None,
+) -> NoReturn:
+    from hetserve.cli.capacity.together.places import place, read_nodes  # noqa: PLC0415
+    from hetserve.cli.capacity.together.play import planned_service, together  # noqa: PLC0415
+    from hetserve.cli.capacity.together.result import document, draw, table  # noqa: PLC0415
+
+    nodes = read_nodes(nodes_file)
+    found = each_problem(
+        files, service, overrides, lambda one, problem, read: planned_service(one, problem, read, policy)
+    )
+    services = answered(found)
+    placed = place([wanted for one in services for wanted in one.instances], nodes)
+    try:
+        results = together(services, placed, effort) if services else []
+    except NotPlannedError as error:
+        refuse(error.message)
+    played = iter(results)
+    shown = [one if isinstance(one, NotPlanned) else next(played) for one in found]
+    finish(shown, output, plot, document, table, draw, holds=all(result.holds for result in results))
+
+
+def _simulate(  # noqa: PLR0917
+    service: InferenceService,
+    given: Problem,
+    held: dict[str, int] | None,
+    policy: str,
+    offered: float | None,
+    effort: SimulationEffort,
+) -> Simulated:
+    name, model = service.metadata.name, service.spec.model.name
+    counts = configuration(name, given, held)
+    chosen = serving.policy_for(policy, given, counts)
+    if offered is not None:
+        effort = serving.long_enough(given, offered, effort, serving.MOST_AT_A_RATE)
+        with steps(f"{name}: {policy}", len(effort.seeds)) as shown:
+            reports = serving.run_at(given, counts, chosen, offered, effort, shown)
+        most = serving.ceiling_rate(given, counts)
+        return Simulated(name, model, given, counts, chosen, effort, tuple(reports), most)
+    effort = serving.long_enough(given, serving.longest_rate(given, counts), effort, serving.MOST_TO_FIND)
+    with steps(f"{name}: {policy}", serving.most_trials(effort)) as shown:
+        found = serving.find_allowable(given, counts, chosen, effort, shown.each_trial)
+    return Simulated(name, model, given, counts, chosen, effort, found.reports, found.ceiling, found)
+
+
+def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
+    """Instances per type: as given, else of the default plan. Raises NotPlannedError."""
+    known = [option.name for option in problem.types]
+    if held is not None:
+        for unknown in sorted(set(held) - set(known)):
+            refuse(f"--counts {unknown}: no such instance type for {name}; there are: {', '.join(known)}")
+        return {type_name: held.get(type_name, 0) for type_name in known}
+    decided = plan(problem)
+    if not decided.feasible:
+        raise NotPlannedError(str(decided.reason), decided.message)
+    return dict(decided.counts)
 
 
 def document(result: Simulated) -> dict[str, Any]:
@@ -192,25 +298,53 @@ def _times(ratio: float) -> str:
 
 
 def _types(result: Simulated) -> Table:
-    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    grid.add_column("TYPE")
-    for column in ("COUNT", "$/H", "QUERIES", "BUSY %"):
-        grid.add_column(column, justify="right")
+    table = grid("TYPE", ">COUNT", ">$/H", ">QUERIES", ">BUSY %")
     busy = result.utilisation()
     for option in result.problem.types:
         count = result.counts[option.name]
         served = sum(use.queries for r in result.reports for use in r.types if use.name == option.name)
         share = f"{busy[option.name]:.1%}".rstrip("%") if count else "-"
-        grid.add_row(option.name, str(count), format_money(option.price * count), str(served), share)
-    return grid
+        table.add_row(option.name, str(count), format_money(option.price * count), str(served), share)
+    return table
 
 
 def _deciles(result: Simulated) -> Table:
-    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for column in ("BATCH (ITEMS)", "QUERIES", "LATE", "LATE %"):
-        grid.add_column(column, justify="right")
+    table = grid(">BATCH (ITEMS)", ">QUERIES", ">LATE", ">LATE %")
     for low, high, queries, late in result.deciles():
-        grid.add_row(
+        table.add_row(
             str(low) if low == high else f"{low}-{high}", str(queries), str(late), f"{100 * late / queries:.2f}"
         )
-    return grid
+    return table
+
+
+def draw(results: Sequence[Simulated], path: str) -> None:
+    """Two panels per service. Raises OSError."""
+    figure = new_figure(10, 4 * len(results))
+    rows = figure.subplots(len(results), 2, squeeze=False)
+    for result, (left, right) in zip(results, rows, strict=True):
+        _draw_late(result, left)
+        _draw_busy(result, right)
+    save(figure, path)
+
+
+def _draw_late(result: Simulated, axes: Axes) -> None:
+    rows = result.deciles()
+    labels = [str(low) if low == high else f"{low}-{high}" for low, high, _, _ in rows]
+    axes.bar(labels, [100 * late / queries for _, _, queries, late in rows], color=COLOURS[0])
+    allowed = 100 - result.problem.slo.percentile
+    axes.axhline(allowed, color="black", linestyle="--", linewidth=1, label=f"allowed over all: {allowed:g} %")
+    what = "at" if result.found is None else "allowable:"
+    name = f"{result.service}: {summary(tuple(result.counts.items()))}"
+    axes.set_title(f"{name}\n{result.policy.name}, {what} {qps_text(result.rate)}")
+    axes.set(xlabel="batch size by tenths of the queries (items)", ylabel="late queries (%)")
+    axes.tick_params(axis="x", rotation=40)
+    axes.legend()
+
+
+def _draw_busy(result: Simulated, axes: Axes) -> None:
+    busy = {name: share for name, share in result.utilisation().items() if result.counts[name]}
+    labels = [f"{result.counts[name]} x {name}" for name in busy]
+    bars = axes.bar(labels, [100 * share for share in busy.values()], color=COLOURS[2], width=0.5)
+    axes.bar_label(bars, fmt="%.0f %%", padding=2)
+    axes.set_title("utilisation of instances")
+    axes.set(ylabel="time busy (%)", ylim=(0, 108), xlim=(-0.7, max(len(labels), 2) - 0.3))

@@ -1,1 +1,1 @@
-"""`hetserve simulate --together`: places, play, answer and picture."""
+"""`hetserve simulate --together`: places, play and answer."""

@@ -7,11 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
-from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.units import MiB, Seconds
-from hetserve.base.yaml_loader import compose, content_of
+from hetserve.cli.cluster.snapshot import read_documents
 from hetserve.cli.output.messages import refuse
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.wording import refusal_text
@@ -93,12 +90,7 @@ def _place(one: WantedInstance, placer: Placer, labels: Mapping[str, Mapping[str
 
 def read_nodes(path: str) -> list[RawNode]:
     """Node manifests of a file (YAML or JSON; `kubectl get nodes -o yaml` too); exits for anything else."""
-    try:
-        documents = [content_of(node) for node in compose(read_text(path, _MOST_BYTES))]
-    except UnreadableError as error:
-        refuse(f"--nodes {error}")
-    except yaml.MarkedYAMLError as error:
-        refuse(f"--nodes {path}: not valid YAML or JSON: {error.problem or error.context}")
+    documents = read_documents("--nodes", path, _MOST_BYTES)
     nodes = [_node(item, number, path) for number, item in enumerate(_items(documents), start=1)]
     if not nodes:
         refuse(f"--nodes {path}: no nodes; write them with: kubectl get nodes -o yaml")

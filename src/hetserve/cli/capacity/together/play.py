@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hetserve.cli.capacity import serving
-from hetserve.cli.capacity.effort import Effort
+from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.not_planned import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
 from hetserve.planning import Problem, TypeOption, plan
@@ -100,7 +100,7 @@ class PlayedService:
     instances: tuple[PlacedInstance, ...]
     reports: tuple[SharedReport, ...]
     unmeasured: tuple[str, ...]
-    effort: Effort
+    effort: SimulationEffort
 
     @property
     def placed(self) -> bool:
@@ -145,7 +145,7 @@ def planned_service(service: InferenceService, problem: Problem, manifests: Mani
 
 
 def together(
-    services: Sequence[PlannedService], placed: Sequence[PlacedInstance], effort: Effort
+    services: Sequence[PlannedService], placed: Sequence[PlacedInstance], effort: SimulationEffort
 ) -> list[PlayedService]:
     """Plays all loads at once, for each seed. Raises NotPlannedError for a load that takes too long to judge."""
     assert isinstance(effort.arrivals, Arrivals)  # noqa: S101  recordings are refused before
@@ -170,7 +170,7 @@ def together(
     ]
 
 
-def length(services: Sequence[PlannedService], effort: Effort) -> float:
+def length(services: Sequence[PlannedService], effort: SimulationEffort) -> float:
     """Seconds to play: `queries` per service on average, enough of the rarest, and 20 SLOs of each."""
     rates, slos = [one.rate for one in services], [one.problem.slo.latency for one in services]
     total = sum(rates)

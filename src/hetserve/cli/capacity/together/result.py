@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
 
 from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.together.play import PlayedService
-from hetserve.cli.output.terminal import Block, text_of
+from hetserve.cli.output.plots import COLOURS, new_figure, save
+from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import summary
 from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.planning.sharing import alone_notes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def late_share(result: PlayedService) -> float:
@@ -107,10 +111,7 @@ def _why(result: PlayedService) -> str:
 
 def _gpus(results: Sequence[PlayedService]) -> Table:
     """Who is on which GPU, and what they book of it."""
-    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    grid.add_column("GPU")
-    grid.add_column("COMPUTE", justify="right")
-    grid.add_column("INSTANCES OF")
+    table = grid("GPU", ">COMPUTE", "INSTANCES OF")
     tenants: dict[str, list[str]] = {}
     booked: dict[str, int] = {}
     for result in results:
@@ -119,5 +120,47 @@ def _gpus(results: Sequence[PlayedService]) -> Table:
                 tenants.setdefault(one.place, []).append(result.planned.service.metadata.name)
                 booked[one.place] = booked.get(one.place, 0) + (0 if one.wanted.gpu is None else one.wanted.gpu.compute)
     for gpu in sorted(tenants):
-        grid.add_row(gpu, f"{booked[gpu]} %" if booked[gpu] else "-", ", ".join(tenants[gpu]))
-    return grid
+        table.add_row(gpu, f"{booked[gpu]} %" if booked[gpu] else "-", ", ".join(tenants[gpu]))
+    return table
+
+
+def draw(results: Sequence[PlayedService], path: str) -> None:
+    """Two panels. Raises OSError."""
+    figure = new_figure(max(9.0, 3 + 1.6 * len(results)), 4)
+    left, right = figure.subplots(1, 2)
+    names = [result.planned.service.metadata.name for result in results]
+    _draw_late(results, names, left)
+    _draw_stretch(results, names, right)
+    save(figure, path)
+
+
+def _draw_late(results: Sequence[PlayedService], names: Sequence[str], axes: Axes) -> None:
+    for holds, colour, label in ((True, COLOURS[2], "the SLO holds"), (False, COLOURS[1], "it does not hold")):
+        shown = {k: 100 * late_share(result) for k, result in enumerate(results) if result.holds is holds}
+        if shown:
+            bars = axes.bar(list(shown), list(shown.values()), color=colour, width=0.6, label=label)
+            axes.bar_label(bars, fmt="%.2f %%", padding=2, fontsize=8)
+    places = np.arange(len(names))
+    allowed = [100 - result.planned.problem.slo.percentile for result in results]
+    axes.hlines(allowed, places - 0.4, places + 0.4, color="black", linestyle="--", linewidth=1, label="allowed")
+    most = max(*allowed, *(100 * late_share(result) for result in results))
+    _finish(axes, names, "late queries, of all that came", "late queries (%)", most)
+
+
+def _draw_stretch(results: Sequence[PlayedService], names: Sequence[str], axes: Axes) -> None:
+    places, width, highest = np.arange(len(names)), 0.27, 1.0
+    shades = (COLOURS[0], COLOURS[5], COLOURS[3])
+    for k, (figure, label) in enumerate((("mean", "mean"), ("p99", "99 %"), ("most", "most"))):
+        heights = [stretch(result)[figure] or 0.0 for result in results]
+        bars = axes.bar(places + (k - 1) * width, heights, width, color=shades[k], label=label)
+        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=7)
+        highest = max(highest, *heights)
+    _finish(axes, names, "stretch: service time over that of an instance alone", "stretch", highest)
+
+
+def _finish(axes: Axes, names: Sequence[str], title: str, label: str, highest: float) -> None:
+    axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
+    axes.set_title(title)
+    # Room for the legend above the bars.
+    axes.set(ylabel=label, ylim=(0, 1.3 * highest))
+    axes.legend(ncols=3, loc="upper left")
