@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from hetserve.api.conditions import Reason
@@ -201,41 +201,6 @@ class Plan:
     @property
     def qps(self) -> QPS | None:
         return self.bound_qps if self.bound_qps is not None else self.capacity_qps
-
-    def in_order_of(self, problem: Problem) -> Plan:
-        names = [option.name for option in problem.types]
-
-        def counts(old: Counts) -> Counts:
-            held = dict(old)
-            return tuple((name, held[name]) for name in names)
-
-        def reordered(old: RankedConfiguration) -> RankedConfiguration:
-            return replace(old, counts=counts(old.counts))
-
-        def evaluated(old: EvaluatedConfiguration) -> EvaluatedConfiguration:
-            return replace(old, candidate=reordered(old.candidate))
-
-        def valued(old: MarginalValues) -> MarginalValues:
-            worth = dict(old.instances)
-            return replace(old, instances=tuple((name, worth[name]) for name in names))
-
-        def compared(old: SharingComparison) -> SharingComparison:
-            sides = (None if side is None else reordered(side) for side in (old.exclusive, old.shared))
-            exclusive, shared = sides
-            return replace(old, exclusive=exclusive, shared=shared)
-
-        second, step, less = self.runner_up, self.next_step, self.cheaper
-        return replace(
-            self,
-            counts=counts(self.counts),
-            runner_up=None if second is None else reordered(second),
-            ranking=tuple(reordered(entry) for entry in self.ranking),
-            evaluated=tuple(evaluated(one) for one in self.evaluated),
-            next_step=None if step is None else replace(step, counts=counts(step.counts)),
-            cheaper=None if less is None else evaluated(less),
-            prices=None if self.prices is None else valued(self.prices),
-            sharing=None if self.sharing is None else compared(self.sharing),
-        )
 
 
 def infeasible(

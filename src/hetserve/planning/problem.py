@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
@@ -135,8 +135,3 @@ class Problem:
     @property
     def planned_by(self) -> str:
         return self.planner or default_planner(self.objective)
-
-    def by_name(self) -> Problem:
-        """The same problem with types sorted by name: ties do not depend on the input's order."""
-        types, unshared = (tuple(sorted(each, key=lambda o: o.name)) for each in (self.types, self.unshared))
-        return replace(self, types=types, unshared=unshared)

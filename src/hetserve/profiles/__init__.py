@@ -2,7 +2,6 @@
 
 from hetserve.profiles.dense import DenseLatency, dense
 from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile
-from hetserve.profiles.learner import LearnedProfile, Learner
 from hetserve.profiles.spec import profile_from_spec
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 
@@ -11,8 +10,6 @@ __all__ = [
     "KNOTS",
     "DenseLatency",
     "LatencyProfile",
-    "LearnedProfile",
-    "Learner",
     "LinearProfile",
     "Spread",
     "TableProfile",
