@@ -8,9 +8,9 @@ import pytest
 
 from hetserve.base.units import MilliCPU
 from hetserve.demand import kairos_mixture
-from hetserve.planning import Pool, Problem, ResourceAmounts
+from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
 from hetserve.planning.configurations import configuration_parts, count_configurations
-from hetserve.planning.kairos.base import NoBase, choose_base
+from hetserve.planning.kairos.base import choose_base
 from hetserve.planning.kbest import Space, best, best_configurations, cheapest_reaching, grid_of, list_all, space_of
 from hetserve.planning.rates import derive_rates
 from testing.kbest_pools import FAMILIES, full_pool, small_pool, space
@@ -25,8 +25,8 @@ def by_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def space_of_problem(asked: Problem) -> Space:
     assert asked.budget is not None
-    base = choose_base(asked, asked.budget)
-    assert not isinstance(base, NoBase)
+    base = choose_base(asked, asked.budget, "kairos")
+    assert isinstance(base, TypeOption)
     others = tuple(option for option in asked.types if option != base)
     return space_of(derive_rates(base, others, asked.mix, asked.slo.latency), asked.budget, asked.pools)
 

@@ -39,7 +39,7 @@ def explain(
         feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=f"{summary(counts)} for {money_text(chosen.cost)}, upper bound {qps_text(chosen.bound)}",
-        planner="kairos",
+        planner=inputs.planner,
         counts=counts,
         cost=MicroDollarsPerHour(chosen.cost),
         bound_qps=QPS(chosen.bound),

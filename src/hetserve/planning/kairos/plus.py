@@ -51,7 +51,7 @@ def plan_kairos_plus(
     bounds = _Bounds(inputs, space_of(inputs.rates, inputs.budget, problem.pools))
     top = next(iter(bounds), None)
     if top is None or limit == 0:
-        return nothing_fits(inputs, NAME)
+        return nothing_fits(inputs)
     length = ""
     if evaluate is None:
         queries = max(QUERIES, fewest_queries(problem.slo.latency, top.bound))
@@ -63,7 +63,7 @@ def plan_kairos_plus(
     trials = Trials(inputs, evaluate)
     pruned, end = _try(trials, bounds, limit)
     how = f"{len(trials.done)} configurations tried{length}, {pruned} sub-configurations of them skipped; {end}"
-    return plan_of_trials(trials, NAME, how, complete=bounds.complete)
+    return plan_of_trials(trials, how, complete=bounds.complete)
 
 
 def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from typing import Final
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import money_text
-from hetserve.planning.kairos.base import NoBase, choose_base, entry_cost
+from hetserve.planning.kairos.base import choose_base, entry_cost
 from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.kbest import Ranking, best_configurations, cheapest_reaching, grid_of, space_of
 from hetserve.planning.plan import (
@@ -46,6 +46,7 @@ class RankingInputs:
     problem: Problem
     rates: Rates
     budget: int
+    planner: str
 
     def counts_of(self, row: tuple[int, ...]) -> Counts:
         """Counts in the problem's order of types; row: base first, then as in the rates."""
@@ -62,9 +63,9 @@ def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
         message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
         return infeasible(problem, planner, Reason.SPEC_INVALID, message)
     budget = int(problem.budget)
-    base = choose_base(problem, budget)
-    if isinstance(base, NoBase):
-        return infeasible(problem, planner, base.reason, base.message, base.refusals)
+    base = choose_base(problem, budget, planner)
+    if isinstance(base, Plan):
+        return base
     others = tuple(option for option in problem.types if option.name != base.name)
     rates = derive_rates(base, others, problem.mix, problem.slo.latency)
     useful = {base.name, *(aux.option.name for aux in rates.auxiliaries)}
@@ -81,10 +82,10 @@ def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
                 f"{MOST_BOUGHT:,} that are ranked: set its maxInstances, or a smaller budget"
             )
             return infeasible(problem, planner, Reason.SPEC_INVALID, message)
-    return RankingInputs(problem, rates, budget)
+    return RankingInputs(problem, rates, budget, planner)
 
 
-def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
+def nothing_fits(inputs: RankingInputs) -> Plan:
     """Infeasible plan: the minima cost too much, or no base instance fits the cluster."""
     problem, base = inputs.problem, inputs.rates.base
     wanted = entry_cost(problem, base)
@@ -93,13 +94,13 @@ def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
             f"budget {money_text(inputs.budget)} does not buy the least instances wanted and a base {base.name}: "
             f"{money_text(wanted)}, {money_text(wanted - inputs.budget)} more"
         )
-        return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message)
+        return infeasible(problem, inputs.planner, Reason.BUDGET_TOO_LOW, message)
     message = (
         f"no configuration fits what is free in the cluster: not even one {base.name}, which takes "
         f"{base.demand.cpu} millicores, {base.demand.memory} MiB, {base.demand.gpu_memory} MiB of GPU memory and "
         f"{base.demand.gpu_compute} % of a GPU's compute"
     )
-    return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message)
+    return infeasible(problem, inputs.planner, Reason.CAPACITY_TOO_LOW, message)
 
 
 def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
@@ -134,7 +135,7 @@ def _stretches(inputs: RankingInputs) -> Iterator[tuple[int, int, RankingInputs]
     costs = {entry_cost(inputs.problem, option) for option in inputs.problem.types}
     cuts = sorted(cost for cost in costs if inputs.budget < cost <= last)
     for low, high in zip([inputs.budget, *cuts], [*(cut - 1 for cut in cuts), last], strict=True):
-        richer = ranking_inputs(replace(inputs.problem, budget=MicroDollarsPerHour(low)), "kairos")
+        richer = ranking_inputs(replace(inputs.problem, budget=MicroDollarsPerHour(low)), inputs.planner)
         if not isinstance(richer, Plan):
             yield low, high, richer
 

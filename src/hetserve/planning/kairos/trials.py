@@ -41,7 +41,7 @@ def rank_of(trial: TriedConfiguration) -> tuple[float, int, tuple[int, ...]]:
     return -trial.held, trial.entry.cost, trial.entry.counts
 
 
-def plan_of_trials(trials: Trials, planner: str, how: str, *, complete: bool = True) -> Plan:
+def plan_of_trials(trials: Trials, how: str, *, complete: bool = True) -> Plan:
     """Plan of the best trial.
 
     how: what the planner did. complete: whether the best bound of all is among the trials.
@@ -52,7 +52,7 @@ def plan_of_trials(trials: Trials, planner: str, how: str, *, complete: bool = T
         message = (
             f"none of {len(ranked)} configurations tried holds any load within {latency_text(problem.slo.latency)}"
         )
-        return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message)
+        return infeasible(problem, inputs.planner, Reason.NO_TYPE_MEETS_SLO, message)
     best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     counts = inputs.counts_of(best.entry.counts)
     best_bound = max((trial.entry for trial in trials.done), key=lambda entry: entry.bound)
@@ -65,7 +65,7 @@ def plan_of_trials(trials: Trials, planner: str, how: str, *, complete: bool = T
             f"{summary(counts)} for {money_text(best.entry.cost)}, holds {qps_text(best.held)} "
             f"(upper bound {qps_text(best.entry.bound)})"
         ),
-        planner=planner,
+        planner=inputs.planner,
         counts=counts,
         cost=MicroDollarsPerHour(best.entry.cost),
         bound_qps=QPS(best.entry.bound),
