@@ -11,7 +11,7 @@ from hetserve.demand import kairos_mixture
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
 from hetserve.planning.configurations import configuration_parts, count_configurations
 from hetserve.planning.kairos.base import choose_base
-from hetserve.planning.kbest import Space, best, best_configurations, cheapest_reaching, grid_of, list_all, space_of
+from hetserve.planning.kbest import Space, best, best_configurations, grid_of, list_all, space_of
 from hetserve.planning.rates import derive_rates
 from testing.kbest_pools import FAMILIES, full_pool, small_pool, space
 from testing.planning import kairos_types, problem
@@ -108,7 +108,7 @@ def test_the_cheapest_configuration_that_reaches_a_bound_is_found_exactly() -> N
         target = everything.keys[len(everything.keys) // 3]
         enough = everything.keys >= target
         cheapest = everything.costs[enough].min()
-        found = cheapest_reaching(pool, grid, float(target) * 2**14 * grid.scale)
+        found = best_configurations(pool, 1, grid.key_for(float(target) * 2**14 * grid.scale))
         assert (found.complete, found.costs[0]) == (True, cheapest)
         assert found.keys[0] == everything.keys[enough & (everything.costs == cheapest)].max()
         checked += 1

@@ -11,7 +11,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import money_text
 from hetserve.planning.kairos.base import choose_base, entry_cost
 from hetserve.planning.kairos.bound import configuration_bounds
-from hetserve.planning.kbest import Ranking, best_configurations, cheapest_reaching, grid_of, space_of
+from hetserve.planning.kbest import Ranking, best_configurations, grid_of, space_of
 from hetserve.planning.plan import (
     NOTICEABLE,
     WIDEST_BUDGET,
@@ -122,7 +122,7 @@ def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, complete: bo
             if wider <= low and factor < _WIDER[-1]:
                 continue
             space = space_of(richer.rates, max(wider, low), inputs.problem.pools)
-            found = cheapest_reaching(space, grid_of(space), target)
+            found = best_configurations(space, 1, grid_of(space).key_for(target))
             known = known and found.complete
             for entry in entries(richer.rates, found):
                 step = _step_to(inputs, best, richer, entry, max(entry.cost, low))

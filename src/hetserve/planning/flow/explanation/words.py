@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from hetserve.planning.flow.explanation.choice import Choice
-from hetserve.planning.flow.explanation.outcome import Tried
+from hetserve.planning.flow.explanation.choice import ChosenMix, Tried
 from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
 from hetserve.planning.plan import RankedConfiguration, summary
 
@@ -15,16 +14,16 @@ _MUCH: Final = 10
 """Times the load: above, the rate alone says more than a share."""
 
 
-def message(choice: Choice, entry: RankedConfiguration) -> str:
+def message(choice: ChosenMix, entry: RankedConfiguration) -> str:
     how = "not tried" if choice.untried else "in simulation"
     return f"{summary(entry.counts)} for {money_text(entry.cost)}, {qps_text(choice.held)} {how}"
 
 
-def verdict(choice: Choice) -> str:
+def verdict(choice: ChosenMix) -> str:
     return "; ".join((_held(choice), *_margin(choice), *_left(choice)))
 
 
-def _held(choice: Choice) -> str:
+def _held(choice: ChosenMix) -> str:
     slo = choice.table.problem.slo
     within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})"
     idle = "for no load: " if choice.is_idle else ""
@@ -34,7 +33,7 @@ def _held(choice: Choice) -> str:
     return f"{idle}{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
 
 
-def _margin(choice: Choice) -> Iterator[str]:
+def _margin(choice: ChosenMix) -> Iterator[str]:
     """What is in hand, and the program's proof over all mixes, rounded to its safe side."""
     problem, limit = choice.table.problem, choice.ceiling
     if not choice.is_cost:
@@ -65,13 +64,13 @@ def floor_text(cost: float) -> str:
     return money_text(math.floor(cost / 1000) * 1000 if cost >= 10_000 else math.floor(cost))
 
 
-def _left(choice: Choice) -> Iterator[str]:
+def _left(choice: ChosenMix) -> Iterator[str]:
     budget = choice.table.problem.budget
     if budget is not None and budget > choice.cost:
         yield f"{money_text(budget - choice.cost)} of {money_text(budget)} left"
 
 
-def why_not(choice: Choice, other: Tried | None, entry: RankedConfiguration) -> str:
+def why_not(choice: ChosenMix, other: Tried | None, entry: RankedConfiguration) -> str:
     """Why the runner-up is not the plan; other: None if it did not run."""
     extra = entry.cost - choice.cost
     money = "at the same cost" if not extra else f"for {money_text(abs(extra))} {'more' if extra > 0 else 'less'}"

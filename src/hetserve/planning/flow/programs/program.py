@@ -24,8 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.flow.programs.classes import ClassTable
-from hetserve.planning.flow.programs.dominance import needless
+from hetserve.planning.flow.programs.classes import ClassTable, needless
 from hetserve.planning.highs import FEW_NODES, INFINITY, NODES, Model, Solved, loaded, read, run, solve
 from hetserve.planning.problem import MOST_REPLICAS, TypeOption
 
