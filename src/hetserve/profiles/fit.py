@@ -11,7 +11,7 @@ import numpy as np
 
 from hetserve.api.model_profile import QUANTILES
 from hetserve.base.humps import hump_words
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Samples
 from hetserve.registry.choices import FitKind
 
 Key = TypeVar("Key")

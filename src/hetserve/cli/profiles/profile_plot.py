@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hetserve.cli.output.plots import COLOURS, new_figure, quiet, save
 from hetserve.profiles.fit import Fit
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Samples
 from hetserve.profiles.sharing_fit import FactorFit, ShareFit, SharingFit
 
 if TYPE_CHECKING:

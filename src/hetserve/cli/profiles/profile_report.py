@@ -9,7 +9,7 @@ from rich.table import Table
 from hetserve.base.units import format_ratio
 from hetserve.cli.output.terminal import drawn, styled
 from hetserve.profiles.fit import Fit, MeasuredBatch, thinned
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Samples
 from hetserve.profiles.sharing_fit import Estimate, SharingFit
 from hetserve.profiles.spec import milliseconds
 

@@ -16,7 +16,7 @@ from hetserve.api.scalars import dns_label
 from hetserve.base.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.base.files import UnreadableError, read_text
 from hetserve.cli.profiles.kairos_paper import BUDGET, SLO, TYPES, Json
-from hetserve.profiles.samples import LONGEST, SHORTEST
+from hetserve.profiles.measurements import LONGEST, SHORTEST
 from hetserve.profiles.spec import milliseconds, profile_manifest
 
 _SOURCE: Final = "means over 99 samples per batch of the Kairos artifact (boringlee24/hpdc23-kairos), with their spread"
