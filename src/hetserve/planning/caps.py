@@ -25,16 +25,10 @@ def without_slack_caps(problem: Problem, declared: Problem) -> Problem:
         return problem
     if problem.objective == "MaxThroughput":
         # The running ones matter only for what is free in a pool.
-        problem = replace(
-            problem, types=tuple(_running(o, d) for o, d in zip(problem.types, declared.types, strict=True))
-        )
+        pairs = zip(problem.types, declared.types, strict=True)
+        problem = replace(problem, types=tuple(replace(o, running=d.running) for o, d in pairs))
     useful = _useful(problem)
-    pairs = zip(problem.types, declared.types, useful, strict=True)
-    return replace(problem, types=tuple(_relaxed(option, original, most) for option, original, most in pairs))
-
-
-def _running(option: TypeOption, declared: TypeOption) -> TypeOption:
-    return replace(option, running=declared.running)
+    return replace(problem, types=tuple(map(_relaxed, problem.types, declared.types, useful)))
 
 
 def _relaxed(option: TypeOption, declared: TypeOption, useful: int | None) -> TypeOption:

@@ -95,19 +95,7 @@ def problem_of(
         load = QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
         return Unplannable(Reason.LOAD_UNKNOWN, _no_load(measured=spec.scaling is not None))
-    return _problem(service, offers, facts, settings, sharing=sharing, load=load)
-
-
-def _problem(
-    service: InferenceService,
-    offers: Offers,
-    facts: ClusterFacts,
-    settings: PlanSettings,
-    *,
-    sharing: SharingRule,
-    load: QPS | None,
-) -> Problem:
-    spec, shares = service.spec, any(offer.shares for offer in offers.usable)
+    shares = any(offer.shares for offer in offers.usable)
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,

@@ -20,7 +20,7 @@ from hetserve.planning.mincost.greedy import addable
 from hetserve.planning.mincost.ilp import model_of
 from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, for_more
 from hetserve.planning.plan import NOTICEABLE, Evaluator, NextStep, Plan, RankedConfiguration, StepSearch, infeasible
-from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
+from hetserve.planning.problem import MOST_REPLICAS, Problem, TypeRefusal
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import ROUNDING, serves_whole_mix, slo_miss
 
@@ -73,7 +73,8 @@ def pools(problem: Problem) -> list[RankedConfiguration]:
         rate = throughput(option.profile, problem.mix)
         if others or rate is None or not serves_whole_mix(option, problem):
             continue
-        count = min(budget // option.price, _room(problem, option))
+        most = problem.most_of(option)
+        count = min(budget // option.price, MOST_REPLICAS if most is None else most)
         if count < max(option.min_instances, 1):
             continue
         counts = tuple((other.name, count if other == option else 0) for other in problem.types)
@@ -103,16 +104,6 @@ def next_step(problem: Problem, best: RankedConfiguration) -> NextStep | None:
 def scaled(problem: Problem, best: RankedConfiguration) -> QPS:
     """Rate of a pool if the whole budget bought its type, in fractions."""
     return QPS(best.qps * (problem.budget or best.cost) / best.cost)
-
-
-def _room(problem: Problem, option: TypeOption) -> int:
-    most = option.most
-    for pool in problem.pools:
-        if pool.name == option.pool:
-            for need, free in zip(option.demand.all, pool.free.all, strict=True):
-                if need:
-                    most = min(most, option.running + max(free, 0) // need)
-    return most
 
 
 def _refusals(problem: Problem, best: RankedConfiguration) -> list[TypeRefusal]:

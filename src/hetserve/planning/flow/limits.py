@@ -20,13 +20,6 @@ def spendable(problem: Problem) -> int | None:
     """Micro-dollars/h that a plan can cost at most: the budget, or all that limits allow; None: they allow any."""
     if problem.budget is not None:
         return int(problem.budget)
-    if problem.most_total is not None:
-        each = [_most(problem, option) for option in problem.types]
-        costs = [
-            option.price * (problem.most_total if most is None else min(most, problem.most_total))
-            for option, most in zip(problem.types, each, strict=True)
-        ]
-        return sum(costs)
     if unlimited(problem):
         return None
     return sum(option.price * (_most(problem, option) or 0) for option in problem.types)
@@ -34,16 +27,10 @@ def spendable(problem: Problem) -> int | None:
 
 def unlimited(problem: Problem) -> tuple[str, ...]:
     """Names of the types of which neither a limit, a pool nor a total bounds the instances, sorted."""
-    if problem.most_total is not None:
-        return ()
     return tuple(sorted(option.name for option in problem.types if _most(problem, option) is None))
 
 
 def _most(problem: Problem, option: TypeOption) -> int | None:
-    """The most instances of a type by its limit and what its pool has free; None: any number."""
-    limits = [] if option.max_instances is None else [option.max_instances]
-    for pool in problem.pools:
-        if pool.name == option.pool:
-            pairs = zip(option.demand.all, pool.free.all, strict=True)
-            limits += [option.running + max(free, 0) // need for need, free in pairs if need]
+    """The most instances of a type by its limit, its pool and the total; None: any number."""
+    limits = [most for most in (problem.most_of(option), problem.most_total) if most is not None]
     return max(min(limits), option.min_instances) if limits else None

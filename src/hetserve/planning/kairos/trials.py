@@ -37,17 +37,13 @@ class Trials:
         return held
 
 
-def rank_of(trial: TriedConfiguration) -> tuple[float, int, tuple[int, ...]]:
-    return -trial.held, trial.entry.cost, trial.entry.counts
-
-
 def plan_of_trials(trials: Trials, how: str, *, complete: bool = True) -> Plan:
     """Plan of the best trial.
 
     how: what the planner did. complete: whether the best bound of all is among the trials.
     """
     inputs, problem = trials.inputs, trials.inputs.problem
-    ranked = sorted(trials.done, key=rank_of)
+    ranked = sorted(trials.done, key=lambda trial: (-trial.held, trial.entry.cost, trial.entry.counts))
     if not ranked or ranked[0].held <= 0:
         message = (
             f"none of {len(ranked)} configurations tried holds any load within {latency_text(problem.slo.latency)}"

@@ -9,7 +9,7 @@ from typing import Final
 
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.flow.programs.classes import ClassTable, Values
-from hetserve.planning.flow.programs.program import Cut, Margin, most_load
+from hetserve.planning.flow.programs.program import Margin, most_load
 from hetserve.planning.problem import MOST_REPLICAS, Problem
 
 MARGINS: Final = tuple(
@@ -40,10 +40,10 @@ def leading(table: ClassTable, budget: int) -> tuple[Values, ...]:
 
 
 def _next_best(table: ClassTable, budget: int) -> Iterator[Values]:
-    cuts: list[Cut] = []
+    cuts: list[Values] = []
     found = most_load(table, UNTRIED, budget=budget)
     while found is not None and len(cuts) < _CUTS:
-        cuts.append(Cut(found.counts))
+        cuts.append(found.counts)
         found = most_load(table, UNTRIED, cuts=cuts, budget=budget)
         if found is not None:
             yield found.counts

@@ -18,21 +18,14 @@ def proving(seed: int, few: float = 1.0) -> Effort:
     return Effort(8000, 200, tuple(range(seed + 10, seed + 18)), few=few)
 
 
-def proving_longer(seed: int) -> Effort:
-    return Effort(30_000, 600, tuple(range(seed + 20, seed + 28)))
-
-
-def proving_longest(seed: int) -> Effort:
-    return Effort(120_000, 2400, tuple(range(seed + 30, seed + 38)), few=4.0, most=480_000)
-
-
 class Proof:
     """Trials whose limit is a confidence limit; equal questions get equal answers."""
 
     def __init__(self, judge: Judge, seed: int) -> None:
         self._short = judge.with_effort(proving(seed, judge.effort.few))
-        self._long = judge.with_effort(proving_longer(seed))
-        self._longest = judge.with_effort(proving_longest(seed))
+        self._long = judge.with_effort(Effort(30_000, 600, tuple(range(seed + 20, seed + 28))))
+        longest = Effort(120_000, 2400, tuple(range(seed + 30, seed + 38)), few=4.0, most=480_000)
+        self._longest = judge.with_effort(longest)
 
     @property
     def tried(self) -> int:
