@@ -107,7 +107,7 @@ TOTALS: Final = (
     ),
     Mutant(
         "reach: the budget is forgotten",
-        "hetserve.planning.flow.limits",
+        "hetserve.planning.flow.infeasible",
         "spendable",
         never("problem.budget is not None"),
         _REACHED,

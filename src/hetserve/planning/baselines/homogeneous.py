@@ -41,14 +41,12 @@ def plan_homogeneous(problem: Problem, _evaluate: Evaluator | None = None, _seed
     (name, count), rate = next((n, c) for n, c in best.counts if c), best.qps
     step, whole = next_step(problem, best), scaled(problem, best)
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=f"{count}x{name} for {money_text(best.cost)}, {qps_text(rate)}",
         planner=NAME,
         counts=best.counts,
         cost=best.cost,
         bound_qps=rate,
-        runner_up=second,
         why_not_runner_up=""
         if second is None
         else difference_text(second.qps - rate, second.cost - best.cost, "bound"),

@@ -9,8 +9,7 @@ from typing import Final
 
 from hetserve.planning.flow.explanation.choice import ChosenMix, of_climb, of_race
 from hetserve.planning.flow.explanation.explain import explain
-from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, too_little
-from hetserve.planning.flow.limits import spendable, trickle
+from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, spendable, too_little
 from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values, class_table
 from hetserve.planning.flow.programs.program import (
     CEILING,
@@ -49,14 +48,14 @@ def plan_flow(
         return refused
     first = SEED if seed is None else seed
     if problem.objective == "MinCost" and problem.load is not None:
-        return _least_cost(table, float(problem.load) or trickle(table), first, quick=quick)
+        return _least_cost(table, float(problem.load) or table.trickle, first, quick=quick)
     if problem.budget is None:
         return no_budget(problem)
     return _most_throughput(table, int(problem.budget), first, quick=quick)
 
 
-def plan_most(problem: Problem, seed: int | None = None, *, quick: bool = False) -> Plan:
-    """The most throughput of all that limits and, if there is one, the budget allow; arguments as of `plan_flow`.
+def plan_most(problem: Problem, *, quick: bool) -> Plan:
+    """The most throughput of all that limits and, if there is one, the budget allow; quick: as of `plan_flow`.
 
     Infeasible too if neither bounds the instances of some type.
     """
@@ -65,9 +64,7 @@ def plan_most(problem: Problem, seed: int | None = None, *, quick: bool = False)
     if refused is not None:
         return refused
     budget = spendable(problem)
-    if budget is None:
-        return no_end(problem)
-    return _most_throughput(table, budget, SEED if seed is None else seed, quick=quick)
+    return no_end(problem) if budget is None else _most_throughput(table, budget, SEED, quick=quick)
 
 
 def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) -> Plan:

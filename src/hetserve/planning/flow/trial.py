@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.flow.infeasible import nothing_serves
-from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import Values, class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates, least_cost, most_load
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_cost, choosing_rate
@@ -21,7 +20,7 @@ def trial(problem: Problem, counts: Counts) -> Trial:
     values, fluid = table.values(counts), FluidRates(table, CEILING)
     least = problem.objective == "MinCost" and problem.load is not None
     judge = Judge(table, choosing_cost(SEED) if least else choosing_rate(SEED), fluid)
-    load = (float(problem.load or 0) or trickle(table)) if least else None
+    load = (float(problem.load or 0) or table.trickle) if least else None
     if not judge.can_try(values, load):
         return Trial()
     if load is not None:

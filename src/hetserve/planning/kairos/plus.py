@@ -15,9 +15,9 @@ import numpy as np
 
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.kairos.bound import configuration_bounds
+from hetserve.planning.kairos.explain import Trials, plan_of_trials
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, entries, nothing_fits, ranking_inputs
-from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import Space, best_configurations, space_of
 from hetserve.planning.plan import Counts, Evaluator, Plan
 from hetserve.planning.problem import Problem
@@ -72,7 +72,7 @@ def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
     for entry in bounds:
         if trials.done and entry.bound <= best:
             break
-        if any(_below(entry, trial.entry) for trial in trials.done):
+        if any(_below(entry, tried) for tried in trials.done):
             pruned += 1
             continue
         if limit is not None and len(trials.done) >= limit:

@@ -42,14 +42,12 @@ def explain(
     counts, next_ = ranking[0].counts, None if step is None else step.step
     said = [] if step is None else [step_text(next_)]
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=f"{summary(counts)} for {money_text(best.cost)}, capacity {qps_text(best.capacity)}",
         planner=model.planner,
         counts=counts,
         cost=ranking[0].cost,
         capacity_qps=best.capacity,
-        runner_up=ranking[1] if others else None,
         why_not_runner_up=_why_not(best, others[0]) if others else "",
         ranking=ranking,
         refusals=problem.left_out + unusable(model) + _unused(model, best),

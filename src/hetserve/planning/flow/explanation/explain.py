@@ -41,9 +41,7 @@ def explain(choice: ChosenMix) -> Plan:
     """Feasible plan of the choice."""
     entry, prices = choice.ranked(choice.values), _marginal_values(choice)
     top, tried = choice.fluid(choice.values), not choice.untried
-    runner_up, why = _runner_up(choice)
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=message(choice, entry),
         planner="flow",
@@ -51,9 +49,8 @@ def explain(choice: ChosenMix) -> Plan:
         cost=entry.cost,
         bound_qps=None if choice.is_cost else QPS(top),
         capacity_qps=QPS(top) if choice.is_cost else None,
-        runner_up=runner_up,
-        why_not_runner_up=why,
-        ranking=(entry, *_ranked(choice))[:_TOP],
+        why_not_runner_up=_why_not(choice),
+        ranking=(entry, *(choice.ranked(one.values) for one in _ran(choice)), *_not_run(choice))[:_TOP],
         refusals=(*choice.table.problem.left_out, *_refusals(choice, prices)),
         verdict=verdict(choice),
         evaluated=tuple(_evaluated(choice)) if tried else (),
@@ -68,22 +65,17 @@ def explain(choice: ChosenMix) -> Plan:
     )
 
 
-def _runner_up(choice: ChosenMix) -> tuple[RankedConfiguration | None, str]:
-    """The best of the others that ran (MinCost: that hold the load), else of those that need not run."""
-    ran = [one for one in choice.others if one.held or not choice.is_cost]
+def _why_not(choice: ChosenMix) -> str:
+    """Why the plan is not the best of the others."""
+    ran, rest = _ran(choice), _not_run(choice)
     if ran:
-        entry = choice.ranked(ran[0].values)
-        return entry, why_not(choice, ran[0], entry)
-    rest = _not_run(choice)
-    return (rest[0], why_not(choice, None, rest[0])) if rest else (None, "")
+        return why_not(choice, ran[0], choice.ranked(ran[0].values))
+    return why_not(choice, None, rest[0]) if rest else ""
 
 
-def _ranked(choice: ChosenMix) -> Iterator[RankedConfiguration]:
-    """The others: those that hold something, then by what they cannot exceed."""
-    for one in choice.others:
-        if one.held or not choice.is_cost:
-            yield choice.ranked(one.values)
-    yield from _not_run(choice)
+def _ran(choice: ChosenMix) -> list[Tried]:
+    """The others that ran (MinCost: that hold the load), best first."""
+    return [one for one in choice.others if one.held or not choice.is_cost]
 
 
 def _not_run(choice: ChosenMix) -> list[RankedConfiguration]:

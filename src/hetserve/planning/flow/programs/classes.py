@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 MOST_CLASSES: Final = 100
 COARSE: Final = 40
 """Classes of a program whose answer is tried anyway."""
+_IDLE: Final = 1e-5
+"""Busy instances of the slowest type: a load at which hardly a query waits for another."""
 Values = tuple[int, ...]
 """Counts in the order of a table."""
 Merge = Literal["mean", "least"]
@@ -61,9 +63,9 @@ class ClassTable:
         return float((fastest * self.shares)[known].sum()) or 1.0
 
     @cached_property
-    def slowest(self) -> float:
-        """The longest service time in seconds, of any class on any type."""
-        return float(self.means.max(initial=0.0, where=np.isfinite(self.means))) or 1.0
+    def trickle(self) -> float:
+        """Queries/s that stand for no load, or for any: what serves every batch in time holds them."""
+        return _IDLE / (float(self.means.max(initial=0.0, where=np.isfinite(self.means))) or 1.0)
 
     def misses(self, limit: float) -> Floats:
         """[type, class] probability that service takes longer than `limit` seconds; 1 if not servable."""

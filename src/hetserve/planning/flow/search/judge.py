@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import ClassTable, Values
 from hetserve.planning.flow.programs.program import FluidRates
 from hetserve.simulation.stability import SLOS, fewest_queries
@@ -198,7 +197,7 @@ class Judge:
             if self.holds(values, rate):
                 return rate, high
             high = rate
-        low = trickle(self.table)
+        low = self.table.trickle
         if low >= high or not self.holds(values, low):
             return 0.0, high
         while low * _WIDE < high and self.holds(values, low * _WIDE):

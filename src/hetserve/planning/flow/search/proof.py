@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import Values
 from hetserve.planning.flow.search.judge import POWER, SLOWER, Effort, Judge
 
@@ -61,7 +60,7 @@ class Proof:
         """
         if start <= 0:
             return 0.0
-        found, least = self._near(values, start, self._short.holds), min(trickle(self._short.table), start)
+        found, least = self._near(values, start, self._short.holds), min(self._short.table.trickle, start)
         if found or not self.just_holds(values, least):
             return found
         return self._near(values, start, self.holds) or self._near(values, start, self.just_holds) or least
@@ -69,7 +68,7 @@ class Proof:
     def _near(self, values: Values, start: float, holds: Callable[[Values, float], bool]) -> float:
         low, high, least = 0.0, start, _PRECISE
         rate = start
-        while rate >= min(trickle(self._short.table), start):
+        while rate >= min(self._short.table.trickle, start):
             if holds(values, rate):
                 low = rate
             else:
