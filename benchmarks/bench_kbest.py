@@ -16,7 +16,7 @@ import numpy as np
 from hetserve.demand import kairos_mixture
 from hetserve.planning import TypeOption
 from hetserve.planning.configurations import count_configurations
-from hetserve.planning.kairos.base import choose_base
+from hetserve.planning.kairos.ranking import choose_base
 from hetserve.planning.kbest import Space, best_configurations, grid_of, list_all, space_of
 from hetserve.planning.kbest.best import LISTED, Order
 from hetserve.planning.kbest.search import found_by_program

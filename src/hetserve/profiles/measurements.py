@@ -155,12 +155,8 @@ def _sorted_out(
 ) -> Measurements:
     alone = {run.batch: own for run, own in runs.items() if run.model == model and run.alone}
     if not alone:
-        raise CsvError(
-            [
-                f"{name}: no line of {model} alone (copies 1 or empty, no neighbour): "
-                "a profile is what a model does alone on its GPU; measure this, too"
-            ]
-        )
+        message = "a profile is what a model does alone on its GPU; measure this, too"
+        raise CsvError([f"{name}: no line of {model} alone (copies 1 or empty, no neighbour): {message}"])
     foreign = [run for run in runs if run.model == model and run.neighbour]
     beside = {n: sum(len(runs[run]) for run in foreign if run.neighbour == n) for n in {r.neighbour for r in foreign}}
     shared = {run: own for run, own in runs.items() if run not in foreign}
@@ -188,12 +184,8 @@ class _MeasurementReader:
     def refuse_neighbours(self) -> None:
         """Raises CsvError for neighbours in a file that does not say whose latencies it has."""
         if any(row.values.get(NEIGHBOUR) for row in self.table.rows):
-            raise CsvError(
-                [
-                    f"{self.table.name}, line 1: column {NEIGHBOUR} needs a column {MODEL_COLUMN}: "
-                    "a profile states what its model does to the latency of another"
-                ]
-            )
+            message = "a profile states what its model does to the latency of another"
+            raise CsvError([f"{self.table.name}, line 1: column {NEIGHBOUR} needs a column {MODEL_COLUMN}: {message}"])
 
     def others(self, rows: tuple[CsvRow, ...]) -> list[tuple[Run, float]]:
         """Queries of other models beside this one, and of these models alone."""

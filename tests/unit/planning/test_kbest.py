@@ -10,7 +10,7 @@ from hetserve.base.units import MilliCPU
 from hetserve.demand import kairos_mixture
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
 from hetserve.planning.configurations import configuration_parts, count_configurations
-from hetserve.planning.kairos.base import choose_base
+from hetserve.planning.kairos.ranking import choose_base
 from hetserve.planning.kbest import Space, best, best_configurations, grid_of, list_all, space_of
 from hetserve.planning.rates import derive_rates
 from testing.kbest_pools import FAMILIES, full_pool, small_pool, space

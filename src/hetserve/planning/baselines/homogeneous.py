@@ -104,17 +104,12 @@ def scaled(problem: Problem, best: RankedConfiguration) -> QPS:
     return QPS(best.qps * (problem.budget or best.cost) / best.cost)
 
 
-def _refusals(problem: Problem, best: RankedConfiguration) -> list[TypeRefusal]:
-    chosen = {name for name, count in best.counts if count}
-    lines = []
+def _refusals(problem: Problem, best: RankedConfiguration) -> Iterator[TypeRefusal]:
     for option in sorted(problem.types, key=lambda o: o.name):
-        if option.name in chosen:
-            continue
-        if not serves_whole_mix(option, problem):
-            lines.append(TypeRefusal(option.name, slo_miss(option, problem, None)))
-        else:
-            lines.append(TypeRefusal(option.name, "serves less for the budget when it is alone"))
-    return lines
+        if not dict(best.counts)[option.name]:
+            less = "serves less for the budget when it is alone"
+            why = less if serves_whole_mix(option, problem) else slo_miss(option, problem, None)
+            yield TypeRefusal(option.name, why)
 
 
 def _nothing_alone(problem: Problem, budget: int) -> str:

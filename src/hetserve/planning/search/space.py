@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.planning.configurations import Dimension, Ints, count_configurations, enumerate_configurations
-from hetserve.planning.kairos.base import choose_base
+from hetserve.planning.kairos.ranking import choose_base
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 

@@ -11,11 +11,10 @@ import numpy as np
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.flow.explanation.choice import ChosenMix, Tried
-from hetserve.planning.flow.explanation.words import message, verdict, why_not
 from hetserve.planning.flow.programs.classes import ClassTable
 from hetserve.planning.flow.programs.program import CEILING, FixedMix, fixed, least_cost, most_load
 from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of
-from hetserve.planning.formatting import latency_text, qps_text, share_text
+from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
 from hetserve.planning.plan import (
     NOTICEABLE,
     WIDEST_BUDGET,
@@ -26,12 +25,15 @@ from hetserve.planning.plan import (
     NextStep,
     Plan,
     RankedConfiguration,
+    summary,
 )
 from hetserve.planning.problem import TypeRefusal
 
 _TOP: Final = 10
 _FAINT: Final = 1e-9
 _PROVEN: Final = 1.002
+_MUCH: Final = 10
+"""Times the load: above, the rate alone says more than a share."""
 _HALF: Final = 0.5
 _ALIKE: Final = 0.1
 """A class is dear where a query's price is above the mean one by more than this share."""
@@ -43,7 +45,7 @@ def explain(choice: ChosenMix) -> Plan:
     top, tried = choice.fluid(choice.values), not choice.untried
     return Plan(
         reason=Reason.PLAN_FEASIBLE,
-        message=message(choice, entry),
+        message=_message(choice, entry),
         planner="flow",
         counts=entry.counts,
         cost=entry.cost,
@@ -52,7 +54,7 @@ def explain(choice: ChosenMix) -> Plan:
         why_not_runner_up=_why_not(choice),
         ranking=(entry, *(choice.ranked(one.values) for one in _ran(choice)), *_not_run(choice))[:_TOP],
         refusals=(*choice.table.problem.left_out, *_refusals(choice, prices)),
-        verdict=verdict(choice),
+        verdict=_verdict(choice),
         evaluated=tuple(_evaluated(choice)) if tried else (),
         next_step=_next_step(choice) if choice.steps else None,
         tried=tried,
@@ -69,8 +71,8 @@ def _why_not(choice: ChosenMix) -> str:
     """Why the plan is not the best of the others."""
     ran, rest = _ran(choice), _not_run(choice)
     if ran:
-        return why_not(choice, ran[0], choice.ranked(ran[0].values))
-    return why_not(choice, None, rest[0]) if rest else ""
+        return _why_not_other(choice, ran[0], choice.ranked(ran[0].values))
+    return _why_not_other(choice, None, rest[0]) if rest else ""
 
 
 def _ran(choice: ChosenMix) -> list[Tried]:
@@ -207,3 +209,76 @@ def _reach(table: ClassTable, i: int) -> str | None:
     if within[: ends + 1].all():
         return f"too slow above batch {table.last[ends]} for {limit}"
     return f"too slow for {share_text(float(table.shares[~within].sum()))} of the queries for {limit}"
+
+
+def _message(choice: ChosenMix, entry: RankedConfiguration) -> str:
+    how = "not tried" if choice.untried else "in simulation"
+    return f"{summary(entry.counts)} for {money_text(entry.cost)}, {qps_text(choice.held)} {how}"
+
+
+def _verdict(choice: ChosenMix) -> str:
+    return "; ".join((_held(choice), *_margin(choice), *_left(choice)))
+
+
+def _held(choice: ChosenMix) -> str:
+    slo = choice.table.problem.slo
+    within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})"
+    idle = "for no load: " if choice.is_idle else ""
+    verb = "carries" if choice.is_cost and not choice.is_idle else "holds"
+    if choice.untried:
+        return f"{idle}not tried, as {choice.untried}: by the program and queueing theory it {verb} {within}"
+    return f"{idle}{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
+
+
+def _margin(choice: ChosenMix) -> Iterator[str]:
+    """What is in hand, and the program's proof over all mixes, rounded to its safe side."""
+    problem, limit = choice.table.problem, choice.ceiling
+    if not choice.is_cost:
+        share = share_text(min(choice.held / limit, 1.0))
+        within = "the limits" if problem.budget is None else money_text(problem.budget)
+        most = f"no mix within {within} can hold more than {ceiling_text(limit)}"
+        yield f"{share} of the ceiling: {most}"
+        return
+    if choice.is_idle:
+        yield f"no mix that serves every batch costs less than {floor_text(limit)}"
+        return
+    if choice.seen > choice.held:
+        more = choice.seen / choice.held - 1
+        yield f"held up to {qps_text(choice.seen)}" + (f", {share_text(more)} more" if more < _MUCH else "")
+    else:
+        yield f"the load takes {share_text(choice.held / choice.fluid(choice.values))} of the instances' time"
+    yield f"no mix that carries {qps_text(choice.held)} costs less than {floor_text(limit)}"
+
+
+def ceiling_text(qps: float) -> str:
+    """Rounded up, as `qps_text`."""
+    digits = 1 if qps >= 10 else 2 - math.floor(math.log10(max(qps, 1e-9)))
+    return qps_text(math.ceil(qps * 10**digits - 1e-6) / 10**digits)
+
+
+def floor_text(cost: float) -> str:
+    """Rounded down to a thousandth of a dollar if that leaves something."""
+    return money_text(math.floor(cost / 1000) * 1000 if cost >= 10_000 else math.floor(cost))
+
+
+def _left(choice: ChosenMix) -> Iterator[str]:
+    budget = choice.table.problem.budget
+    if budget is not None and budget > choice.cost:
+        yield f"{money_text(budget - choice.cost)} of {money_text(budget)} left"
+
+
+def _why_not_other(choice: ChosenMix, other: Tried | None, entry: RankedConfiguration) -> str:
+    """Why the runner-up is not the plan; other: None if it did not run."""
+    extra = entry.cost - choice.cost
+    money = "at the same cost" if not extra else f"for {money_text(abs(extra))} {'more' if extra > 0 else 'less'}"
+    seen = max(choice.seen, choice.held)
+    if other is None:
+        bound = f"its fluid bound of {qps_text(entry.qps)}"
+        return f"{bound} is below the {qps_text(seen)} that the plan held in its trials, {money}"
+    if not other.held:
+        return f"breaks the SLO at {qps_text(other.below or choice.held)} in simulation, {money}"
+    if choice.is_cost:
+        return f"{'serves every batch' if choice.is_idle else 'carries the load'} too, {money}"
+    less = seen - other.held
+    figure = f"{qps_text(less)} less than the plan" if less > 0 else "no more than the plan"
+    return f"holds {figure} in the same trials, {money}"
