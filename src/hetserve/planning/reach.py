@@ -54,23 +54,15 @@ def _of_load(problem: Problem, made: Plan) -> Plan:
 
 def for_capacity(problem: Problem) -> Problem:
     """The problem without what the capacity of counts does not depend on: problems alike in the rest ask the same."""
-    return replace(
-        problem,
+    return Problem(
         service="",
         objective="MinCost",
+        slo=problem.slo,
+        mix=problem.mix,
         types=tuple(map(_bare, problem.types)),
-        budget=None,
-        load=None,
         saturation_threshold=1.0,
         launch_weight=0.0,
-        base=None,
-        pools=(),
-        left_out=(),
-        planner=None,
-        unshared=(),
-        max_slowdown=None,
-        least_total=0,
-        most_total=None,
+        policy=problem.policy,
     )
 
 

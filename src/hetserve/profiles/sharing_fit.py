@@ -232,12 +232,13 @@ def _refuse_few(measured: Measurements, runs: Mapping[Run, tuple[float, ...]]) -
 
 def _refuse_faster(measured: Measurements, ratios: Mapping[Run, Estimate]) -> None:
     """Raises CsvError where latencies over those alone are far below 1: nothing of sharing makes a query faster."""
-    again = "sharing makes no query faster: measure both again, in the same unit, on the same GPU, after its warm-up"
-    fast = {run: ratio.value for run, ratio in ratios.items() if ratio.high < _FASTEST}
-    _refuse(
-        measured,
-        [f"{describe(run)}: {value:.3g} times the latency of one alone; {again}" for run, value in fast.items()],
-    )
+    again = "measure both again, in the same unit, on the same GPU, after its warm-up"
+    errors = [
+        f"{describe(run)}: {ratio.value:.3g} times the latency of one alone; sharing makes no query faster: {again}"
+        for run, ratio in ratios.items()
+        if ratio.high < _FASTEST
+    ]
+    _refuse(measured, errors)
 
 
 def _refuse(measured: Measurements, errors: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.flow.programs.classes import ClassTable, Values
 from hetserve.planning.flow.programs.program import CEILING, FixedMix, FluidRates, Margin, fixed
-from hetserve.planning.flow.search.cost import Climb
+from hetserve.planning.flow.search.cost import CostClimb
 from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.flow.search.proof import Proof
 from hetserve.planning.flow.search.throughput import Race
@@ -86,7 +86,7 @@ def of_race(run: Race) -> tuple[Tried, ...]:
     return tuple(Tried(v, seen[v], None if seen[v] else run.rate) for v in ranked)
 
 
-def of_climb(run: Climb, proof: Proof, best: Values, load: float) -> tuple[Tried, ...]:
+def of_climb(run: CostClimb, proof: Proof, best: Values, load: float) -> tuple[Tried, ...]:
     """The others that ran, cheapest first: those below the best broke the SLO, in the trials that chose or proved."""
     key, others = run.key(best), []
     for values in run.simulated:

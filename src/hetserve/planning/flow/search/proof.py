@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Final
 
 from hetserve.planning.flow.programs.classes import Values
-from hetserve.planning.flow.search.judge import POWER, SLOWER, Effort, Judge
+from hetserve.planning.flow.search.judge import POWER, SLOWER, Judge, TrialEffort
 
 _PRECISE: Final = 0.015
 _NEAR: Final = 1.2
 """Of the allowed share: the short trials of counts that just hold have no more late queries."""
 
 
-def proving(seed: int, few: float = 1.0) -> Effort:
-    return Effort(8000, 200, tuple(range(seed + 10, seed + 18)), few=few)
+def proving(seed: int, few: float = 1.0) -> TrialEffort:
+    return TrialEffort(8000, 200, tuple(range(seed + 10, seed + 18)), few=few)
 
 
 class Proof:
@@ -22,8 +22,8 @@ class Proof:
 
     def __init__(self, judge: Judge, seed: int) -> None:
         self._short = judge.with_effort(proving(seed, judge.effort.few))
-        self._long = judge.with_effort(Effort(30_000, 600, tuple(range(seed + 20, seed + 28))))
-        longest = Effort(120_000, 2400, tuple(range(seed + 30, seed + 38)), few=4.0, most=480_000)
+        self._long = judge.with_effort(TrialEffort(30_000, 600, tuple(range(seed + 20, seed + 28))))
+        longest = TrialEffort(120_000, 2400, tuple(range(seed + 30, seed + 38)), few=4.0, most=480_000)
         self._longest = judge.with_effort(longest)
 
     @property
