@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 
 import numpy as np
 import pytest
 
 from hetserve.base.units import MilliCPU
 from hetserve.demand import kairos_mixture
-from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption
-from hetserve.planning.configurations import configuration_parts, count_configurations
+from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption, configurations
+from hetserve.planning.configurations import count_configurations
 from hetserve.planning.kairos.ranking import choose_base
 from hetserve.planning.kbest import Space, best, best_configurations, grid_of, list_all, space_of
 from hetserve.planning.rates import derive_rates
@@ -91,7 +90,7 @@ def test_twenty_types_at_a_hundred_dollars_are_ranked_in_order_within_the_budget
 def test_an_order_does_not_depend_on_how_a_space_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     pools = [pool for pool in map(small_pool, range(60)) if count_configurations(pool.dimensions, pool.budget) < 3000]
     whole = [(list_all(pool, 10), list_all(pool)) for pool in pools]
-    monkeypatch.setattr(best, "configuration_parts", partial(configuration_parts, rows=7))
+    monkeypatch.setattr(configurations, "_ROWS", 7)
     for pool, (ten, everything) in zip(pools, whole, strict=True):
         assert list_all(pool, 10).counts.tolist() == ten.counts.tolist() == everything.counts[:10].tolist()
         assert list_all(pool).counts.tolist() == everything.counts.tolist()

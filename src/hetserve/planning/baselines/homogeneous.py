@@ -18,7 +18,7 @@ from hetserve.planning.kairos.ranking import ranking_inputs
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, refused, step_to
 from hetserve.planning.mincost.greedy import addable
 from hetserve.planning.mincost.ilp import model_of
-from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, for_more
+from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, for_more, with_more
 from hetserve.planning.plan import NOTICEABLE, Evaluator, NextStep, Plan, RankedConfiguration, StepSearch, infeasible
 from hetserve.planning.problem import MOST_REPLICAS, Problem, TypeRefusal
 from hetserve.planning.rates import throughput
@@ -147,9 +147,8 @@ def _most_for_the_budget(model: CostModel) -> Plan:
 def _largest(model: CostModel) -> Iterator[CostChoice]:
     for i, option in enumerate(model.types):
         fewest = tuple(option.min_instances if i == j else 0 for j in range(len(model.types)))
-        count = option.min_instances + addable(model, fewest, i, math.inf)
-        made = (*fewest[:i], count, *fewest[i + 1 :])
-        if count and model.allowed(made):
+        made = with_more(fewest, i, addable(model, fewest, i, math.inf))
+        if made[i] and model.allowed(made):
             yield model.choice(made)
 
 

@@ -17,7 +17,7 @@ from hetserve.planning.formatting import money_text, share_text
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, too_little
 from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
 from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
-from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget
+from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, with_more
 from hetserve.planning.plan import Evaluator, Plan, StepSearch, summary
 from hetserve.planning.problem import Problem
 
@@ -93,11 +93,11 @@ def scale_out(model: CostModel, needed: float) -> CostChoice:
             made = _exchanged(model, made, needed)
             break
         _, i, more = min(options)
-        made = model.choice((*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :]))
+        made = model.choice(with_more(made.counts, i, more))
     while sum(made.counts) < model.problem.least_total:
         ones = [
-            model.choice((*made.counts[:i], count + 1, *made.counts[i + 1 :]))
-            for i, count in enumerate(made.counts)
+            model.choice(with_more(made.counts, i, 1))
+            for i in range(len(model.types))
             if addable(model, made.counts, i, 0.0)
         ]
         if not ones:
@@ -122,10 +122,10 @@ def _exchanges(model: CostModel, made: CostChoice, lacking: float) -> Iterator[_
         spare = made.counts[i] - model.types[i].min_instances
         if fast <= slow or spare <= 0:
             continue
-        fewer = (*made.counts[:i], made.counts[i] - spare, *made.counts[i + 1 :])
-        some = min(addable(model, fewer, j, math.inf), spare, max(math.ceil(lacking / (fast - slow)), 1))
-        values = [n - some * (k == i) + some * (k == j) for k, n in enumerate(made.counts)]
-        if some > 0 and model.allowed(tuple(values)):
+        fits = addable(model, with_more(made.counts, i, -spare), j, math.inf)
+        some = min(fits, spare, max(math.ceil(lacking / (fast - slow)), 1))
+        values = with_more(with_more(made.counts, i, -some), j, some)
+        if some > 0 and model.allowed(values):
             other = model.choice(values)
             yield (other.objective - made.objective) / min(other.capacity - made.capacity, lacking), (i, j), other
 
@@ -134,8 +134,7 @@ def _options(model: CostModel, made: CostChoice, lacking: float) -> Iterator[tup
     for i, rate in enumerate(model.rates):
         more = addable(model, made.counts, i, lacking)
         if more > 0:
-            counts = (*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :])
-            cost = model.choice(counts).objective - made.objective
+            cost = model.choice(with_more(made.counts, i, more)).objective - made.objective
             yield cost / min(more * rate, lacking), i, more
 
 
@@ -146,7 +145,7 @@ def scale_in(model: CostModel, made: CostChoice, needed: float) -> CostChoice:
             ((fewer.objective - made.objective) / model.rates[i], i, fewer)
             for i, count in enumerate(made.counts)
             if count > model.types[i].min_instances
-            for fewer in [model.choice((*made.counts[:i], count - 1, *made.counts[i + 1 :]))]
+            for fewer in [model.choice(with_more(made.counts, i, -1))]
             if fewer.capacity >= needed and sum(fewer.counts) >= model.problem.least_total
         ]
         if not spare:
@@ -167,7 +166,7 @@ def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -
     low, high = 0, max(min(most, model.upper[i]), 0)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = filling.allowed((*counts[:i], counts[i] + middle, *counts[i + 1 :]))
+        fits = filling.allowed(with_more(counts, i, middle))
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
 

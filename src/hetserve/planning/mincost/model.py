@@ -75,10 +75,8 @@ class CostModel:
 
     def one_more(self, best: CostChoice) -> Iterator[tuple[int, ...]]:
         """The best with one more instance of one type, if allowed."""
-        for i, count in enumerate(best.counts):
-            more = (*best.counts[:i], count + 1, *best.counts[i + 1 :])
-            if self.allowed(more):
-                yield more
+        more = (with_more(best.counts, i, 1) for i in range(len(self.types)))
+        return filter(self.allowed, more)
 
     def single_type(self) -> Iterator[tuple[int, ...]]:
         """Per type, the fewest instances that carry the load alone, if allowed."""
@@ -105,6 +103,11 @@ class CostModel:
         new, budget = self._new(counts), self.problem.budget
         fits = all(sum(d * n for d, n in zip(row, new, strict=True)) <= free for row, free in _pool_rows(self))
         return caps and self.problem.allows_total(sum(counts)) and fits and (budget is None or cost <= budget)
+
+
+def with_more(counts: Sequence[int], i: int, more: int) -> tuple[int, ...]:
+    """Counts with so many more instances of one type."""
+    return (*counts[:i], counts[i] + more, *counts[i + 1 :])
 
 
 def build_model(problem: Problem, planner: str) -> CostModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -39,10 +40,7 @@ class SearchTrace:
         return max(self.evaluations, key=lambda e: e.qps)
 
     def best_so_far(self) -> tuple[float, ...]:
-        out: list[float] = []
-        for evaluation in self.evaluations:
-            out.append(max(evaluation.qps, out[-1] if out else evaluation.qps))
-        return tuple(out)
+        return tuple(itertools.accumulate((evaluation.qps for evaluation in self.evaluations), max))
 
     def evaluations_until(self, qps: float) -> int | None:
         return next((i for i, e in enumerate(self.evaluations, start=1) if e.qps >= qps), None)
