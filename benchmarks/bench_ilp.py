@@ -53,12 +53,12 @@ def gap(problem: Problem, bound: Callable[[Problem, Plan], Problem] = lambda pro
 
     bound: limits of the optimum, given the heuristic's plan.
     """
-    if LeastCostSearch(build_model(problem), Chain()).least_cost() is None:
+    if LeastCostSearch(build_model(problem, "ilp"), Chain()).least_cost() is None:
         return None
     heuristic = plan_greedy(problem)
     assert heuristic.feasible
     assert not violations(problem, heuristic)
-    model = build_model(bound(problem, heuristic))
+    model = build_model(bound(problem, heuristic), "ilp")
     best = LeastCostSearch(model, Chain()).least_cost()
     assert best is not None
     held = dict(heuristic.counts)
@@ -88,7 +88,7 @@ def time_rows() -> Iterator[Row]:
     proofs, plans, infeasible = [], [], 0
     for seed in range(INSTANCES):
         problem = instance(seed)
-        best, spent = timed(lambda: LeastCostSearch(build_model(problem), Chain()).least_cost())  # noqa: B023  called at once
+        best, spent = timed(lambda: LeastCostSearch(build_model(problem, "ilp"), Chain()).least_cost())  # noqa: B023  called at once
         proofs.append(spent)
         made, spent = timed(lambda: plan_ilp(problem))  # noqa: B023
         plans.append(spent)

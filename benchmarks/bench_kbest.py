@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from hetserve.demand import kairos_mixture
+from hetserve.planning import TypeOption
 from hetserve.planning.configurations import count_configurations
-from hetserve.planning.kairos.base import NoBase, choose_base
+from hetserve.planning.kairos.ranking import choose_base
 from hetserve.planning.kbest import Space, best_configurations, grid_of, list_all, space_of
-from hetserve.planning.kbest.best import LISTED
-from hetserve.planning.kbest.order import Order
+from hetserve.planning.kbest.best import LISTED, Order
 from hetserve.planning.kbest.search import found_by_program
 from hetserve.planning.rates import derive_rates
 from testing.kbest_pools import FAMILIES, full_pool
@@ -34,8 +34,8 @@ Row = tuple[str, str, str]
 def kairos_space(budget: str) -> Space:
     asked = problem(kairos_types(), mix=kairos_mixture(), budget=budget)
     assert asked.budget is not None
-    base = choose_base(asked, asked.budget)
-    assert not isinstance(base, NoBase)
+    base = choose_base(asked, asked.budget, "kairos")
+    assert isinstance(base, TypeOption)
     others = tuple(option for option in asked.types if option != base)
     return space_of(derive_rates(base, others, asked.mix, asked.slo.latency), asked.budget)
 

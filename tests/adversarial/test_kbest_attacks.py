@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetserve.planning.kbest import Space, best_configurations, grid_of, list_all
-from hetserve.planning.kbest.order import Order
+from hetserve.planning.kbest.best import Order
 from hetserve.planning.kbest.search import found_by_program
 from testing.kbest_pools import space
 

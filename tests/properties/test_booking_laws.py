@@ -38,7 +38,7 @@ def offers_of(shares: dict[str, str | None], undeclared: tuple[str, ...] = ()) -
 
 
 def recorded(counts: dict[str, int], offers: tuple[Offer, ...], before: PlanRecord | None) -> PlanRecord:
-    plan = Plan(True, "PlanFeasible", "fits", "flow", tuple(counts.items()), MicroDollarsPerHour(1))
+    plan = Plan("PlanFeasible", "fits", "flow", tuple(counts.items()), MicroDollarsPerHour(1))
     return plan_record(plan, "inputs", recorded_gpus(plan.counts, offers, before))
 
 

@@ -15,10 +15,9 @@ from effort import examples
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import LatencySlo, Problem, TypeOption, plan
-from hetserve.planning.flow.programs.classes import ClassTable, class_table
+from hetserve.planning.flow.programs.classes import ClassTable, Values, class_table
 from hetserve.planning.flow.programs.program import (
     CEILING,
-    Cut,
     FixedMix,
     FluidRates,
     Margin,
@@ -52,13 +51,13 @@ def budget_of(problem: Problem) -> int | None:
     return None if problem.budget is None else int(problem.budget)
 
 
-def most(problem: Problem, margin: Margin, cuts: tuple[Cut, ...] = ()) -> Mix | None:
+def most(problem: Problem, margin: Margin, cuts: tuple[Values, ...] = ()) -> Mix | None:
     return most_load(class_table(problem), margin, cuts=cuts, budget=budget_of(problem))
 
 
-def least(problem: Problem, margin: Margin, cuts: tuple[Cut, ...] = ()) -> Mix | None:
+def least(problem: Problem, margin: Margin) -> Mix | None:
     assert problem.load is not None
-    return least_cost(class_table(problem), margin, problem.load, cuts=cuts, budget=budget_of(problem))
+    return least_cost(class_table(problem), margin, problem.load, budget=budget_of(problem))
 
 
 def rate_of(problem: Problem, margin: Margin) -> float:
@@ -180,7 +179,7 @@ def test_a_cut_gives_the_next_counts_and_never_more(problem: Problem, margin: Ma
     first = most(problem, margin)
     assume(first is not None)
     assert first is not None
-    second = most(problem, margin, (Cut(first.counts),))
+    second = most(problem, margin, (first.counts,))
     held = brute_force.within_budget(problem, problem.budget or 0)
     rates = dict(zip(held, brute_force.rates(problem, margin, held), strict=True))
     left = [values for values in held if not at_most(values, values_of(problem, first))]
@@ -200,18 +199,6 @@ def all_work(problem: Problem, values: tuple[int, ...], rates: Mapping[tuple[int
         one for one, option, count in zip(fewer, problem.types, values, strict=True) if count > option.min_instances
     ]
     return all(rates[one] < rates[values] / NEVER for one in spare)
-
-
-@some
-@given(flow_cost_problems(), margins())
-def test_a_cut_gives_the_next_cheapest_counts(problem: Problem, margin: Margin) -> None:
-    first = least(problem, margin)
-    assume(first is not None)
-    assert first is not None
-    second = least(problem, margin, (Cut(first.counts),))
-    if second is not None:
-        assert not at_most(first.counts, second.counts)
-        assert objective_of(problem, first) <= objective_of(problem, second) * WORSE
 
 
 def at_most(values: tuple[int, ...], others: tuple[int, ...]) -> bool:

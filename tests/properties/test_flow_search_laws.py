@@ -15,8 +15,7 @@ from hetserve.base.units import MiB, MicroDollarsPerHour, MilliCPU
 from hetserve.demand import BatchMix
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.flow.programs import program
-from hetserve.planning.flow.programs.classes import ClassTable, class_table
-from hetserve.planning.flow.programs.dominance import needless
+from hetserve.planning.flow.programs.classes import ClassTable, class_table, needless
 from hetserve.planning.flow.programs.program import FluidRates, Margin, Mix, fixed, launch_charge, least_cost, most_load
 from hetserve.planning.flow.search.leading import allowed
 from hetserve.planning.highs import GAP

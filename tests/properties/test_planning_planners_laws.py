@@ -28,7 +28,7 @@ SIMULATED = [pytest.param(name, marks=pytest.mark.deep) for name in ("kairos-plu
 def objective(problem: Problem, made: Plan) -> int:
     """Cost and launch charges of a plan."""
     held = dict(made.counts)
-    model = build_model(problem)
+    model = build_model(problem, "ilp")
     return model.choice([held[option.name] for option in model.types]).objective
 
 

@@ -41,7 +41,6 @@ def plan_of(
     cost = sum(option.price * n for option, (_, n) in zip(problem.types, counts_of(problem, mix), strict=True))
     most = problem.objective == "MaxThroughput"
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message="",
         planner=MEMBER.name,

@@ -25,16 +25,10 @@ def without_slack_caps(problem: Problem, declared: Problem) -> Problem:
         return problem
     if problem.objective == "MaxThroughput":
         # The running ones matter only for what is free in a pool.
-        problem = replace(
-            problem, types=tuple(_running(o, d) for o, d in zip(problem.types, declared.types, strict=True))
-        )
+        pairs = zip(problem.types, declared.types, strict=True)
+        problem = replace(problem, types=tuple(replace(o, running=d.running) for o, d in pairs))
     useful = _useful(problem)
-    pairs = zip(problem.types, declared.types, useful, strict=True)
-    return replace(problem, types=tuple(_relaxed(option, original, most) for option, original, most in pairs))
-
-
-def _running(option: TypeOption, declared: TypeOption) -> TypeOption:
-    return replace(option, running=declared.running)
+    return replace(problem, types=tuple(map(_relaxed, problem.types, declared.types, useful)))
 
 
 def _relaxed(option: TypeOption, declared: TypeOption, useful: int | None) -> TypeOption:
@@ -46,25 +40,20 @@ def _relaxed(option: TypeOption, declared: TypeOption, useful: int | None) -> Ty
 
 def _useful(problem: Problem) -> tuple[int | None, ...]:
     """Per type, a number of instances that no plan or next step exceeds; None: not known. 0: it serves no batch."""
+    if problem.objective == "MaxThroughput" or (problem.load is not None and problem.planned_by not in _BY_CAPACITY):
+        used = _bought(problem)
+    else:
+        used = (None,) * len(problem.types) if problem.load is None else _carrying(problem, problem.load)
     total = problem.most_total
-    if total is None:
-        return _used(problem)
-    return tuple(total if useful is None else min(useful, total) for useful in _used(problem))
+    return used if total is None else tuple(total if one is None else min(one, total) for one in used)
 
 
-def _used(problem: Problem) -> tuple[int | None, ...]:
-    """The same, but for the most of all types together."""
-    if problem.objective == "MaxThroughput":
-        return _bought(problem)
-    if problem.load is None:
-        return (None,) * len(problem.types)
-    if problem.planned_by not in _BY_CAPACITY:
-        return _bought(problem)
+def _carrying(problem: Problem, load: float) -> tuple[int | None, ...]:
     rates = [throughput(option.profile, problem.mix) or 0.0 for option in problem.types]
     # The least cost carries the load with less than one instance to spare, beside the least instances wanted, of a
     # type and in all.
     wanted = math.fsum(option.min_instances * rate for option, rate in zip(problem.types, rates, strict=True))
-    carried = problem.load / problem.saturation_threshold + max(rates) * (1 + problem.least_total) + wanted
+    carried = load / problem.saturation_threshold + max(rates) * (1 + problem.least_total) + wanted
     return tuple(
         _enough(problem, option, carried * (1 + NOTICEABLE) / rate) if rate else 0
         for option, rate in zip(problem.types, rates, strict=True)

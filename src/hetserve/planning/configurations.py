@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 _GRID = 1_000_000
+_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,8 @@ def enumerate_configurations(dimensions: tuple[Dimension, ...], budget: int) -> 
     return np.concatenate(counts), np.concatenate(costs)
 
 
-def configuration_parts(
-    dimensions: tuple[Dimension, ...], budget: int, rows: int = 1 << 16
-) -> Iterator[tuple[Ints, Ints]]:
-    """`enumerate_configurations` in parts, which bounds its memory.
-
-    rows: of a part, at most, unless a single one has more successors.
-    """
+def configuration_parts(dimensions: tuple[Dimension, ...], budget: int) -> Iterator[tuple[Ints, Ints]]:
+    """`enumerate_configurations` in parts of at most _ROWS, unless a single one has more successors."""
     reserves = [sum(d.price * d.least for d in dimensions[i + 1 :]) for i in range(len(dimensions))]
     waiting = [(np.zeros((1, 0), dtype=np.int64), np.array([budget], dtype=np.int64))]
     while waiting:
@@ -83,7 +79,7 @@ def configuration_parts(
             most = np.minimum(most, dimension.most)
         choices = np.maximum(most - dimension.least + 1, 0)
         ends = np.cumsum(choices)
-        if ends[-1] > rows and len(left) > 1:
+        if ends[-1] > _ROWS and len(left) > 1:
             half = min(max(int(np.searchsorted(ends, ends[-1] // 2)), 1), len(left) - 1)
             waiting += [(counts[half:], left[half:]), (counts[:half], left[:half])]
         elif ends[-1]:

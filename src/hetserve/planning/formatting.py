@@ -35,13 +35,10 @@ def batches_text(first: int, last: int) -> str:
 
 def total_text(least: int, most: int | None) -> str:
     """``at least 2 and at most 5 instances in all (minInstances, maxInstances)``; one of the bounds must be there."""
-    bounds = [
-        (f"at least {least}", "minInstances") if least else None,
-        (f"at most {most}", "maxInstances") if most is not None else None,
-    ]
-    said = [one for one in bounds if one is not None]
-    words, fields = (" and ".join(one[0] for one in said), ", ".join(one[1] for one in said))
-    return f"{words} instances in all ({fields})"
+    bounds = {"minInstances": f"at least {least}"} if least else {}
+    if most is not None:
+        bounds["maxInstances"] = f"at most {most}"
+    return f"{' and '.join(bounds.values())} instances in all ({', '.join(bounds)})"
 
 
 def difference_text(qps: float, cost: int, what: str) -> str:

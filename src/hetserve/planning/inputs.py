@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
@@ -17,6 +18,13 @@ from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN, SharingRule
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
+
+_NO_LOAD: Final = "objective MinCost plans for a load, and none is known: "
+_SET_ONE: Final = "set spec.load.expectedQPS (queries/s)"
+_NOT_MEASURED: Final = (
+    f"spec.scaling follows the load that is measured, and none has been yet; to plan before, {_SET_ONE}, or give "
+    "`hetserve plan` --load"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +102,8 @@ def problem_of(
     if load is None and spec.load is not None and spec.load.expected_qps is not None:
         load = QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
-        return Unplannable(Reason.LOAD_UNKNOWN, _no_load(measured=spec.scaling is not None))
-    return _problem(service, offers, facts, settings, sharing=sharing, load=load)
-
-
-def _problem(
-    service: InferenceService,
-    offers: Offers,
-    facts: ClusterFacts,
-    settings: PlanSettings,
-    *,
-    sharing: SharingRule,
-    load: QPS | None,
-) -> Problem:
-    spec, shares = service.spec, any(offer.shares for offer in offers.usable)
+        return Unplannable(Reason.LOAD_UNKNOWN, _NO_LOAD + (_SET_ONE if spec.scaling is None else _NOT_MEASURED))
+    shares = any(offer.shares for offer in offers.usable)
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,
@@ -127,29 +123,17 @@ def _problem(
     )
 
 
-def _no_load(*, measured: bool) -> str:
-    unknown = "objective MinCost plans for a load, and none is known: "
-    if not measured:
-        return unknown + "set spec.load.expectedQPS (queries/s)"
-    return (
-        unknown + "spec.scaling follows the load that is measured, and none has been yet; to plan before, set "
-        "spec.load.expectedQPS (queries/s), or give `hetserve plan` --load"
-    )
-
-
 def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:
     """The type as planned: where instances share, every service time is the longest that the bookings allow."""
     profile = profile_from_spec(offer.profile.spec)
-    limits = [
-        limit
-        for limit in (offer.type.spec.max_instances, None if facts.room is None else facts.running + facts.room)
-        if limit is not None
-    ]
+    limits = [] if facts.room is None else [facts.running + facts.room]
+    if offer.type.spec.max_instances is not None:
+        limits.append(offer.type.spec.max_instances)
     return TypeOption(
         name=offer.name,
         price=offer.price,
         profile=slowed(profile, sharing.max_slowdown / ONE) if offer.shares else profile,
-        max_instances=min(limits) if limits else None,
+        max_instances=min(limits, default=None),
         min_instances=offer.type.spec.min_instances,
         running=facts.running,
         launch_time=parse_duration(offer.type.spec.launch_time) if facts.launch_time is None else facts.launch_time,

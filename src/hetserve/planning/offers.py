@@ -15,6 +15,7 @@ from hetserve.planning.problem import ResourceAmounts, TypeRefusal
 from hetserve.planning.tenancy import GpuDemand, SharingRule, exclusive, gpu_demand
 
 DEFAULT_NAMESPACE = "default"
+_OF_PROFILES = (ConditionType.PLANNED, ConditionType.PROFILE_READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +90,19 @@ def resolve_offers(
     wanted = _wanted_types(service, by_name, own)
     if isinstance(wanted, Unplannable):
         return wanted
-    conflict = _conflict(service, wanted, own)
-    if conflict is not None:
-        return conflict
-    ref = service.spec.instance_types
-    if ref is not None and ref.names is not None:
-        missing = [name for name in wanted if name not in own]
-        if missing:
-            return _profile_missing(service, missing)
+    model, where = service.spec.model.name, f"in namespace {namespace_of(service)}"
+    for name in wanted:
+        if len(own.get(name, [])) > 1:
+            rivals = _listed([profile.metadata.name for profile in own[name]])
+            message = f"ModelProfiles {rivals} {where} all speak of model {model} on {name}; keep one"
+            return Unplannable(Reason.PROFILE_CONFLICT, message, _OF_PROFILES)
+    ref, missing = service.spec.instance_types, [name for name in wanted if name not in own]
+    if missing and ref is not None and ref.names is not None:
+        message = (
+            f"no ModelProfile of model {model} on {_listed(missing)} {where}, and spec.instanceTypes names it; create "
+            "one, or take the type out"
+        )
+        return Unplannable(Reason.PROFILE_MISSING, message, _OF_PROFILES)
     return _make_offers(service, [by_name[name] for name in wanted], own, sharing or SharingRule())
 
 
@@ -132,40 +138,15 @@ def _wanted_types(
                 Reason.NO_INSTANCE_TYPES, f"no InstanceType has the labels {text}; there are: {existing}"
             )
         return matching
-    return sorted(set(by_name) & set(own)) or _no_profiled_type(service, existing, own)
-
-
-def _no_profiled_type(service: InferenceService, existing: str, own: dict[str, list[ModelProfile]]) -> Unplannable:
+    both = sorted(set(by_name) & set(own))
+    if both:
+        return both
     profiled = ", ".join(sorted(own)) or "none"
-    return Unplannable(
-        Reason.NO_INSTANCE_TYPES,
+    message = (
         f"no InstanceType has a ModelProfile of model {service.spec.model.name} in namespace {namespace_of(service)}; "
-        f"InstanceTypes: {existing}; types with such a profile: {profiled}",
+        f"InstanceTypes: {existing}; types with such a profile: {profiled}"
     )
-
-
-def _conflict(
-    service: InferenceService, wanted: Sequence[str], own: dict[str, list[ModelProfile]]
-) -> Unplannable | None:
-    for name in wanted:
-        rivals = own.get(name, [])
-        if len(rivals) > 1:
-            return Unplannable(
-                Reason.PROFILE_CONFLICT,
-                f"ModelProfiles {_listed([p.metadata.name for p in rivals])} in namespace {namespace_of(service)} all "
-                f"speak of model {service.spec.model.name} on {name}; keep one",
-                (ConditionType.PLANNED, ConditionType.PROFILE_READY),
-            )
-    return None
-
-
-def _profile_missing(service: InferenceService, missing: Sequence[str]) -> Unplannable:
-    return Unplannable(
-        Reason.PROFILE_MISSING,
-        f"no ModelProfile of model {service.spec.model.name} on {_listed(missing)} in namespace "
-        f"{namespace_of(service)}, and spec.instanceTypes names it; create one, or take the type out",
-        (ConditionType.PLANNED, ConditionType.PROFILE_READY),
-    )
+    return Unplannable(Reason.NO_INSTANCE_TYPES, message)
 
 
 def _make_offers(
@@ -174,30 +155,22 @@ def _make_offers(
     own: dict[str, list[ModelProfile]],
     sharing: SharingRule,
 ) -> Offers | Unplannable:
-    usable: list[Offer] = []
-    left_out: list[TypeRefusal] = []
-    for instance_type in types:
-        name = instance_type.metadata.name
-        if name not in own:
-            left_out.append(TypeRefusal(name, f"no ModelProfile of model {service.spec.model.name} in this namespace"))
-            continue
-        offer = _offer(service, instance_type, own[name][0], sharing)
-        if isinstance(offer, TypeRefusal):
-            left_out.append(offer)
-        else:
-            usable.append(offer)
-    if usable:
-        return Offers(tuple(usable), tuple(left_out))
-    return Unplannable(
-        Reason.NO_INSTANCE_TYPES,
-        f"no instance type can be used for model {service.spec.model.name}: "
-        + "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in left_out),
-    )
+    made = [_offer(service, one, own.get(one.metadata.name), sharing) for one in types]
+    left_out = tuple(one for one in made if isinstance(one, TypeRefusal))
+    if len(left_out) < len(made):
+        return Offers(tuple(one for one in made if isinstance(one, Offer)), left_out)
+    why = "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in left_out)
+    message = f"no instance type can be used for model {service.spec.model.name}: {why}"
+    return Unplannable(Reason.NO_INSTANCE_TYPES, message)
 
 
 def _offer(
-    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, sharing: SharingRule
+    service: InferenceService, instance_type: InstanceType, own: list[ModelProfile] | None, sharing: SharingRule
 ) -> Offer | TypeRefusal:
+    if own is None:
+        why = f"no ModelProfile of model {service.spec.model.name} in this namespace"
+        return TypeRefusal(instance_type.metadata.name, why)
+    profile = own[0]
     spec = instance_type.spec
     gpu = gpu_demand(service, instance_type, profile, sharing)
     held = MiB(0) if gpu is None else gpu.memory
@@ -209,12 +182,9 @@ def _offer(
             f"{quantity_to_mib(spec.gpu.memory)} MiB",
         )
     host = spec.resources
-    demand = ResourceAmounts(
-        quantity_to_millicpu(host.cpu) if host is not None and host.cpu is not None else quantity_to_millicpu("0"),
-        quantity_to_mib(host.memory) if host is not None and host.memory is not None else MiB(0),
-        held,
-        Percent(0) if gpu is None else gpu.compute,
-    )
+    cpu, memory = ("0", "0") if host is None else (host.cpu or "0", host.memory or "0")
+    compute = Percent(0) if gpu is None else gpu.compute
+    demand = ResourceAmounts(quantity_to_millicpu(cpu), quantity_to_mib(memory), held, compute)
     return Offer(instance_type, profile, instance_price(instance_type, held), demand, gpu)
 
 

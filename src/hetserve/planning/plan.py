@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from hetserve.api.conditions import Reason
@@ -163,16 +163,15 @@ class Plan:
     """Decision of a planner, with its explanation.
 
     reason: of hetserve.api.conditions. bound_qps: under MaxThroughput. capacity_qps: under MinCost. ranking: the ten
-    best. refusals: types left out or limited. verdict: what the plan achieves. evaluated: what was simulated, best
-    first. next_step: None if not known or none exists. scaled_qps: planner homogeneous only: the bound with
-    fractions of instances. provisional: a quick answer of a planner that tries its plans. Planner flow only: tried:
-    whether a simulation held what the plan says; None: the planner tries nothing. held_qps: rate that it held.
-    ceiling_qps: no mix within limits and budget holds more. floor_cost: no mix that carries the load costs less. flow:
-    how the plan serves `held_qps`, or what it promises untried. prices: what a little more is worth. cheaper: the best
-    mix for less, tried or not. sharing: None where no type shares GPUs.
+    best, the plan's own counts among them. refusals: types left out or limited. verdict: what the plan achieves.
+    evaluated: what was simulated, best first. next_step: None if not known or none exists. scaled_qps: planner
+    homogeneous only: the bound with fractions of instances. provisional: a quick answer of a planner that tries its
+    plans. Planner flow only: tried: whether a simulation held what the plan says; None: the planner tries nothing.
+    held_qps: rate that it held. ceiling_qps: no mix within limits and budget holds more. floor_cost: no mix that
+    carries the load costs less. flow: how the plan serves `held_qps`, or what it promises untried. prices: what a
+    little more is worth. cheaper: the best mix for less, tried or not. sharing: None where no type shares GPUs.
     """
 
-    feasible: bool
     reason: str
     message: str
     planner: str
@@ -180,7 +179,6 @@ class Plan:
     cost: MicroDollarsPerHour
     bound_qps: QPS | None = None
     capacity_qps: QPS | None = None
-    runner_up: RankedConfiguration | None = None
     why_not_runner_up: str = ""
     ranking: tuple[RankedConfiguration, ...] = ()
     refusals: tuple[TypeRefusal, ...] = ()
@@ -199,50 +197,23 @@ class Plan:
     provisional: bool = False
 
     @property
+    def feasible(self) -> bool:
+        return self.reason == Reason.PLAN_FEASIBLE
+
+    @property
+    def runner_up(self) -> RankedConfiguration | None:
+        """The best of the others."""
+        return next((one for one in self.ranking if one.counts != self.counts), None) if self.feasible else None
+
+    @property
     def qps(self) -> QPS | None:
         return self.bound_qps if self.bound_qps is not None else self.capacity_qps
-
-    def in_order_of(self, problem: Problem) -> Plan:
-        names = [option.name for option in problem.types]
-
-        def counts(old: Counts) -> Counts:
-            held = dict(old)
-            return tuple((name, held[name]) for name in names)
-
-        def reordered(old: RankedConfiguration) -> RankedConfiguration:
-            return replace(old, counts=counts(old.counts))
-
-        def evaluated(old: EvaluatedConfiguration) -> EvaluatedConfiguration:
-            return replace(old, candidate=reordered(old.candidate))
-
-        def valued(old: MarginalValues) -> MarginalValues:
-            worth = dict(old.instances)
-            return replace(old, instances=tuple((name, worth[name]) for name in names))
-
-        def compared(old: SharingComparison) -> SharingComparison:
-            sides = (None if side is None else reordered(side) for side in (old.exclusive, old.shared))
-            exclusive, shared = sides
-            return replace(old, exclusive=exclusive, shared=shared)
-
-        second, step, less = self.runner_up, self.next_step, self.cheaper
-        return replace(
-            self,
-            counts=counts(self.counts),
-            runner_up=None if second is None else reordered(second),
-            ranking=tuple(reordered(entry) for entry in self.ranking),
-            evaluated=tuple(evaluated(one) for one in self.evaluated),
-            next_step=None if step is None else replace(step, counts=counts(step.counts)),
-            cheaper=None if less is None else evaluated(less),
-            prices=None if self.prices is None else valued(self.prices),
-            sharing=None if self.sharing is None else compared(self.sharing),
-        )
 
 
 def infeasible(
     problem: Problem, planner: str, reason: Reason, message: str, refusals: tuple[TypeRefusal, ...] = ()
 ) -> Plan:
     return Plan(
-        feasible=False,
         reason=reason,
         message=message,
         planner=planner,

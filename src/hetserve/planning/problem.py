@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
@@ -132,11 +132,15 @@ class Problem:
         """Whether so many instances of all types together are within `least_total` and `most_total`."""
         return self.least_total <= instances and (self.most_total is None or instances <= self.most_total)
 
+    def most_of(self, option: TypeOption) -> int | None:
+        """The most instances of a type by its limit and what its pool has free; None: any number."""
+        limits = [] if option.max_instances is None else [option.max_instances]
+        for pool in self.pools:
+            if pool.name == option.pool:
+                pairs = zip(option.demand.all, pool.free.all, strict=True)
+                limits += [option.running + max(free, 0) // need for need, free in pairs if need]
+        return min(limits, default=None)
+
     @property
     def planned_by(self) -> str:
         return self.planner or default_planner(self.objective)
-
-    def by_name(self) -> Problem:
-        """The same problem with types sorted by name: ties do not depend on the input's order."""
-        types, unshared = (tuple(sorted(each, key=lambda o: o.name)) for each in (self.types, self.unshared))
-        return replace(self, types=types, unshared=unshared)

@@ -41,7 +41,12 @@ def rate_estimate(
         paid = [rate / prices[name] for name, rate in row.items() if prices.get(name)]
         best = max(paid) if paid else max(row.values()) / max([1, *unknown.values()])
         row.update({name: price * best for name, price in unknown.items()})
-    return _Estimate(tuple(rows) or (dict(prices),))
+    known: list[Mapping[str, float]] = [*rows] or [dict(prices)]
+
+    def estimate(counts: Mapping[str, int]) -> float:
+        return min(math.fsum(n * row.get(name, 0.0) for name, n in counts.items()) for row in known)
+
+    return estimate
 
 
 def _sets(served: Mapping[str, frozenset[int]], mix: BatchMix) -> list[frozenset[int]]:
@@ -67,11 +72,3 @@ def _row(
         if own:
             row[name] = math.fsum(share for share, _ in mine) / busy / wanted if busy > 0 else 0.0
     return row
-
-
-class _Estimate:
-    def __init__(self, rows: tuple[Mapping[str, float], ...]) -> None:
-        self._rows = rows
-
-    def __call__(self, counts: Mapping[str, int]) -> float:
-        return min(math.fsum(n * row.get(name, 0.0) for name, n in counts.items()) for row in self._rows)

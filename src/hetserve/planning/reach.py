@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, qps_text
-from hetserve.planning.plan import Counts, Plan, infeasible, summary
+from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.registry import checked
-from hetserve.planning.validate import problem_error, unattainable
+from hetserve.planning.registry import checked, guarded
 
 JUDGE = "flow"
 """The planner that answers, whichever plans for the load: what holds does not depend on who chose it."""
@@ -38,17 +36,7 @@ def most_within_reach(problem: Problem, *, quick: bool = False) -> Plan:
     if problem.objective != "MinCost":
         raise ValueError(f"objective {problem.objective}: what is within reach is asked for MinCost")
     asked = replace(problem, objective="MaxThroughput", load=None, planner=JUDGE, unshared=(), max_slowdown=None)
-    error = problem_error(asked)
-    if error is not None:
-        return infeasible(problem, JUDGE, Reason.SPEC_INVALID, error)
-    impossible = unattainable(asked)
-    if impossible is not None:
-        return infeasible(problem, JUDGE, *impossible)
-    try:
-        made = checked(asked, plan_most(asked, quick=quick))
-    except Exception as failure:
-        words = f"planner {JUDGE} failed: {type(failure).__name__}: {failure}"
-        return infeasible(problem, JUDGE, Reason.PLANNER_FAILED, words)
+    made = guarded(asked, JUDGE, lambda: checked(asked, plan_most(asked, quick=quick)))
     return _of_load(problem, made) if made.feasible else made
 
 
@@ -66,23 +54,15 @@ def _of_load(problem: Problem, made: Plan) -> Plan:
 
 def for_capacity(problem: Problem) -> Problem:
     """The problem without what the capacity of counts does not depend on: problems alike in the rest ask the same."""
-    return replace(
-        problem,
+    return Problem(
         service="",
         objective="MinCost",
+        slo=problem.slo,
+        mix=problem.mix,
         types=tuple(map(_bare, problem.types)),
-        budget=None,
-        load=None,
         saturation_threshold=1.0,
         launch_weight=0.0,
-        base=None,
-        pools=(),
-        left_out=(),
-        planner=None,
-        unshared=(),
-        max_slowdown=None,
-        least_total=0,
-        most_total=None,
+        policy=problem.policy,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from hetserve.api.conditions import Reason
@@ -52,25 +53,32 @@ def plan(
         raise ValueError(f"planner {name!r} is unknown; there are: {', '.join(PLANNERS.names)}")
     if evaluate is not None and not PLANNERS[name].evaluates:
         raise ValueError(f"planner {name} tries nothing; those that do: {', '.join(evaluating())}")
-    error = problem_error(problem, name)
+    return guarded(problem, name, lambda: _weighed(problem, _made(PLANNERS[name], problem, evaluate, seed, quick)))
+
+
+def guarded(problem: Problem, planner: str, decide: Callable[[], Plan]) -> Plan:
+    """What `decide` answers; infeasible for a problem that is invalid or unattainable, and for a planner's defect.
+
+    Raises ModuleNotFoundError where the extra `planning` is not installed.
+    """
+    error = problem_error(problem, planner)
     if error is not None:
-        return infeasible(problem, name, Reason.SPEC_INVALID, error)
+        return infeasible(problem, planner, Reason.SPEC_INVALID, error)
     impossible = unattainable(problem)
     if impossible is not None:
-        return infeasible(problem, name, *impossible)
+        return infeasible(problem, planner, *impossible)
     try:
-        made = _made(PLANNERS[name], problem, evaluate, seed, quick)
+        return decide()
     except Exception as failure:
         if isinstance(failure, ModuleNotFoundError) and install_hint(failure) is not None:
             raise
-        return infeasible(
-            problem, name, Reason.PLANNER_FAILED, f"planner {name} failed: {type(failure).__name__}: {failure}"
-        )
-    return _weighed(problem, checked(problem, made))
+        message = f"planner {planner} failed: {type(failure).__name__}: {failure}"
+        return infeasible(problem, planner, Reason.PLANNER_FAILED, message)
 
 
 def _weighed(problem: Problem, made: Plan) -> Plan:
-    """The plan with what its verdict says of sharing; a defect there costs the words, not the plan."""
+    """The plan, checked, with what its verdict says of sharing; a defect there costs the words, not the plan."""
+    made = checked(problem, made)
     try:
         return with_sharing(problem, made, plan)
     except Exception as failure:

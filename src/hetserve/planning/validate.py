@@ -87,14 +87,14 @@ def _total_errors(problem: Problem, planner: str) -> Iterator[str]:
 def _type_errors(option: TypeOption, problem: Problem) -> Iterator[str]:
     if option.price <= 0:
         yield f"type {option.name}: price {option.price} micro-dollars/h must be more than 0"
-    if option.running < 0:
-        yield f"type {option.name}: {option.running} running instances; must be 0 or more"
-    if option.min_instances < 0:
-        yield f"type {option.name}: min_instances {option.min_instances}; must be 0 or more"
-    if option.max_instances is not None and option.max_instances < 0:
-        yield f"type {option.name}: max_instances {option.max_instances}; must be 0 or more"
-    if not (math.isfinite(option.launch_time) and option.launch_time >= 0):
-        yield f"type {option.name}: launch time {option.launch_time} s; must be 0 or more"
+    for what, value in (
+        (f"{option.running} running instances", option.running),
+        (f"min_instances {option.min_instances}", option.min_instances),
+        (f"max_instances {option.max_instances}", option.most),
+        (f"launch time {option.launch_time} s", option.launch_time),
+    ):
+        if not 0 <= value < math.inf:
+            yield f"type {option.name}: {what}; must be 0 or more"
     for batch in problem.mix.batches:
         mean = option.profile.mean(batch)
         if mean is not None and not (math.isfinite(mean) and mean > 0):

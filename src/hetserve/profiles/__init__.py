@@ -1,8 +1,6 @@
 """Latency models: time of a query by batch size and instance type, and its spread."""
 
-from hetserve.profiles.dense import DenseLatency, dense
-from hetserve.profiles.latency import LatencyProfile, LinearProfile, TableProfile
-from hetserve.profiles.learner import LearnedProfile, Learner
+from hetserve.profiles.latency import DenseLatency, LatencyProfile, LinearProfile, TableProfile, dense
 from hetserve.profiles.spec import profile_from_spec
 from hetserve.profiles.spread import CONSTANT, KNOTS, Spread
 
@@ -11,8 +9,6 @@ __all__ = [
     "KNOTS",
     "DenseLatency",
     "LatencyProfile",
-    "LearnedProfile",
-    "Learner",
     "LinearProfile",
     "Spread",
     "TableProfile",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from hetserve.api.model_profile import QUANTILES
 from hetserve.base.humps import hump_words
-from hetserve.profiles.regression import Line, least_squares, outlier_limit
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Samples
 from hetserve.registry.choices import FitKind
 
 Key = TypeVar("Key")
@@ -22,6 +21,19 @@ STRAIGHT: Final = 0.05
 TABLE_LIMIT: Final = 256
 _ENOUGH_FOR_QUANTILES: Final = 20
 _ENOUGH_TO_DROP: Final = 5
+_MAD_TO_SD: Final = 1.4826
+# Outliers are this many standard deviations off their batch's median, but not within 5 %: steady hardware has little
+# deviation.
+_OUTLIER: Final = 10.0
+_LEAST_LIMIT: Final = 0.05
+
+
+class Line(NamedTuple):
+    intercept: float
+    slope: float
+
+    def at(self, batch: float) -> float:
+        return self.intercept + self.slope * batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +92,33 @@ def fit_samples(samples: Samples, kind: FitKind = "auto", *, keep_wild: bool = F
     return Fit(chosen, entries, line, _around(line, kept), errors, why, (*notes, *([odd] if odd else [])))
 
 
-def thinned(entries: tuple[MeasuredBatch, ...], most: int = TABLE_LIMIT) -> tuple[MeasuredBatch, ...]:
-    if len(entries) <= most:
+def thinned(entries: tuple[MeasuredBatch, ...]) -> tuple[MeasuredBatch, ...]:
+    if len(entries) <= TABLE_LIMIT:
         return entries
-    return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, most).round().astype(int).tolist())
+    return tuple(entries[i] for i in np.linspace(0, len(entries) - 1, TABLE_LIMIT).round().astype(int).tolist())
+
+
+def least_squares(batches: Sequence[int], latencies: Sequence[float]) -> Line:
+    """Line of least squared errors, intercept and slope at least 0; one distinct batch gives a constant."""
+    x, y = np.array(batches, dtype=np.float64), np.array(latencies, dtype=np.float64)
+    mean_x, mean_y = float(x.sum() / len(x)), float(y.sum() / len(x))
+    variance = float(((x - mean_x) ** 2).sum())
+    # By rounding, equal batches may have a tiny variance.
+    one_batch = x.min() == x.max() or variance <= 0
+    slope = 0.0 if one_batch else float(((x - mean_x) * (y - mean_y)).sum()) / variance
+    if slope <= 0:
+        return Line(mean_y, 0.0)
+    intercept = mean_y - slope * mean_x
+    return Line(intercept, slope) if intercept >= 0 else Line(0.0, float((x * y).sum() / (x * x).sum()))
+
+
+def outlier_limit(ratios: Sequence[float]) -> float:
+    """Distance from 1 beyond which latency / median of its batch is an outlier.
+
+    ratios: of all batches; their median absolute deviation is the scale.
+    """
+    middle = float(np.median(ratios))
+    return max(_LEAST_LIMIT, _OUTLIER * _MAD_TO_SD * float(np.median(np.abs(np.array(ratios) / middle - 1))))
 
 
 def without_outliers(

@@ -11,18 +11,14 @@ from typing import Final, NamedTuple
 from hetserve.api.model_profile import MAX_BATCH
 from hetserve.api.scalars import dns_label
 from hetserve.base.csv_rows import CsvError, CsvRow, CsvRows, read_rows
-from hetserve.profiles.samples import (
-    LATENCY_UNITS,
-    LONGEST,
-    MODEL_COLUMN,
-    SHORTEST,
-    Samples,
-    chosen,
-    latency_column,
-    of_type,
-    stands_for,
-)
 
+LATENCY_UNITS: Final = {"latency_ms": ("ms", 1e-3), "latency": ("s", 1.0)}
+"""Unit and seconds, by column."""
+# The apiserver counts nanoseconds; more than a day is a mistake of units.
+SHORTEST: Final = 1e-9
+LONGEST: Final = 86_400.0
+MODEL_COLUMN: Final = "model"
+TYPE_COLUMNS: Final = ("instance", "instance_type")
 MOST_COPIES: Final = 64
 _ALIKE: Final = 0.8
 COPIES: Final = "copies"
@@ -30,6 +26,18 @@ NEIGHBOUR: Final = "neighbour"
 NEIGHBOUR_BATCH: Final = "neighbour_batch"
 COUNTERS: Final = {"GPU_UTIL": (100.0, "%"), "SM_ACTIVE": (1.0, ""), "GR_ENGINE_ACTIVE": (1.0, "")}
 """Utilisation counters by column, in either case: their greatest value and its unit, as DCGM exports them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Latencies in seconds by ascending batch, in the file's order."""
+
+    name: str
+    by_batch: Mapping[int, tuple[float, ...]]
+
+    @property
+    def count(self) -> int:
+        return sum(len(latencies) for latencies in self.by_batch.values())
 
 
 class Run(NamedTuple):
@@ -80,11 +88,11 @@ def read_measurements(text: str, name: str, model: str, instance_type: str) -> M
     """
     table = read_rows(text, name, ["batch"])
     _refuse_misspelled(table)
-    reader = _Reader(table, latency_column(table), model)
-    rows = of_type(table, instance_type)
+    reader = _MeasurementReader(table, _latency_column(table), model)
+    rows = _of_type(table, instance_type)
     own = rows
     if MODEL_COLUMN in table.columns:
-        own = chosen(table, rows, MODEL_COLUMN, model)
+        own = _chosen(table, rows, MODEL_COLUMN, model)
     else:
         reader.refuse_neighbours()
     queries = [reader.query(row, model) for row in own]
@@ -95,6 +103,38 @@ def read_measurements(text: str, name: str, model: str, instance_type: str) -> M
     for run, latency in queries:
         runs.setdefault(run, []).append(latency)
     return _sorted_out(name, model, {run: tuple(own) for run, own in sorted(runs.items())}, counters)
+
+
+def _latency_column(table: CsvRows) -> str:
+    """The column of latencies. Raises CsvError for none or two."""
+    there = [column for column in LATENCY_UNITS if column in table.columns]
+    if len(there) == 1:
+        return there[0]
+    wrong = "both latency_ms and latency: keep one" if there else "no column latency_ms, nor latency (in seconds)"
+    raise CsvError([f"{table.name}, line 1: {wrong}; there are: {', '.join(table.columns)}"])
+
+
+def _of_type(table: CsvRows, instance_type: str) -> tuple[CsvRow, ...]:
+    """Rows of the type; all where no column states it. Raises CsvError for none."""
+    rows = table.rows
+    for column in TYPE_COLUMNS:
+        if column in table.columns:
+            rows = _chosen(table, rows, column, instance_type)
+    return rows
+
+
+def _chosen(table: CsvRows, rows: tuple[CsvRow, ...], column: str, wanted: str) -> tuple[CsvRow, ...]:
+    """Rows with this value; models compare as DNS labels. Raises CsvError for none."""
+    kept = tuple(row for row in rows if _stands_for(row, column, wanted))
+    if rows and not kept:
+        there = ", ".join(sorted({row.values[column] for row in rows})[:20])
+        raise CsvError([f"{table.name}: no line with {column} {wanted}; there are: {there}"])
+    return kept
+
+
+def _stands_for(row: CsvRow, column: str, wanted: str) -> bool:
+    value = row.values[column]
+    return wanted in (value, value if column in TYPE_COLUMNS else dns_label(value))
 
 
 def _refuse_misspelled(table: CsvRows) -> None:
@@ -115,12 +155,8 @@ def _sorted_out(
 ) -> Measurements:
     alone = {run.batch: own for run, own in runs.items() if run.model == model and run.alone}
     if not alone:
-        raise CsvError(
-            [
-                f"{name}: no line of {model} alone (copies 1 or empty, no neighbour): "
-                "a profile is what a model does alone on its GPU; measure this, too"
-            ]
-        )
+        message = "a profile is what a model does alone on its GPU; measure this, too"
+        raise CsvError([f"{name}: no line of {model} alone (copies 1 or empty, no neighbour): {message}"])
     foreign = [run for run in runs if run.model == model and run.neighbour]
     beside = {n: sum(len(runs[run]) for run in foreign if run.neighbour == n) for n in {r.neighbour for r in foreign}}
     shared = {run: own for run, own in runs.items() if run not in foreign}
@@ -128,7 +164,7 @@ def _sorted_out(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _MeasurementReader:
     table: CsvRows
     column: str
     model: str
@@ -148,24 +184,20 @@ class _Reader:
     def refuse_neighbours(self) -> None:
         """Raises CsvError for neighbours in a file that does not say whose latencies it has."""
         if any(row.values.get(NEIGHBOUR) for row in self.table.rows):
-            raise CsvError(
-                [
-                    f"{self.table.name}, line 1: column {NEIGHBOUR} needs a column {MODEL_COLUMN}: "
-                    "a profile states what its model does to the latency of another"
-                ]
-            )
+            message = "a profile states what its model does to the latency of another"
+            raise CsvError([f"{self.table.name}, line 1: column {NEIGHBOUR} needs a column {MODEL_COLUMN}: {message}"])
 
     def others(self, rows: tuple[CsvRow, ...]) -> list[tuple[Run, float]]:
         """Queries of other models beside this one, and of these models alone."""
         if MODEL_COLUMN not in self.table.columns or NEIGHBOUR not in self.table.columns:
             return []
-        foreign = [row for row in rows if not stands_for(row, MODEL_COLUMN, self.model)]
-        slowed = {dns_label(row.values[MODEL_COLUMN]) for row in foreign if stands_for(row, NEIGHBOUR, self.model)}
+        foreign = [row for row in rows if not _stands_for(row, MODEL_COLUMN, self.model)]
+        slowed = {dns_label(row.values[MODEL_COLUMN]) for row in foreign if _stands_for(row, NEIGHBOUR, self.model)}
         return [
             self.query(row, model)
             for row in foreign
             if (model := dns_label(row.values[MODEL_COLUMN])) in slowed
-            and (stands_for(row, NEIGHBOUR, self.model) or self._is_alone(row))
+            and (_stands_for(row, NEIGHBOUR, self.model) or self._is_alone(row))
         ]
 
     def utilisation(self, own: Iterable[tuple[CsvRow, Run]]) -> dict[str, dict[int, float]]:

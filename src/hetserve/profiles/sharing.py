@@ -38,33 +38,19 @@ class Interference:
     batch: int
     factor: Millionths
 
-    def __post_init__(self) -> None:
-        _check_factor(self.factor, f"interference factor on {self.model} at batch {self.batch}")
-
 
 @dataclass(frozen=True, slots=True)
 class ComputeShare:
-    """What a profile says of sharing: share of the GPU's compute while it serves, and what it does to others.
-
-    Raises ValueError for a share that is not above 0 and at most 1.
-    """
+    """What a profile says of sharing: share of the GPU's compute while it serves, and what it does to others."""
 
     share: Millionths
     mode: SharingMode
     interference: tuple[Interference, ...] = ()
 
-    def __post_init__(self) -> None:
-        _check_share(self.share)
-
     @property
     def greatest_factor(self) -> Millionths:
         """The mode's UNMEASURED_FACTOR where no neighbour was measured."""
         return max((entry.factor for entry in self.interference), default=UNMEASURED_FACTOR[self.mode])
-
-    def factor_on(self, model: str) -> Millionths:
-        """Factor on a model of the same namespace: its greatest entry; of a model without one, the greatest of all."""
-        own = [entry.factor for entry in self.interference if entry.model == model]
-        return max(own, default=self.greatest_factor)
 
     def booking(self, max_slowdown: Millionths) -> Percent:
         """See `compute_booking`."""
@@ -107,8 +93,10 @@ def compute_booking(share: Millionths, factor: Millionths, max_slowdown: Million
     share: u. factor: f, the greatest that it inflicts. max_slowdown: sigma. Raises NotShareableError for a factor above
     sigma, and ValueError for a share outside of (0, 1], or a factor or sigma below 1.
     """
-    _check_share(share)
-    _check_factor(factor, "interference factor")
+    if not 0 < share <= ONE:
+        raise ValueError(f"computeShare {_text(share)}: must be above 0 and at most 1, for example 0.57")
+    if factor < ONE:
+        raise ValueError(f"interference factor {_text(factor)}: must be at least 1, for example 1.08")
     _check_max_slowdown(max_slowdown, "sharing.maxSlowdown")
     if factor > max_slowdown:
         raise NotShareableError(
@@ -124,16 +112,6 @@ def compute_booking(share: Millionths, factor: Millionths, max_slowdown: Million
 
 def _ceil(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
-
-
-def _check_share(share: int) -> None:
-    if not 0 < share <= ONE:
-        raise ValueError(f"computeShare {_text(share)}: must be above 0 and at most 1, for example 0.57")
-
-
-def _check_factor(factor: int, what: str) -> None:
-    if factor < ONE:
-        raise ValueError(f"{what} {_text(factor)}: must be at least 1, for example 1.08")
 
 
 def _check_max_slowdown(value: int, field: str) -> None:

@@ -205,16 +205,15 @@ def _from_counter(
 
 def _factors(measured: Measurements, runs: Mapping[Run, tuple[float, ...]]) -> tuple[FactorFit, ...]:
     beside = [run for run in runs if run.neighbour]
-    missing = sorted({(run.model, run.batch) for run in beside if Run(run.model, run.batch) not in runs})
-    if missing:
-        raise CsvError(
-            [
-                f"{measured.name}: {model} at batch {batch} ran beside {measured.model}, but not alone; measure it, too"
-                for model, batch in missing
-            ]
-        )
-    compared = {*beside, *(Run(run.model, run.batch) for run in beside)}
-    _refuse_few(measured, {run: runs[run] for run in sorted(compared)})
+    alone = {Run(run.model, run.batch) for run in beside}
+    _refuse(
+        measured,
+        [
+            f"{run.model} at batch {run.batch} ran beside {measured.model}, but not alone; measure it, too"
+            for run in sorted(alone - runs.keys())
+        ],
+    )
+    _refuse_few(measured, {run: runs[run] for run in sorted({*beside, *alone})})
     greatest: dict[tuple[str, int], FactorFit] = {}
     ratios = {run: ratio_of_means(runs[run], runs[Run(run.model, run.batch)]) for run in beside}
     _refuse_faster(measured, ratios)
@@ -226,25 +225,26 @@ def _factors(measured: Measurements, runs: Mapping[Run, tuple[float, ...]]) -> t
 
 
 def _refuse_few(measured: Measurements, runs: Mapping[Run, tuple[float, ...]]) -> None:
-    errors = [
-        f"{measured.name}: {describe(run)}: {len(own)} queries; at least {ENOUGH} are needed to say how sure a mean is"
-        for run, own in runs.items()
-        if len(own) < ENOUGH
-    ]
-    if errors:
-        raise CsvError(errors)
+    short = {run: len(own) for run, own in runs.items() if len(own) < ENOUGH}
+    needed = f"at least {ENOUGH} are needed to say how sure a mean is"
+    _refuse(measured, [f"{describe(run)}: {count} queries; {needed}" for run, count in short.items()])
 
 
 def _refuse_faster(measured: Measurements, ratios: Mapping[Run, Estimate]) -> None:
     """Raises CsvError where latencies over those alone are far below 1: nothing of sharing makes a query faster."""
+    again = "measure both again, in the same unit, on the same GPU, after its warm-up"
     errors = [
-        f"{measured.name}: {describe(run)}: {ratio.value:.3g} times the latency of one alone; sharing makes no query "
-        "faster: measure both again, in the same unit, on the same GPU, after its warm-up"
+        f"{describe(run)}: {ratio.value:.3g} times the latency of one alone; sharing makes no query faster: {again}"
         for run, ratio in ratios.items()
         if ratio.high < _FASTEST
     ]
+    _refuse(measured, errors)
+
+
+def _refuse(measured: Measurements, errors: Sequence[str]) -> None:
+    """Raises CsvError for errors, if there are any."""
     if errors:
-        raise CsvError(errors)
+        raise CsvError([f"{measured.name}: {error}" for error in errors])
 
 
 def _note_batches(measured: Measurements, share: ShareFit, factors: tuple[FactorFit, ...], notes: list[str]) -> None:

@@ -119,17 +119,17 @@ class SearchMember(Member):
 SEARCH_METHODS: Final = Registry(
     SearchMember(
         name="random",
-        where="hetserve.planning.search.random_search:run",
+        where="hetserve.planning.search.methods:random_search",
         about="tries configurations in a random order",
     ),
     SearchMember(
         name="annealing",
-        where="hetserve.planning.search.annealing:run",
+        where="hetserve.planning.search.methods:annealing",
         about="walks to neighbours, at first also to worse ones",
     ),
     SearchMember(
         name="genetic",
-        where="hetserve.planning.search.genetic:run",
+        where="hetserve.planning.search.methods:genetic",
         about="breeds configurations from the best ones",
     ),
     SearchMember(

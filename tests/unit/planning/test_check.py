@@ -32,7 +32,7 @@ TYPES = (
 POOLS = (Pool("p", ResourceAmounts(MilliCPU(2500), MiB(40), MiB(40), Percent(80))),)
 THROUGHPUT = problem(TYPES, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
 COST = min_cost(TYPES, 30, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
-EMPTY = Plan(True, Reason.PLAN_FEASIBLE, "", "test", (), MicroDollarsPerHour(0))
+EMPTY = Plan(Reason.PLAN_FEASIBLE, "", "test", (), MicroDollarsPerHour(0))
 
 
 def held(gpu: int, cpu: int, stone: int = 0, **fields: Any) -> Plan:

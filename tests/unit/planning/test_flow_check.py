@@ -32,7 +32,6 @@ SERVED = (
 
 def plan(*flow: ClassFlow, held: float = 20.0, fast: int = 1, slow: int = 1, noisy: int = 0, **fields: Any) -> Plan:
     given = Plan(
-        True,
         Reason.PLAN_FEASIBLE,
         "",
         "flow",

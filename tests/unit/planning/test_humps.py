@@ -13,7 +13,7 @@ from hetserve.planning.check import violations
 from hetserve.planning.rate_estimate import rate_estimate
 from hetserve.planning.rates import derive_rates, served_within
 from hetserve.profiles.fit import fit_samples
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Samples
 from hetserve.reconcile.status.inputs import input_statuses
 from hetserve.registry.planners import made_for
 from hetserve.transition.budget_cut import within_limits

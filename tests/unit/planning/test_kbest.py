@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 
 import numpy as np
 import pytest
 
 from hetserve.base.units import MilliCPU
 from hetserve.demand import kairos_mixture
-from hetserve.planning import Pool, Problem, ResourceAmounts
-from hetserve.planning.configurations import configuration_parts, count_configurations
-from hetserve.planning.kairos.base import NoBase, choose_base
-from hetserve.planning.kbest import Space, best, best_configurations, cheapest_reaching, grid_of, list_all, space_of
+from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption, configurations
+from hetserve.planning.configurations import count_configurations
+from hetserve.planning.kairos.ranking import choose_base
+from hetserve.planning.kbest import Space, best, best_configurations, grid_of, list_all, space_of
 from hetserve.planning.rates import derive_rates
 from testing.kbest_pools import FAMILIES, full_pool, small_pool, space
 from testing.planning import kairos_types, problem
@@ -25,8 +24,8 @@ def by_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def space_of_problem(asked: Problem) -> Space:
     assert asked.budget is not None
-    base = choose_base(asked, asked.budget)
-    assert not isinstance(base, NoBase)
+    base = choose_base(asked, asked.budget, "kairos")
+    assert isinstance(base, TypeOption)
     others = tuple(option for option in asked.types if option != base)
     return space_of(derive_rates(base, others, asked.mix, asked.slo.latency), asked.budget, asked.pools)
 
@@ -91,7 +90,7 @@ def test_twenty_types_at_a_hundred_dollars_are_ranked_in_order_within_the_budget
 def test_an_order_does_not_depend_on_how_a_space_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     pools = [pool for pool in map(small_pool, range(60)) if count_configurations(pool.dimensions, pool.budget) < 3000]
     whole = [(list_all(pool, 10), list_all(pool)) for pool in pools]
-    monkeypatch.setattr(best, "configuration_parts", partial(configuration_parts, rows=7))
+    monkeypatch.setattr(configurations, "_ROWS", 7)
     for pool, (ten, everything) in zip(pools, whole, strict=True):
         assert list_all(pool, 10).counts.tolist() == ten.counts.tolist() == everything.counts[:10].tolist()
         assert list_all(pool).counts.tolist() == everything.counts.tolist()
@@ -108,7 +107,7 @@ def test_the_cheapest_configuration_that_reaches_a_bound_is_found_exactly() -> N
         target = everything.keys[len(everything.keys) // 3]
         enough = everything.keys >= target
         cheapest = everything.costs[enough].min()
-        found = cheapest_reaching(pool, grid, float(target) * 2**14 * grid.scale)
+        found = best_configurations(pool, 1, grid.key_for(float(target) * 2**14 * grid.scale))
         assert (found.complete, found.costs[0]) == (True, cheapest)
         assert found.keys[0] == everything.keys[enough & (everything.costs == cheapest)].max()
         checked += 1

@@ -11,9 +11,9 @@ import pytest
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
-from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, capacity_of, most_within_reach, plan
+from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
-from hetserve.planning.reach import for_capacity
+from hetserve.planning.reach import capacity_of, for_capacity, most_within_reach
 from hetserve.planning.registry import trial
 from hetserve.planning.work import PlannerJob, done
 from testing.planning import kairos_types, line, min_cost, option, problem

@@ -9,8 +9,8 @@ import pytest
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import MiB, Millionths
-from hetserve.planning import Offer, PlanSettings, Problem, build_problem, resolve_offers
-from hetserve.planning.offers import Offers
+from hetserve.planning import PlanSettings, Problem, build_problem
+from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule, Tenancy
 from testing.planning import inference_service, instance_type, model_profile
 

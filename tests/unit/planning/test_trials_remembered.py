@@ -16,7 +16,7 @@ from hetserve.planning import Problem, plan
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search import judge
-from hetserve.planning.flow.search.judge import Effort, Judge, Remembered, choosing_cost, choosing_rate
+from hetserve.planning.flow.search.judge import Judge, Remembered, TrialEffort, choosing_cost, choosing_rate
 from hetserve.planning.problem import LatencySlo
 from hetserve.simulation.criteria import Pooled
 from hetserve.simulation.system import System
@@ -57,7 +57,7 @@ OTHER: dict[str, Callable[[Problem], Problem]] = {
 
 
 def questions(
-    monkeypatch: pytest.MonkeyPatch, asked: Problem, effort: Effort, counts: tuple[int, ...], rate: float
+    monkeypatch: pytest.MonkeyPatch, asked: Problem, effort: TrialEffort, counts: tuple[int, ...], rate: float
 ) -> list[Hashable]:
     """What the memory is asked for one trial."""
     heard: list[Hashable] = []
@@ -102,7 +102,7 @@ def test_what_decides_a_trial_makes_it_another(monkeypatch: pytest.MonkeyPatch, 
     ],
 )
 def test_other_draws_counts_or_rates_are_another_trial(
-    monkeypatch: pytest.MonkeyPatch, effort: Effort, counts: tuple[int, ...], rate: float
+    monkeypatch: pytest.MonkeyPatch, effort: TrialEffort, counts: tuple[int, ...], rate: float
 ) -> None:
     known = questions(monkeypatch, ASKED, choosing_rate(1), (1, 1, 1, 1), 5.0)
     assert questions(monkeypatch, ASKED, effort, counts, rate) != known

@@ -10,7 +10,7 @@ import pytest
 from hetserve.api.model_profile import ModelProfile
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.fit import Fit, fit_samples, thinned
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Samples
 from hetserve.profiles.spec import latency_of, milliseconds, profile_manifest
 from testing.data import reference_data
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hetserve.base.csv_rows import CsvError
-from hetserve.profiles.measurements import read_measurements
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Samples, read_measurements
 
 
 def read(text: str, model: str = "m", instance_type: str = "t4") -> Samples:

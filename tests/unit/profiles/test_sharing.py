@@ -7,8 +7,6 @@ import pytest
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Millionths, format_ratio, parse_ratio
 from hetserve.profiles.sharing import (
-    ComputeShare,
-    Interference,
     NotShareableError,
     compute_booking,
     compute_share,
@@ -110,9 +108,6 @@ def test_a_profile_says_what_was_measured() -> None:
     assert measured is not None
     assert (measured.share, measured.mode) == (571_000, "MPS")
     assert measured.greatest_factor == 1_120_000
-    assert measured.factor_on("ncf") == 1_120_000
-    assert measured.factor_on("wnd") == 1_000_000
-    assert measured.factor_on("unheard-of") == 1_120_000, "a model that was not measured gets the greatest"
     assert measured.booking(Millionths(1_250_000)) == 50
 
 
@@ -123,11 +118,4 @@ def test_a_profile_without_a_share_is_unmeasured_not_zero() -> None:
 def test_a_share_without_neighbours_counts_by_itself() -> None:
     measured = compute_share(profile(computeShare="0.5", sharingMode="TimeSlicing").spec)
     assert measured is not None
-    assert (measured.greatest_factor, measured.factor_on("ncf"), measured.mode) == (1_000_000, 1_000_000, "TimeSlicing")
-
-
-def test_values_made_in_code_are_checked_like_those_of_a_profile() -> None:
-    with pytest.raises(ValueError, match=r"interference factor on ncf at batch 4 0.9: must be at least 1"):
-        Interference("ncf", 4, Millionths(900_000))
-    with pytest.raises(ValueError, match="computeShare 2: must be above 0 and at most 1"):
-        ComputeShare(Millionths(2_000_000), "MPS")
+    assert (measured.greatest_factor, measured.mode) == (1_000_000, "TimeSlicing")

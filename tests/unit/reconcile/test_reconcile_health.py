@@ -28,7 +28,7 @@ from kstatus import ONE_OF, kstatus, the_one_that_is_true
 from testing.builders import service
 
 Json = dict[str, Any]
-PLAN = Plan(True, "PlanFeasible", "fits", "kairos", (("a", 2),), MicroDollarsPerHour(1_500_000))
+PLAN = Plan("PlanFeasible", "fits", "kairos", (("a", 2),), MicroDollarsPerHour(1_500_000))
 PLANNED = Finding("True", Reason.PLAN_COMPUTED, "2xa")
 FEASIBLE = Finding("True", Reason.PLAN_FEASIBLE, "fits")
 FOLLOWED = PlanDecision(PLANNED, FEASIBLE, NOT_PLANNED, plan_record(PLAN, "abc", RecordedGpus()), PlanState.FOLLOWED)

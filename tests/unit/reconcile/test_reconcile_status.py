@@ -14,14 +14,13 @@ from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record, read
 from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 
 PLAN = Plan(
-    True,
     "PlanFeasible",
     "fits",
     "kairos",
     (("a", 2), ("b", 0), ("c", 1)),
     MicroDollarsPerHour(1_500_000),
     bound_qps=QPS(12.34),
-    runner_up=RankedConfiguration((("a", 1), ("b", 0), ("c", 0)), MicroDollarsPerHour(700_000), QPS(6.0)),
+    ranking=(RankedConfiguration((("a", 1), ("b", 0), ("c", 0)), MicroDollarsPerHour(700_000), QPS(6.0)),),
     why_not_runner_up="6.3 q/s less",
 )
 BAD = PlanDecision(Finding("False", "SpecInvalid", "spec.slo: is required"), NOT_PLANNED, NOT_PLANNED)

@@ -131,7 +131,7 @@ FLOW: Final = (
     ),
     Mutant(
         "flow leaves out a type for one that has reached its limit",
-        "hetserve.planning.flow.programs.dominance",
+        "hetserve.planning.flow.programs.classes",
         "needless",
         always("$n < $o.most"),
         _SEARCH,

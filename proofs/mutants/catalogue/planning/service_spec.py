@@ -53,7 +53,7 @@ SERVICE_SPEC: Final = (
     Mutant(
         "a service's saturation is not asked",
         INPUTS,
-        "_problem",
+        "problem_of",
         Replace("spec.scaling.saturation_share", "settings.saturation_threshold"),
         PLANNED,
         "test_with_scaling_its_saturation_counts_and_else_that_of_the_installation",

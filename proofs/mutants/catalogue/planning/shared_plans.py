@@ -38,8 +38,8 @@ SHARED_PLANS: Final = (
     ),
     Mutant(
         "homogeneous drops the compute row",
-        "hetserve.planning.baselines.homogeneous",
-        "_room",
+        "hetserve.planning.problem",
+        "Problem.most_of",
         Replace("zip($option.demand.all, $pool.free.all, strict=True)", "zip($option.demand.all, $pool.free.all[:3])"),
         _ROW,
         _MOST,

@@ -21,8 +21,7 @@ from hetserve.cli.output.messages import refuse
 from hetserve.cli.output.plots import COLOURS, draw_or_refuse, lying, new_figure, save
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.profiles.fit import Fit, MeasuredBatch, fit_samples, thinned
-from hetserve.profiles.measurements import Measurements, read_measurements
-from hetserve.profiles.samples import Samples
+from hetserve.profiles.measurements import Measurements, Samples, read_measurements
 from hetserve.profiles.sharing_fit import (
     Estimate,
     FactorFit,

@@ -21,7 +21,7 @@ from hetserve.base.files import read_text
 from hetserve.cli.output.documents import dump
 from hetserve.cli.output.messages import refuse
 from hetserve.cli.profiles.reference import SLO
-from hetserve.profiles.samples import LONGEST, SHORTEST
+from hetserve.profiles.measurements import LONGEST, SHORTEST
 from hetserve.profiles.spec import milliseconds, profile_manifest
 
 Json = dict[str, Any]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.configurations import count_configurations
+from hetserve.planning.kairos.explain import Trials, plan_of_trials
 from hetserve.planning.kairos.explain import explain as explain_bounds
 from hetserve.planning.kairos.ranking import entries, next_step, nothing_fits, ranking_inputs
-from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import list_all, space_of
 from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little
 from hetserve.planning.mincost.ilp import model_of
 from hetserve.planning.mincost.milp import TOLERANCE
-from hetserve.planning.mincost.model import Choice, CostModel, for_more
-from hetserve.planning.plan import Evaluator, NextStep, Plan, infeasible
+from hetserve.planning.mincost.model import CostChoice, CostModel, for_more
+from hetserve.planning.plan import Evaluator, Plan, StepSearch, infeasible
 from hetserve.planning.problem import Problem
 
 NAME: Final = "exhaustive"
@@ -44,16 +44,14 @@ def plan_exhaustive(
     all_of_them = list_all(space)
     ranked = tuple(entries(inputs.rates, all_of_them))
     if not ranked:
-        return nothing_fits(inputs, NAME)
+        return nothing_fits(inputs)
     if evaluate is None:
         step, rule = next_step(inputs, ranked[0]), "highest bound, the cheapest of equal ones"
-        return replace(
-            explain_bounds(inputs, ranked[:10], pick=0, rule=rule, ranking=all_of_them, step=step), planner=NAME
-        )
+        return explain_bounds(inputs, ranked[:10], pick=0, rule=rule, ranking=all_of_them, step=step)
     trials = Trials(inputs, evaluate)
     for entry in ranked:
         trials.hold(entry)
-    return plan_of_trials(trials, NAME, f"all {len(ranked)} configurations were tried")
+    return plan_of_trials(trials, f"all {len(ranked)} configurations were tried")
 
 
 def _least_cost(problem: Problem, limit: int) -> Plan:
@@ -63,41 +61,47 @@ def _least_cost(problem: Problem, limit: int) -> Plan:
     size = _size(model)
     if size > limit:
         return _too_many(problem, size, limit)
-    needed = model.needed * (1 - float(TOLERANCE) / 1000)
     choices = [model.choice(counts) for counts in _all(model) if model.allowed(counts)]
-    if problem.load is None:
-        needed = max((choice.capacity for choice in choices), default=0.0)
+    needed = _enough(model) if problem.load is not None else max((choice.capacity for choice in choices), default=0.0)
     enough = sorted((choice for choice in choices if choice.capacity >= needed), key=lambda choice: choice.key)
     if enough and enough[0].capacity > 0:
-        best, proof = enough[0], f"the best of all {size} choices"
-        step, known = _least_cost_step(problem, best, limit)
-        return explain(problem, model, best, tuple(enough[1:10]), proof, planner=NAME, step=step, asked=known)
+        proof = f"the best of all {size} choices"
+        return explain(model, enough[0], enough[1:10], proof, _least_cost_step(model, enough[0], limit))
     if problem.load is None:
-        return nothing_for_the_budget(problem, model, NAME)
+        return nothing_for_the_budget(model)
     none = model.choice((0,) * len(model.types))
     most = max(choices, key=lambda choice: choice.capacity, default=none)
-    free = replace(model, budget=None)
-    rich = [model.choice(counts) for counts in _all(model) if free.allowed(counts)]
-    cheapest = min((c for c in rich if c.capacity >= needed), key=lambda c: c.key, default=None)
-    return too_little(problem, model, max(rich, key=lambda c: c.capacity, default=none), most, cheapest, planner=NAME)
+    rich = [model.choice(counts) for counts in _all(model) if model.without_budget.allowed(counts)]
+    return too_little(model, max(rich, key=lambda c: c.capacity, default=none), most, _cheapest(rich, needed))
 
 
-def _least_cost_step(problem: Problem, best: Choice, limit: int) -> tuple[NextStep | None, bool]:
-    model = for_more(problem, best)
-    if _size(model) > limit:
-        return None, False
-    needed = model.needed * (1 - float(TOLERANCE) / 1000)
-    choices = (model.choice(counts) for counts in _all(model) if model.allowed(counts))
-    richer = min((choice for choice in choices if choice.capacity >= needed), key=lambda c: c.key, default=None)
-    return (None if richer is None else step_to(problem, model, best, richer)), True
+def _least_cost_step(model: CostModel, best: CostChoice, limit: int) -> StepSearch | None:
+    richer = for_more(model, best)
+    if _size(richer) > limit:
+        return None
+    choices = (richer.choice(counts) for counts in _all(richer) if richer.allowed(counts))
+    return step_to(richer, best, _cheapest(choices, _enough(richer)))
+
+
+def _enough(model: CostModel) -> float:
+    return model.needed * (1 - float(TOLERANCE) / 1000)
+
+
+def _cheapest(choices: Iterable[CostChoice], needed: float) -> CostChoice | None:
+    return min((choice for choice in choices if choice.capacity >= needed), key=lambda c: c.key, default=None)
 
 
 def _size(model: CostModel) -> int:
-    return math.prod(upper - least + 1 for least, upper in zip(model.least, model.upper, strict=True))
+    return math.prod(map(len, _ranges(model)))
 
 
 def _all(model: CostModel) -> itertools.product[tuple[int, ...]]:
-    return itertools.product(*(range(a, b + 1) for a, b in zip(model.least, model.upper, strict=True)))
+    return itertools.product(*_ranges(model))
+
+
+def _ranges(model: CostModel) -> list[range]:
+    """[type] the instances that may be optimal."""
+    return [range(o.min_instances, most + 1) for o, most in zip(model.types, model.upper, strict=True)]
 
 
 def _too_many(problem: Problem, size: float, limit: int) -> Plan:

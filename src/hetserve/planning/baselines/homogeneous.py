@@ -15,12 +15,12 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
 from hetserve.planning.kairos.ranking import ranking_inputs
-from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, unusable
+from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, refused, step_to
 from hetserve.planning.mincost.greedy import addable
 from hetserve.planning.mincost.ilp import model_of
-from hetserve.planning.mincost.model import Choice, CostModel, for_budget, for_more
-from hetserve.planning.plan import NOTICEABLE, Evaluator, NextStep, Plan, RankedConfiguration, infeasible
-from hetserve.planning.problem import Problem, TypeOption, TypeRefusal
+from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, for_more, with_more
+from hetserve.planning.plan import NOTICEABLE, Evaluator, NextStep, Plan, RankedConfiguration, StepSearch, infeasible
+from hetserve.planning.problem import MOST_REPLICAS, Problem, TypeRefusal
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import ROUNDING, serves_whole_mix, slo_miss
 
@@ -41,14 +41,12 @@ def plan_homogeneous(problem: Problem, _evaluate: Evaluator | None = None, _seed
     (name, count), rate = next((n, c) for n, c in best.counts if c), best.qps
     step, whole = next_step(problem, best), scaled(problem, best)
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=f"{count}x{name} for {money_text(best.cost)}, {qps_text(rate)}",
         planner=NAME,
         counts=best.counts,
         cost=best.cost,
         bound_qps=rate,
-        runner_up=second,
         why_not_runner_up=""
         if second is None
         else difference_text(second.qps - rate, second.cost - best.cost, "bound"),
@@ -73,7 +71,8 @@ def pools(problem: Problem) -> list[RankedConfiguration]:
         rate = throughput(option.profile, problem.mix)
         if others or rate is None or not serves_whole_mix(option, problem):
             continue
-        count = min(budget // option.price, _room(problem, option))
+        most = problem.most_of(option)
+        count = min(budget // option.price, MOST_REPLICAS if most is None else most)
         if count < max(option.min_instances, 1):
             continue
         counts = tuple((other.name, count if other == option else 0) for other in problem.types)
@@ -105,27 +104,12 @@ def scaled(problem: Problem, best: RankedConfiguration) -> QPS:
     return QPS(best.qps * (problem.budget or best.cost) / best.cost)
 
 
-def _room(problem: Problem, option: TypeOption) -> int:
-    most = option.most
-    for pool in problem.pools:
-        if pool.name == option.pool:
-            for need, free in zip(option.demand.all, pool.free.all, strict=True):
-                if need:
-                    most = min(most, option.running + max(free, 0) // need)
-    return most
-
-
-def _refusals(problem: Problem, best: RankedConfiguration) -> list[TypeRefusal]:
-    chosen = {name for name, count in best.counts if count}
-    lines = []
+def _refusals(problem: Problem, best: RankedConfiguration) -> Iterator[TypeRefusal]:
     for option in sorted(problem.types, key=lambda o: o.name):
-        if option.name in chosen:
-            continue
-        if not serves_whole_mix(option, problem):
-            lines.append(TypeRefusal(option.name, slo_miss(option, problem, None)))
-        else:
-            lines.append(TypeRefusal(option.name, "serves less for the budget when it is alone"))
-    return lines
+        if not dict(best.counts)[option.name]:
+            less = "serves less for the budget when it is alone"
+            why = less if serves_whole_mix(option, problem) else slo_miss(option, problem, None)
+            yield TypeRefusal(option.name, why)
 
 
 def _nothing_alone(problem: Problem, budget: int) -> str:
@@ -139,49 +123,35 @@ def _least_cost(problem: Problem) -> Plan:
     if isinstance(model, Plan):
         return model
     if problem.load is None:
-        return _most_for_the_budget(problem, model)
-    found = sorted((model.choice(counts) for counts in model.single_type()), key=lambda choice: choice.key)
+        return _most_for_the_budget(model)
+    found = sorted(map(model.choice, model.single_type()), key=lambda choice: choice.key)
     if not found:
         message = (
             f"no type alone carries {qps_text(model.needed)} ({qps_text(problem.load or 0)} at "
             f"{share_text(problem.saturation_threshold)} saturation) within its limits and the budget"
         )
-        return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
-    best, proof = found[0], "the cheapest type alone"
-    step = _least_cost_step(problem, best)
-    return explain(problem, model, best, tuple(found[1:]), proof, planner=NAME, step=step, asked=True)
+        return refused(model, Reason.CAPACITY_TOO_LOW, message)
+    return explain(model, found[0], found[1:], "the cheapest type alone", _least_cost_step(model, found[0]))
 
 
-def _most_for_the_budget(problem: Problem, model: CostModel) -> Plan:
+def _most_for_the_budget(model: CostModel) -> Plan:
     found = sorted(_largest(for_budget(model)), key=lambda choice: (-choice.capacity, choice.key))
     if not found:
-        refused = nothing_for_the_budget(problem, model, NAME)
-        alone = refused.reason == Reason.BUDGET_TOO_LOW
-        return refused if alone else dataclasses.replace(refused, message=_nothing_alone(problem, problem.budget or 0))
+        answer, budget = nothing_for_the_budget(model), model.problem.budget or 0
+        alone = answer.reason == Reason.BUDGET_TOO_LOW
+        return answer if alone else dataclasses.replace(answer, message=_nothing_alone(model.problem, budget))
     best, proof = found[0], "the most of one type for the budget"
-    return explain(
-        problem,
-        model,
-        best,
-        tuple(found[1:]),
-        proof,
-        planner=NAME,
-        step=_least_cost_step(problem, best),
-        asked=True,
-        carries=best.capacity,
-    )
+    return explain(model, best, found[1:], proof, _least_cost_step(model, best), carries=best.capacity)
 
 
-def _largest(model: CostModel) -> Iterator[Choice]:
-    for i, least in enumerate(model.least):
-        fewest = tuple(least if i == j else 0 for j in range(len(model.types)))
-        count = least + addable(model, fewest, i, math.inf)
-        made = (*fewest[:i], count, *fewest[i + 1 :])
-        if count and model.allowed(made):
+def _largest(model: CostModel) -> Iterator[CostChoice]:
+    for i, option in enumerate(model.types):
+        fewest = tuple(option.min_instances if i == j else 0 for j in range(len(model.types)))
+        made = with_more(fewest, i, addable(model, fewest, i, math.inf))
+        if made[i] and model.allowed(made):
             yield model.choice(made)
 
 
-def _least_cost_step(problem: Problem, best: Choice) -> NextStep | None:
-    model = for_more(problem, best)
-    richer = min((model.choice(counts) for counts in model.single_type()), key=lambda c: c.key, default=None)
-    return None if richer is None else step_to(problem, model, best, richer)
+def _least_cost_step(model: CostModel, best: CostChoice) -> StepSearch:
+    richer = for_more(model, best)
+    return step_to(richer, best, min(map(richer.choice, richer.single_type()), key=lambda c: c.key, default=None))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import ClassTable, Values, class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates, least_cost, most_load
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
@@ -54,11 +53,13 @@ def frontier(
     seed: of the trials. done: called after each point.
     """
     table = class_table(problem)
-    least = least_cost(table, CEILING, trickle(table))
+    least = least_cost(table, CEILING, table.trickle)
     if least is None:
         return ()
     paid = max(plan.cost, problem.budget or 0)
-    run = _Frontier(table, SEED if seed is None else seed, table.values(plan.counts))
+    first = SEED if seed is None else seed
+    judge = Judge(table, choosing_rate(first), FluidRates(table, CEILING))
+    run = _Frontier(table, first, table.values(plan.counts), judge, Theory(table))
     found = []
     for budget in budgets(cost_of(table, least.counts), int(paid * _WIDEST), (plan.cost,), points):
         found.append(run.point(budget))
@@ -84,14 +85,10 @@ class _Frontier:
     table: ClassTable
     seed: int
     planned: Values
-    judge: Judge = field(init=False)
-    theory: Theory = field(init=False)
+    judge: Judge
+    theory: Theory
     best: tuple[Values, float] = ((), 0.0)
     held: dict[Values, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.judge = Judge(self.table, choosing_rate(self.seed), FluidRates(self.table, CEILING))
-        self.theory = Theory(self.table)
 
     def point(self, budget: int) -> FrontierPoint:
         ceiling = most_load(self.table.upper, CEILING, budget=budget)

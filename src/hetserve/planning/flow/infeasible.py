@@ -1,4 +1,4 @@
-"""Why no plan is possible, with the figure that would make one."""
+"""What limits allow, and why no plan is possible, with the figure that would make one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,38 @@ from numpy.typing import NDArray
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import MicroDollarsPerHour
-from hetserve.planning.flow.limits import trickle, unlimited
 from hetserve.planning.flow.programs.classes import ClassTable
 from hetserve.planning.flow.programs.program import CEILING, least_cost, least_late, most_load
 from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text, total_text
 from hetserve.planning.plan import Plan, infeasible, summary
-from hetserve.planning.problem import Problem
+from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.slo import slo_miss
 
 Floats = NDArray[np.float64]
 
 NAME: Final = "flow"
 _OFTEN: Final = 0.5
+
+
+def spendable(problem: Problem) -> int | None:
+    """Micro-dollars/h that a plan can cost at most: the budget, or all that limits allow; None: they allow any."""
+    if problem.budget is not None:
+        return int(problem.budget)
+    if unlimited(problem):
+        return None
+    return sum(option.price * (_limit(problem, option) or 0) for option in problem.types)
+
+
+def unlimited(problem: Problem) -> tuple[str, ...]:
+    """Names of the types of which neither a limit, a pool nor a total bounds the instances, sorted."""
+    return tuple(sorted(option.name for option in problem.types if _limit(problem, option) is None))
+
+
+def _limit(problem: Problem, option: TypeOption) -> int | None:
+    """The most instances of a type by its limit, its pool and the total; None: any number."""
+    limits = [most for most in (problem.most_of(option), problem.most_total) if most is not None]
+    return max(min(limits), option.min_instances) if limits else None
 
 
 def no_budget(problem: Problem) -> Plan:
@@ -79,7 +98,7 @@ def too_little(table: ClassTable, load: float | None, budget: int | None) -> Pla
     problem = table.problem
     whole = load is None or not problem.load
     wanted = "serve the whole mix within the SLO" if whole else f"carry {qps_text(load or 0)}"
-    least = load or trickle(table)
+    least = load or table.trickle
     cheapest = least_cost(table, CEILING, least, budget=None)
     if cheapest is None:
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, least, whole))
@@ -139,25 +158,19 @@ def _out_of_reach(table: ClassTable) -> str:
     return f": only {' or '.join(names)} could serve {batches} within the SLO, and none can be had"
 
 
-def _none_of(tried: int) -> str:
-    if not tried:
-        return "no mix that the program found"
-    return f"none of the {tried} mixes tried" if tried > 1 else "no mix tried"
-
-
 def no_load_carried(table: ClassTable, tried: int, load: float | None) -> Plan:
     """Infeasible: every mix that was tried broke the SLO. tried: in simulation; of 0, theory speaks."""
     rate = "at any rate" if load is None else f"at {qps_text(load)}"
-    problem = table.problem
+    problem, nothing = table.problem, f"none of the {tried} mixes tried" if tried > 1 else "no mix tried"
     rate = rate if load is None or problem.load else "at the least load"
-    by = "in simulation" if tried else "by queueing theory"
+    by, nothing = ("in simulation", nothing) if tried else ("by queueing theory", "no mix that the program found")
     within = "" if problem.budget is None else f" within {money_text(problem.budget)}"
     if problem.most_total is not None:
         within += f" with {total_text(0, problem.most_total)}"
     message = (
-        f"{_none_of(tried)}{within} keeps {latency_text(table.problem.slo.latency)} for "
-        f"{table.problem.slo.percentile:.10g} % of the queries {rate} {by}: the latencies vary too much, or "
+        f"{nothing}{within} keeps {latency_text(problem.slo.latency)} for "
+        f"{problem.slo.percentile:.10g} % of the queries {rate} {by}: the latencies vary too much, or "
         "the load leaves no time to wait"
     )
-    limit = Reason.CAPACITY_TOO_LOW if table.problem.budget is None else Reason.BUDGET_TOO_LOW
-    return infeasible(table.problem, NAME, Reason.NO_TYPE_MEETS_SLO if load is None else limit, message)
+    limit = Reason.CAPACITY_TOO_LOW if problem.budget is None else Reason.BUDGET_TOO_LOW
+    return infeasible(problem, NAME, Reason.NO_TYPE_MEETS_SLO if load is None else limit, message)

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hetserve.planning.flow.explanation.choice import Choice
+from hetserve.planning.flow.explanation.choice import ChosenMix, of_climb, of_race
 from hetserve.planning.flow.explanation.explain import explain
-from hetserve.planning.flow.explanation.outcome import of_climb, of_race
-from hetserve.planning.flow.explanation.steps import without_launches
-from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, too_little
-from hetserve.planning.flow.limits import spendable, trickle
+from hetserve.planning.flow.infeasible import no_budget, no_end, no_load_carried, nothing_serves, spendable, too_little
 from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values, class_table
 from hetserve.planning.flow.programs.program import (
     CEILING,
@@ -51,14 +48,14 @@ def plan_flow(
         return refused
     first = SEED if seed is None else seed
     if problem.objective == "MinCost" and problem.load is not None:
-        return _least_cost(table, float(problem.load) or trickle(table), first, quick=quick)
+        return _least_cost(table, float(problem.load) or table.trickle, first, quick=quick)
     if problem.budget is None:
         return no_budget(problem)
     return _most_throughput(table, int(problem.budget), first, quick=quick)
 
 
-def plan_most(problem: Problem, seed: int | None = None, *, quick: bool = False) -> Plan:
-    """The most throughput of all that limits and, if there is one, the budget allow; arguments as of `plan_flow`.
+def plan_most(problem: Problem, *, quick: bool) -> Plan:
+    """The most throughput of all that limits and, if there is one, the budget allow; quick: as of `plan_flow`.
 
     Infeasible too if neither bounds the instances of some type.
     """
@@ -67,9 +64,7 @@ def plan_most(problem: Problem, seed: int | None = None, *, quick: bool = False)
     if refused is not None:
         return refused
     budget = spendable(problem)
-    if budget is None:
-        return no_end(problem)
-    return _most_throughput(table, budget, SEED if seed is None else seed, quick=quick)
+    return no_end(problem) if budget is None else _most_throughput(table, budget, SEED, quick=quick)
 
 
 def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) -> Plan:
@@ -82,18 +77,18 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
         mix = untried_throughput(table, budget) or ceiling
         held, untried = untried_rate(table, mix.counts), _why(quick, ceiling.counts, judge)
         return explain(
-            Choice(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
+            ChosenMix(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
         )
     run, proof = race(judge, budget), Proof(judge, seed)
     held = proof.near(run.best, run.rate) if run.best else barely(run, proof)
     most, reckoned = _ample(table, run, budget)
     if reckoned > held * _MORE:
         untried = _why(quick, most, judge)
-        return explain(Choice(table, most, reckoned, fluid, ceiling.objective_bound, untried=untried))
+        return explain(ChosenMix(table, most, reckoned, fluid, ceiling.objective_bound, untried=untried))
     if held <= 0:
         return no_load_carried(table, judge.mixes, None)
     trials, others = judge.tried + proof.tried, of_race(run)
-    return explain(Choice(table, run.best, held, fluid, ceiling.objective_bound, others, trials, seen=run.rate))
+    return explain(ChosenMix(table, run.best, held, fluid, ceiling.objective_bound, others, trials, seen=run.rate))
 
 
 def _ample(table: ClassTable, run: Race, budget: int) -> tuple[Values, float]:
@@ -120,7 +115,7 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
         if counts is None or reckoned < load:
             return no_load_carried(table, 0, load)
         held, why = load if table.problem.load else reckoned, _why(quick, ceiling.counts, judge)
-        return explain(Choice(table, counts, held, fluid, floor, untried=why, steps=not quick))
+        return explain(ChosenMix(table, counts, held, fluid, floor, untried=why, steps=not quick))
     proof = Proof(judge, seed)
     run, best = proved(judge, proof, load, budget)
     if best is None:
@@ -128,10 +123,10 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     others = of_climb(run, proof, best, load)
     if not judge.can_try(best, load):
         held, why = load if table.problem.load else untried_rate(table, best), _why(quick, best, judge)
-        return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, untried=why))
+        return explain(ChosenMix(table, best, held, fluid, floor, others, judge.tried + proof.tried, untried=why))
     seen = judge.highest(best, max(judge.triable(best), load), load)
     held = load if table.problem.load else max(proof.near(best, seen), load)
-    return explain(Choice(table, best, held, fluid, floor, others, judge.tried + proof.tried, seen))
+    return explain(ChosenMix(table, best, held, fluid, floor, others, judge.tried + proof.tried, seen))
 
 
 def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix, *, quick: bool) -> float:
@@ -143,8 +138,8 @@ def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix, *, 
     if not any(launch_charge(option, weight) for option in upper.types):
         return ceiling.objective_bound
     if quick:
-        return least_money(without_launches(upper), CEILING, load)
-    least = least_cost(without_launches(upper), CEILING, load, budget=budget)
+        return least_money(upper.without_launches, CEILING, load)
+    least = least_cost(upper.without_launches, CEILING, load, budget=budget)
     return 0.0 if least is None else least.objective_bound
 
 

@@ -1,8 +1,11 @@
-"""Explains Kairos's choice as a Plan."""
+"""Explains Kairos's choice as a Plan: by the bound, or by trials of an evaluator."""
 
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import dataclass, field
+from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
@@ -15,11 +18,13 @@ from hetserve.planning.formatting import (
     share_text,
     step_text,
 )
-from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs
+from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, next_step
 from hetserve.planning.kbest import Ranking
-from hetserve.planning.plan import Plan, StepSearch, summary
+from hetserve.planning.plan import EvaluatedConfiguration, Evaluator, Plan, StepSearch, infeasible, summary
 from hetserve.planning.problem import TypeRefusal
 from hetserve.planning.rates import Auxiliary
+
+_TOP: Final = 10
 
 
 def explain(
@@ -36,20 +41,78 @@ def explain(
     runner_up = next((entry for i, entry in enumerate(ranked) if i != pick), None)
     why_not = "" if runner_up is None else _why_not(chosen, runner_up, rule)
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=f"{summary(counts)} for {money_text(chosen.cost)}, upper bound {qps_text(chosen.bound)}",
-        planner="kairos",
+        planner=inputs.planner,
         counts=counts,
         cost=MicroDollarsPerHour(chosen.cost),
         bound_qps=QPS(chosen.bound),
-        runner_up=None if runner_up is None else inputs.ranked(runner_up),
         why_not_runner_up=why_not,
         ranking=tuple(inputs.ranked(entry) for entry in ranked),
         refusals=inputs.problem.left_out + roles(inputs),
         verdict=f"{_verdict(inputs, chosen, rule, ranking)}; {step_text(step.step, step.known)}",
         next_step=step.step,
     )
+
+
+@dataclass(slots=True)
+class Trials:
+    """done: the rate that each configuration held [queries/s]."""
+
+    inputs: RankingInputs
+    evaluate: Evaluator
+    done: dict[BoundedConfiguration, float] = field(default_factory=dict)
+
+    def hold(self, entry: BoundedConfiguration) -> float:
+        """Tries a configuration. Raises ValueError for what is no rate."""
+        counts = self.inputs.counts_of(entry.counts)
+        held = float(self.evaluate(counts))
+        if not (math.isfinite(held) and held >= 0):
+            raise ValueError(f"the evaluator says {held} q/s of {summary(counts)}")
+        self.done[entry] = held
+        return held
+
+
+def plan_of_trials(trials: Trials, how: str, *, complete: bool = True) -> Plan:
+    """Plan of the best trial.
+
+    how: what the planner did. complete: whether the best bound of all is among the trials.
+    """
+    inputs, problem, done = trials.inputs, trials.inputs.problem, trials.done
+    ranked = sorted(done, key=lambda entry: (-done[entry], entry.cost, entry.counts))[:_TOP]
+    within = latency_text(problem.slo.latency)
+    if not ranked or done[ranked[0]] <= 0:
+        message = f"none of {len(done)} configurations tried holds any load within {within}"
+        return infeasible(problem, inputs.planner, Reason.NO_TYPE_MEETS_SLO, message)
+    best, rates = ranked[0], [qps_text(done[entry]) for entry in ranked]
+    step = next_step(inputs, max(done, key=lambda entry: entry.bound), complete=complete)
+    ranking = tuple(map(inputs.ranked, ranked))
+    return Plan(
+        reason=Reason.PLAN_FEASIBLE,
+        message=(
+            f"{summary(ranking[0].counts)} for {money_text(best.cost)}, holds {rates[0]} (upper bound "
+            f"{qps_text(best.bound)})"
+        ),
+        planner=inputs.planner,
+        counts=ranking[0].counts,
+        cost=ranking[0].cost,
+        bound_qps=ranking[0].qps,
+        why_not_runner_up=f"it holds {rates[1]}, {rates[0]} here" if len(rates) > 1 else "",
+        ranking=ranking,
+        refusals=problem.left_out + roles(inputs),
+        verdict=(
+            f"holds {rates[0]} within {within} (p{problem.slo.percentile:.10g}), as evaluated; {how}; "
+            f"{_left_text(inputs, best)}; {step_text(step.step, step.known)}"
+        ),
+        evaluated=tuple(
+            EvaluatedConfiguration(one, QPS(done[entry])) for entry, one in zip(ranked, ranking, strict=True)
+        ),
+        next_step=step.step,
+    )
+
+
+def _left_text(inputs: RankingInputs, chosen: BoundedConfiguration) -> str:
+    return f"{money_text(inputs.budget - chosen.cost)} of {money_text(inputs.budget)} left"
 
 
 def _why_not(chosen: BoundedConfiguration, other: BoundedConfiguration, rule: str) -> str:
@@ -95,21 +158,16 @@ def _is_first(some: tuple[int, ...], batches: tuple[int, ...]) -> bool:
 
 def _missed(some: tuple[int, ...], batches: tuple[int, ...]) -> str:
     """The first run of batches that are not among these, and whether there are more."""
-    runs = [[b for _, b in run] for out, run in itertools.groupby(((b not in some, b) for b in batches), _out) if out]
+    runs = [list(run) for out, run in itertools.groupby(batches, lambda b: b not in some) if out]
     return batches_text(runs[0][0], runs[0][-1]) + (" and others" if len(runs) > 1 else "")
 
 
-def _out(pair: tuple[bool, int]) -> bool:
-    return pair[0]
-
-
 def _verdict(inputs: RankingInputs, chosen: BoundedConfiguration, rule: str, ranking: Ranking) -> str:
-    left = inputs.budget - chosen.cost
     slo = inputs.problem.slo
     return (
         f"at most {qps_text(chosen.bound)} within {latency_text(slo.latency)} (p{slo.percentile:.10g}), by Kairos's "
         f"upper bound, not by measurement; {_binding(inputs, chosen)}; "
-        f"{money_text(left)} of {money_text(inputs.budget)} left; "
+        f"{_left_text(inputs, chosen)}; "
         f"chosen among {_size(ranking)} configurations by the {rule}"
         + ("" if ranking.complete else "; too many to look at all: there may be better ones")
     )

@@ -31,7 +31,7 @@ def plan_kairos(problem: Problem, _evaluate: Evaluator | None = None, _seed: int
         return inputs
     ranking = best_configurations(space_of(inputs.rates, inputs.budget, problem.pools), TOP)
     if not len(ranking.counts):
-        return nothing_fits(inputs, NAME)
+        return nothing_fits(inputs)
     ranked = tuple(entries(inputs.rates, ranking))
     pick, rule = pick_by_similarity(ranked)
     step = next_step(inputs, ranked[0], complete=ranking.complete)

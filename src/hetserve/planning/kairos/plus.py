@@ -15,9 +15,9 @@ import numpy as np
 
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.kairos.bound import configuration_bounds
+from hetserve.planning.kairos.explain import Trials, plan_of_trials
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, entries, nothing_fits, ranking_inputs
-from hetserve.planning.kairos.trials import Trials, plan_of_trials
 from hetserve.planning.kbest import Space, best_configurations, space_of
 from hetserve.planning.plan import Counts, Evaluator, Plan
 from hetserve.planning.problem import Problem
@@ -51,7 +51,7 @@ def plan_kairos_plus(
     bounds = _Bounds(inputs, space_of(inputs.rates, inputs.budget, problem.pools))
     top = next(iter(bounds), None)
     if top is None or limit == 0:
-        return nothing_fits(inputs, NAME)
+        return nothing_fits(inputs)
     length = ""
     if evaluate is None:
         queries = max(QUERIES, fewest_queries(problem.slo.latency, top.bound))
@@ -63,7 +63,7 @@ def plan_kairos_plus(
     trials = Trials(inputs, evaluate)
     pruned, end = _try(trials, bounds, limit)
     how = f"{len(trials.done)} configurations tried{length}, {pruned} sub-configurations of them skipped; {end}"
-    return plan_of_trials(trials, NAME, how, complete=bounds.complete)
+    return plan_of_trials(trials, how, complete=bounds.complete)
 
 
 def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
@@ -72,7 +72,7 @@ def _try(trials: Trials, bounds: _Bounds, limit: int | None) -> tuple[int, str]:
     for entry in bounds:
         if trials.done and entry.bound <= best:
             break
-        if any(_below(entry, trial.entry) for trial in trials.done):
+        if any(_below(entry, tried) for tried in trials.done):
             pruned += 1
             continue
         if limit is not None and len(trials.done) >= limit:

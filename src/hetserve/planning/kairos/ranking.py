@@ -1,17 +1,20 @@
-"""The ranking of what a budget buys by Kairos's bound, and the least budget that raises the best bound."""
+"""What a budget buys, ranked by Kairos's bound: the base type, the ranking, and the least budget that raises the best.
+
+The base type alone serves every batch of the mix within the SLO.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.formatting import money_text
-from hetserve.planning.kairos.base import NoBase, choose_base, entry_cost
+from hetserve.planning.formatting import latency_text, money_text
 from hetserve.planning.kairos.bound import configuration_bounds
-from hetserve.planning.kbest import Ranking, best_configurations, cheapest_reaching, grid_of, space_of
+from hetserve.planning.kbest import Ranking, Space, best_configurations, grid_of, space_of
 from hetserve.planning.plan import (
     NOTICEABLE,
     WIDEST_BUDGET,
@@ -22,8 +25,9 @@ from hetserve.planning.plan import (
     StepSearch,
     infeasible,
 )
-from hetserve.planning.problem import Problem
-from hetserve.planning.rates import Rates, derive_rates
+from hetserve.planning.problem import Problem, TypeOption
+from hetserve.planning.rates import Rates, derive_rates, throughput
+from hetserve.planning.slo import no_type_meets_slo, serves_whole_mix, slo_miss, slo_refusals
 
 MOST_BOUGHT: Final = 10_000_000
 """Most instances of one type; bounds the ranking's memory."""
@@ -46,12 +50,16 @@ class RankingInputs:
     problem: Problem
     rates: Rates
     budget: int
+    planner: str
 
     def counts_of(self, row: tuple[int, ...]) -> Counts:
         """Counts in the problem's order of types; row: base first, then as in the rates."""
         columns = (self.rates.base.name, *(aux.option.name for aux in self.rates.auxiliaries))
         held = dict(zip(columns, row, strict=True))
         return tuple((option.name, held.get(option.name, 0)) for option in self.problem.types)
+
+    def space(self, budget: int) -> Space:
+        return space_of(self.rates, budget, self.problem.pools)
 
     def ranked(self, entry: BoundedConfiguration) -> RankedConfiguration:
         return RankedConfiguration(self.counts_of(entry.counts), MicroDollarsPerHour(entry.cost), QPS(entry.bound))
@@ -62,9 +70,9 @@ def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
         message = "the most throughput is planned for a budget, and the service has none: set spec.budget.hourly"
         return infeasible(problem, planner, Reason.SPEC_INVALID, message)
     budget = int(problem.budget)
-    base = choose_base(problem, budget)
-    if isinstance(base, NoBase):
-        return infeasible(problem, planner, base.reason, base.message, base.refusals)
+    base = choose_base(problem, budget, planner)
+    if isinstance(base, Plan):
+        return base
     others = tuple(option for option in problem.types if option.name != base.name)
     rates = derive_rates(base, others, problem.mix, problem.slo.latency)
     useful = {base.name, *(aux.option.name for aux in rates.auxiliaries)}
@@ -81,10 +89,10 @@ def ranking_inputs(problem: Problem, planner: str) -> RankingInputs | Plan:
                 f"{MOST_BOUGHT:,} that are ranked: set its maxInstances, or a smaller budget"
             )
             return infeasible(problem, planner, Reason.SPEC_INVALID, message)
-    return RankingInputs(problem, rates, budget)
+    return RankingInputs(problem, rates, budget, planner)
 
 
-def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
+def nothing_fits(inputs: RankingInputs) -> Plan:
     """Infeasible plan: the minima cost too much, or no base instance fits the cluster."""
     problem, base = inputs.problem, inputs.rates.base
     wanted = entry_cost(problem, base)
@@ -93,13 +101,13 @@ def nothing_fits(inputs: RankingInputs, planner: str) -> Plan:
             f"budget {money_text(inputs.budget)} does not buy the least instances wanted and a base {base.name}: "
             f"{money_text(wanted)}, {money_text(wanted - inputs.budget)} more"
         )
-        return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message)
+        return infeasible(problem, inputs.planner, Reason.BUDGET_TOO_LOW, message)
     message = (
         f"no configuration fits what is free in the cluster: not even one {base.name}, which takes "
         f"{base.demand.cpu} millicores, {base.demand.memory} MiB, {base.demand.gpu_memory} MiB of GPU memory and "
         f"{base.demand.gpu_compute} % of a GPU's compute"
     )
-    return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message)
+    return infeasible(problem, inputs.planner, Reason.CAPACITY_TOO_LOW, message)
 
 
 def entries(rates: Rates, ranking: Ranking) -> Iterator[BoundedConfiguration]:
@@ -120,8 +128,8 @@ def next_step(inputs: RankingInputs, best: BoundedConfiguration, *, complete: bo
             wider = min(int(inputs.budget * factor), high)
             if wider <= low and factor < _WIDER[-1]:
                 continue
-            space = space_of(richer.rates, max(wider, low), inputs.problem.pools)
-            found = cheapest_reaching(space, grid_of(space), target)
+            space = richer.space(max(wider, low))
+            found = best_configurations(space, 1, grid_of(space).key_for(target))
             known = known and found.complete
             for entry in entries(richer.rates, found):
                 step = _step_to(inputs, best, richer, entry, max(entry.cost, low))
@@ -134,7 +142,7 @@ def _stretches(inputs: RankingInputs) -> Iterator[tuple[int, int, RankingInputs]
     costs = {entry_cost(inputs.problem, option) for option in inputs.problem.types}
     cuts = sorted(cost for cost in costs if inputs.budget < cost <= last)
     for low, high in zip([inputs.budget, *cuts], [*(cut - 1 for cut in cuts), last], strict=True):
-        richer = ranking_inputs(replace(inputs.problem, budget=MicroDollarsPerHour(low)), "kairos")
+        richer = ranking_inputs(replace(inputs.problem, budget=MicroDollarsPerHour(low)), inputs.planner)
         if not isinstance(richer, Plan):
             yield low, high, richer
 
@@ -143,7 +151,7 @@ def _step_to(
     inputs: RankingInputs, best: BoundedConfiguration, richer: RankingInputs, found: BoundedConfiguration, budget: int
 ) -> NextStep:
     """What a budget buys in which something was found: that, or what has a higher bound."""
-    ranking = best_configurations(space_of(richer.rates, budget, inputs.problem.pools), 1)
+    ranking = best_configurations(richer.space(budget), 1)
     top = next(entries(richer.rates, ranking), found)
     if top.bound < found.bound:
         top = found
@@ -154,3 +162,65 @@ def _step_to(
         cost=MicroDollarsPerHour(top.cost),
         proven=ranking.complete,
     )
+
+
+def choose_base(problem: Problem, budget: int, planner: str) -> TypeOption | Plan:
+    """Base type: the highest Q_b per dollar, ties by name; problem.base overrides. Or the planner's infeasible plan.
+
+    A type qualifies if its mean latency keeps the SLO at every batch, its limit allows an instance, and the budget buys
+    one beside all min_instances.
+    """
+    refuse = partial(infeasible, problem, planner)
+    capable = [option for option in problem.types if serves_whole_mix(option, problem)]
+    within = latency_text(problem.slo.latency)
+    if not capable:
+        return refuse(Reason.NO_TYPE_MEETS_SLO, no_type_meets_slo(problem), slo_refusals(problem))
+    if problem.base is not None:
+        return _overridden(problem, problem.base, capable, budget, planner)
+    offered = [option for option in capable if option.most >= 1]
+    if not offered:
+        message = f"no instance can be had of any type that serves every batch within {within}: {_names(capable)}"
+        return refuse(Reason.CAPACITY_TOO_LOW, f"{message} (0 allowed)")
+    affordable = [option for option in offered if entry_cost(problem, option) <= budget]
+    if not affordable:
+        cheapest = min(offered, key=lambda o: (entry_cost(problem, o), o.name))
+        message = (
+            f"budget {money_text(budget)} buys no base instance{_beside(problem, cheapest)}: the cheapest type that "
+            f"serves every batch within {within} is {cheapest.name} at {money_text(cheapest.price)}"
+        )
+        return refuse(Reason.BUDGET_TOO_LOW, message)
+    return min(affordable, key=lambda o: (-(throughput(o.profile, problem.mix) or 0.0) / o.price, o.name))
+
+
+def entry_cost(problem: Problem, base: TypeOption) -> int:
+    wanted = sum(option.price * option.min_instances for option in problem.types)
+    return wanted + (0 if base.min_instances else base.price)
+
+
+def _beside(problem: Problem, base: TypeOption) -> str:
+    wanted = entry_cost(problem, base) - base.price
+    return f" beside the least instances wanted, {money_text(wanted)}" if wanted > 0 else ""
+
+
+def _overridden(problem: Problem, name: str, capable: list[TypeOption], budget: int, planner: str) -> TypeOption | Plan:
+    refuse = partial(infeasible, problem, planner)
+    option = next((option for option in problem.types if option.name == name), None)
+    if option is None:
+        message = f"base {name} is none of the service's instance types; there are: {_names(problem.types)}"
+        return refuse(Reason.INSTANCE_TYPE_NOT_FOUND, message)
+    if option not in capable:
+        message = f"{name} cannot be the base: {slo_miss(option, problem, None)}; types that can: {_names(capable)}"
+        return refuse(Reason.NO_TYPE_MEETS_SLO, message)
+    if option.max_instances == 0:
+        return refuse(Reason.CAPACITY_TOO_LOW, f"no instance can be had of {name}, the base that was asked for")
+    if entry_cost(problem, option) > budget:
+        message = (
+            f"budget {money_text(budget)} buys no base instance{_beside(problem, option)}: {name}, the base that was "
+            f"asked for, costs {money_text(option.price)}"
+        )
+        return refuse(Reason.BUDGET_TOO_LOW, message)
+    return option
+
+
+def _names(options: Iterable[TypeOption]) -> str:
+    return ", ".join(sorted(option.name for option in options))

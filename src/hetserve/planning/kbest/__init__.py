@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hetserve.planning.kbest.best import Ranking, best_configurations, cheapest_reaching, list_all
-from hetserve.planning.kbest.grid import Grid, grid_of
-from hetserve.planning.kbest.space import Space, space_of
+from hetserve.planning.kbest.best import Ranking, best_configurations, list_all
+from hetserve.planning.kbest.space import Space, grid_of, space_of
 
-__all__ = ["Grid", "Ranking", "Space", "best_configurations", "cheapest_reaching", "grid_of", "list_all", "space_of"]
+__all__ = ["Ranking", "Space", "best_configurations", "grid_of", "list_all", "space_of"]

@@ -12,35 +12,34 @@ from typing import Final
 import numpy as np
 
 from hetserve.planning.highs import FEW_NODES, INFINITY, FlowSolverError, Model, solve
-from hetserve.planning.kbest.grid import FINE, UNIT, Grid
-from hetserve.planning.kbest.order import Entries, Order, entries_of, none_of
-from hetserve.planning.kbest.space import Ints, Space
+from hetserve.planning.kbest.best import Order, Ranking, entries_of, none_of
+from hetserve.planning.kbest.space import FINE, UNIT, Grid, Ints, Space
 
 _SCALE: Final = 1000 / FINE
 _DOLLAR: Final = 1e-6
 _ROUNDS: Final = 200
 _AT_ONCE: Final = 16
-"""Entries whose neighbours are looked at together."""
+"""Ranking whose neighbours are looked at together."""
 
 
-def found_by_program(space: Space, grid: Grid, order: Order) -> Entries:
+def found_by_program(space: Space, grid: Grid, order: Order) -> Ranking:
     """The first in order of what was found; there may be better ones."""
-    search = _Search(space, grid, order)
+    search = _ProgramSearch(space, grid, order)
     best = search.of_leaders(search.with_all(none_of(space), space.least[None, :]))
     if order.reaching is None and len(best.keys):
         # On the plateau other counts have the same bound for less.
-        cheapest = _Search(space, grid, Order(1, float(best.keys[0])))
+        cheapest = _ProgramSearch(space, grid, Order(1, float(best.keys[0])))
         best = search.with_all(best, cheapest.of_leaders(cheapest.order.first(best)).counts)
     return search.climbed(best)
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _ProgramSearch:
     space: Space
     grid: Grid
     order: Order
 
-    def with_all(self, best: Entries, counts: Ints) -> Entries:
+    def with_all(self, best: Ranking, counts: Ints) -> Ranking:
         """The first of what is known and of those counts that keep all limits."""
         space = self.space
         counts = counts[((counts >= space.least) & (counts <= space.most)).all(axis=1)]
@@ -51,7 +50,7 @@ class _Search:
         both = best.and_also(entries_of(space, self.grid, counts[within], costs[within]))
         return self.order.first(both.where(np.unique(both.counts, axis=0, return_index=True)[1]))
 
-    def of_leaders(self, best: Entries) -> Entries:
+    def of_leaders(self, best: Ranking) -> Ranking:
         """With what the program finds for each leader, and for the base alone."""
         columns = [1 + i for i in self.space.leading]
         one = np.eye(len(self.space.prices), dtype=np.int64)
@@ -64,7 +63,7 @@ class _Search:
                 best = self.with_all(best, np.vstack([row, row - one, row + one]))
         return best
 
-    def _solved(self, earlier: list[int], leads: list[int], best: Entries) -> Ints | None:
+    def _solved(self, earlier: list[int], leads: list[int], best: Ranking) -> Ints | None:
         """Counts that are best as far as the solver finds them; None: no better than what is known.
 
         earlier: columns of auxiliaries that would lead before. leads: the column of the leader, or none.
@@ -80,7 +79,7 @@ class _Search:
             return None
         return None if solved is None else np.rint(solved.values[columns]).astype(np.int64)
 
-    def _program(self, space: Space, leads: list[int], best: Entries) -> tuple[Model, list[int]]:
+    def _program(self, space: Space, leads: list[int], best: Ranking) -> tuple[Model, list[int]]:
         """The program, and its columns of counts."""
         cheap, grid, prices = self.order.reaching is not None, self.grid, space.prices * _DOLLAR
         known, budget = (best.keys[0] if len(best.keys) else 0.0), space.budget
@@ -102,7 +101,7 @@ class _Search:
         _share(model, space, counts)
         return model, counts
 
-    def climbed(self, best: Entries) -> Entries:
+    def climbed(self, best: Ranking) -> Ranking:
         """With the neighbours of the first, until those of all are known."""
         seen: set[bytes] = set()
         for _ in range(_ROUNDS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
@@ -16,8 +16,8 @@ from hetserve.planning.formatting import (
     total_text,
 )
 from hetserve.planning.mincost.milp import TOLERANCE
-from hetserve.planning.mincost.model import Choice, CostModel
-from hetserve.planning.plan import Counts, NextStep, Plan, RankedConfiguration, infeasible, summary
+from hetserve.planning.mincost.model import CostChoice, CostModel
+from hetserve.planning.plan import NextStep, Plan, RankedConfiguration, StepSearch, infeasible, summary
 from hetserve.planning.problem import Problem, TypeRefusal
 from hetserve.planning.slo import slo_miss
 
@@ -26,55 +26,48 @@ _ALLOW = "limits and free resources allow"
 
 
 def explain(
-    problem: Problem,
     model: CostModel,
-    best: Choice,
-    others: tuple[Choice, ...],
+    best: CostChoice,
+    others: Sequence[CostChoice],
     proof: str,
+    step: StepSearch | None,
     *,
-    planner: str,
-    step: NextStep | None = None,
-    asked: bool = False,
     carries: QPS | None = None,
 ) -> Plan:
     """Feasible plan of the best choice.
 
-    others: by objective. proof: why it is the best. step: if `asked`. carries: most load for the budget.
+    others: by objective. proof: why it is the best. step: None: not asked for. carries: most load for the budget.
     """
-    counts = all_counts(problem, model, best)
-    runner_up = others[0] if others else None
+    ranking, problem = tuple(_candidate(model, choice) for choice in (best, *others)[:_TOP]), model.problem
+    counts, next_ = ranking[0].counts, None if step is None else step.step
+    said = [] if step is None else [step_text(next_)]
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
         message=f"{summary(counts)} for {money_text(best.cost)}, capacity {qps_text(best.capacity)}",
-        planner=planner,
+        planner=model.planner,
         counts=counts,
-        cost=MicroDollarsPerHour(best.cost),
+        cost=ranking[0].cost,
         capacity_qps=best.capacity,
-        runner_up=None if runner_up is None else _candidate(problem, model, runner_up),
-        why_not_runner_up="" if runner_up is None else _why_not(best, runner_up),
-        ranking=tuple(_candidate(problem, model, choice) for choice in (best, *others)[:_TOP]),
-        refusals=problem.left_out + unusable(problem, model) + _unused(model, best),
-        verdict="; ".join(
-            [*_verdict(problem, model, best), proof, *_money(problem, carries), *([step_text(step)] if asked else [])]
-        ),
-        next_step=step,
+        why_not_runner_up=_why_not(best, others[0]) if others else "",
+        ranking=ranking,
+        refusals=problem.left_out + unusable(model) + _unused(model, best),
+        verdict="; ".join([*_verdict(model, best), proof, *_money(problem, carries), *said]),
+        next_step=next_,
     )
 
 
-def all_counts(problem: Problem, model: CostModel, choice: Choice) -> Counts:
-    held = {option.name: count for option, count in zip(model.types, choice.counts, strict=True)}
-    return tuple((option.name, held.get(option.name, 0)) for option in problem.types)
-
-
-def step_to(problem: Problem, model: CostModel, best: Choice, richer: Choice) -> NextStep:
+def step_to(model: CostModel, best: CostChoice, richer: CostChoice | None) -> StepSearch:
+    """model: of the richer choice, if there is one."""
+    if richer is None:
+        return StepSearch(None)
     extra, gain = MicroDollarsPerHour(richer.cost - best.cost), QPS(richer.capacity - best.capacity)
-    counts, cost = all_counts(problem, model, richer), MicroDollarsPerHour(richer.cost)
-    return NextStep(extra, gain, counts, cost, figure="capacity")
+    counts, cost = model.counts_of(richer), MicroDollarsPerHour(richer.cost)
+    return StepSearch(NextStep(extra, gain, counts, cost, figure="capacity"))
 
 
-def unusable(problem: Problem, model: CostModel) -> tuple[TypeRefusal, ...]:
+def unusable(model: CostModel) -> tuple[TypeRefusal, ...]:
     """Types that miss the SLO at its percentile, and by how much (constraint 4)."""
+    problem = model.problem
     usable = {option.name for option in model.types}
     return tuple(
         TypeRefusal(option.name, slo_miss(option, problem, problem.slo.percentile))
@@ -83,27 +76,25 @@ def unusable(problem: Problem, model: CostModel) -> tuple[TypeRefusal, ...]:
     )
 
 
-def nothing_for_the_budget(problem: Problem, model: CostModel, planner: str) -> Plan:
-    cheapest = min(model.types, key=lambda option: (option.price, option.name))
-    if problem.budget is not None and cheapest.price > problem.budget:
+def refused(model: CostModel, reason: Reason, message: str) -> Plan:
+    """Infeasible plan, which names the types that miss the SLO."""
+    return infeasible(model.problem, model.planner, reason, message, unusable(model))
+
+
+def nothing_for_the_budget(model: CostModel) -> Plan:
+    cheapest, budget = min(model.types, key=lambda option: (option.price, option.name)), model.problem.budget
+    if budget is not None and cheapest.price > budget:
         message = (
-            f"budget {money_text(problem.budget)} buys no instance that keeps the SLO: the cheapest is {cheapest.name} "
-            f"at {money_text(cheapest.price)}"
+            f"budget {money_text(budget)} buys no instance that keeps the SLO: the cheapest is {cheapest.name} at "
+            f"{money_text(cheapest.price)}"
         )
-        return infeasible(problem, planner, Reason.BUDGET_TOO_LOW, message, unusable(problem, model))
+        return refused(model, Reason.BUDGET_TOO_LOW, message)
     message = "limits and free resources allow no instance that keeps the SLO within the budget"
-    return infeasible(problem, planner, Reason.CAPACITY_TOO_LOW, message, unusable(problem, model))
+    return refused(model, Reason.CAPACITY_TOO_LOW, message)
 
 
 def too_little(
-    problem: Problem,
-    model: CostModel,
-    most: Choice,
-    affordable: Choice,
-    cheapest: Choice | None,
-    *,
-    planner: str,
-    heuristic: str = "",
+    model: CostModel, most: CostChoice, affordable: CostChoice, cheapest: CostChoice | None, heuristic: str = ""
 ) -> Plan:
     """Infeasible plan: limits or the budget do not allow the load.
 
@@ -111,70 +102,64 @@ def too_little(
     without the budget. heuristic: what found these; empty if proven. Raises ArithmeticError if they contradict each
     other.
     """
-    reason = Reason.CAPACITY_TOO_LOW
-    if sum(most.counts) < model.least_total:
+    reason, budget = Reason.CAPACITY_TOO_LOW, model.problem.budget
+    if sum(most.counts) < model.problem.least_total:
         why = _too_few(model, heuristic)
     elif most.capacity < model.needed * (1 - float(TOLERANCE)):
-        why = _carries_too_little(problem, model, most, heuristic)
-    elif cheapest is None or problem.budget is None or cheapest.cost <= problem.budget:
-        raise ArithmeticError(f"{_held(problem, model, most)} carries the load, but the solvers find no plan")
+        why = _carries_too_little(model, most, heuristic)
+    elif cheapest is None or budget is None or cheapest.cost <= budget:
+        raise ArithmeticError(f"{_held(model, most)} carries the load, but the solvers find no plan")
     else:
-        reason = Reason.BUDGET_TOO_LOW
-        why = _too_dear(problem, model, affordable, cheapest, budget=problem.budget, heuristic=heuristic)
-    return infeasible(problem, planner, reason, f"{_need(problem, model)}; {why}", unusable(problem, model))
+        reason, why = Reason.BUDGET_TOO_LOW, _too_dear(model, affordable, cheapest, budget, heuristic)
+    return refused(model, reason, f"{_need(model)}; {why}")
 
 
 def _too_few(model: CostModel, heuristic: str) -> str:
     allow = f"{heuristic} finds within limits and free resources" if heuristic else "limits and free resources allow"
-    return f"{allow} no mix of {total_text(model.least_total, None)}"
+    return f"{allow} no mix of {total_text(model.problem.least_total, None)}"
 
 
-def _carries_too_little(problem: Problem, model: CostModel, most: Choice, heuristic: str) -> str:
-    held, carried = _held(problem, model, most), qps_text(most.capacity)
+def _carries_too_little(model: CostModel, most: CostChoice, heuristic: str) -> str:
+    held, carried = _held(model, most), qps_text(most.capacity)
     short = f"{qps_text(model.needed - most.capacity)} too little"
     if model.room_for(most.counts) <= 0:
         best = f"the best that {heuristic} finds" if heuristic else "the best"
-        return f"{total_text(0, model.most_total)} are allowed, {best} ({held}) carry {carried}, {short}"
+        return f"{total_text(0, model.problem.most_total)} are allowed, {best} ({held}) carry {carried}, {short}"
     allow = f"the most that {heuristic} finds within limits and free resources"
     who = allow if heuristic else f"every instance that {_ALLOW}"
     return f"{who} ({held}) carries {carried}, {short}"
 
 
 def _too_dear(
-    problem: Problem,
-    model: CostModel,
-    affordable: Choice,
-    cheapest: Choice,
-    *,
-    budget: MicroDollarsPerHour,
-    heuristic: str,
+    model: CostModel, affordable: CostChoice, cheapest: CostChoice, budget: MicroDollarsPerHour, heuristic: str
 ) -> str:
     shown = money_text(budget)
     buys = f"with budget {shown} {heuristic} buys" if heuristic else f"budget {shown} buys at most"
     found = f"the plan that {heuristic} finds" if heuristic else "the cheapest plan"
     return (
-        f"{buys} {qps_text(affordable.capacity)} ({_held(problem, model, affordable)}); {found} that carries "
-        f"the load costs {money_text(cheapest.cost)} ({_held(problem, model, cheapest)}), "
+        f"{buys} {qps_text(affordable.capacity)} ({_held(model, affordable)}); {found} that carries "
+        f"the load costs {money_text(cheapest.cost)} ({_held(model, cheapest)}), "
         f"{money_text(cheapest.cost - budget)} more"
     )
 
 
-def _need(problem: Problem, model: CostModel) -> str:
+def _need(model: CostModel) -> str:
+    problem = model.problem
     load = qps_text(problem.load or 0.0)
     if problem.saturation_threshold == 1:
         return f"a load of {load} must be carried"
     return f"a load of {load} needs {qps_text(model.needed)} at {share_text(problem.saturation_threshold)} saturation"
 
 
-def _held(problem: Problem, model: CostModel, choice: Choice) -> str:
-    return summary(all_counts(problem, model, choice))
+def _held(model: CostModel, choice: CostChoice) -> str:
+    return summary(model.counts_of(choice))
 
 
-def _candidate(problem: Problem, model: CostModel, choice: Choice) -> RankedConfiguration:
-    return RankedConfiguration(all_counts(problem, model, choice), MicroDollarsPerHour(choice.cost), choice.capacity)
+def _candidate(model: CostModel, choice: CostChoice) -> RankedConfiguration:
+    return RankedConfiguration(model.counts_of(choice), MicroDollarsPerHour(choice.cost), choice.capacity)
 
 
-def _why_not(best: Choice, other: Choice) -> str:
+def _why_not(best: CostChoice, other: CostChoice) -> str:
     difference = difference_text(other.capacity - best.capacity, other.cost - best.cost, "capacity")
     if other.objective == best.objective and other.cost == best.cost:
         fewer = sum(best.counts) < sum(other.counts)
@@ -185,7 +170,7 @@ def _why_not(best: Choice, other: Choice) -> str:
     return difference
 
 
-def _unused(model: CostModel, best: Choice) -> tuple[TypeRefusal, ...]:
+def _unused(model: CostModel, best: CostChoice) -> tuple[TypeRefusal, ...]:
     per_qps = [option.price / rate for option, rate in zip(model.types, model.rates, strict=True)]
     dearest = max(value for value, count in zip(per_qps, best.counts, strict=True) if count)
     return tuple(
@@ -207,8 +192,8 @@ def _per_qps(micro: float) -> str:
     return f"{micro / 1e6:.4g} $/h per q/s"
 
 
-def _verdict(problem: Problem, model: CostModel, best: Choice) -> list[str]:
-    slo, load = problem.slo, problem.load
+def _verdict(model: CostModel, best: CostChoice) -> list[str]:
+    slo, load = model.problem.slo, model.problem.load
     changes = [
         f"{count - option.running:+d} {option.name}"
         for option, count in zip(model.types, best.counts, strict=True)
@@ -218,7 +203,7 @@ def _verdict(problem: Problem, model: CostModel, best: Choice) -> list[str]:
         "no load is known"
         if load is None
         else f"the load of {qps_text(load)} uses {share_text(load / best.capacity)} of it, at most "
-        f"{share_text(problem.saturation_threshold)} is wanted"
+        f"{share_text(model.problem.saturation_threshold)} is wanted"
     )
     return [
         f"carries {qps_text(best.capacity)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})",

@@ -14,14 +14,16 @@ from typing import Final
 
 from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, share_text
-from hetserve.planning.mincost.explain import all_counts, explain, nothing_for_the_budget, too_little
+from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, too_little
 from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
 from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
-from hetserve.planning.mincost.model import Choice, CostModel, for_budget
-from hetserve.planning.plan import Evaluator, NextStep, Plan, summary
+from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, with_more
+from hetserve.planning.plan import Evaluator, Plan, StepSearch, summary
 from hetserve.planning.problem import Problem
 
 NAME: Final = "greedy"
+_HEURISTIC: Final = "HetSev's heuristic"
+_Exchange = tuple[float, tuple[int, int], CostChoice]
 
 
 def plan_greedy(problem: Problem, _evaluate: Evaluator | None = None, _seed: int | None = None) -> Plan:
@@ -29,68 +31,56 @@ def plan_greedy(problem: Problem, _evaluate: Evaluator | None = None, _seed: int
     model = model_of(problem, NAME)
     if isinstance(model, Plan):
         return model
-    rich = for_budget(model)
-    most = None if problem.budget is None else scale_out(rich, math.inf)
-    if problem.load is None:
-        if most is None or most.capacity <= 0 or sum(most.counts) < model.least_total:
-            return nothing_for_the_budget(problem, model, NAME)
-        return _most_for_the_budget(problem, model, most)
-    needed = model.needed * (1 - float(TOLERANCE) / 1000)
     search = LeastCostSearch(model, Chain())
-    made = _carrying(problem, search, needed)
+    most = None if problem.budget is None else scale_out(for_budget(model), math.inf)
+    if problem.load is None:
+        if most is None or most.capacity <= 0 or sum(most.counts) < problem.least_total:
+            return nothing_for_the_budget(model)
+        return explain(model, most, (), f"by {_HEURISTIC}", _step(search, most), carries=most.capacity)
+    made = _carrying(search, model.needed * (1 - float(TOLERANCE) / 1000))
     if isinstance(made, Plan):
         return made
     gap, best = optimality_gap(search, made)
     others = () if best is None or best.counts == made.counts else (best,)
     carries = None if most is None else QPS(max(most.capacity, made.capacity))
-    proof = f"by HetSev's heuristic, {gap}"
-    step, asked = _step(search, problem, made)
-    return explain(problem, model, made, others, proof, planner=NAME, step=step, asked=asked, carries=carries)
+    return explain(model, made, others, f"by {_HEURISTIC}, {gap}", _step(search, made), carries=carries)
 
 
-def _most_for_the_budget(problem: Problem, model: CostModel, most: Choice) -> Plan:
-    step, asked = _step(LeastCostSearch(model, Chain()), problem, most)
-    proof = "by HetSev's heuristic"
-    return explain(problem, model, most, (), proof, planner=NAME, step=step, asked=asked, carries=most.capacity)
-
-
-def _carrying(problem: Problem, search: LeastCostSearch, needed: float) -> Choice | Plan:
+def _carrying(search: LeastCostSearch, needed: float) -> CostChoice | Plan:
     """The heuristic's choice that carries the load, or the infeasible plan.
 
     Without the budget the heuristic may end within it; with the budget it may end on types that carry too little.
     """
-    model = search.model
-    made = scale_in(model, scale_out(model, needed), needed)
+    model, free = search.model, search.model.without_budget
+    made = _both_ways(model, needed)
     if _is_enough(model, made, needed):
         return made
-    free = replace(model, budget=None)
-    enough = _if_enough(free, needed)
-    if enough is not None and (model.budget is None or enough.cost <= model.budget):
+    budget, enough = model.problem.budget, _both_ways(free, needed)
+    carries = _is_enough(free, enough, needed)
+    if carries and (budget is None or enough.cost <= budget):
         return enough
-    most = scale_out(free, needed)
-    refused = too_little(problem, model, most, made, enough, planner=NAME, heuristic="HetSev's heuristic")
-    return replace(refused, message=f"{refused.message}{_elsewhere(problem, search)}")
+    answer = too_little(model, scale_out(free, needed), made, enough if carries else None, _HEURISTIC)
+    return replace(answer, message=f"{answer.message}{_elsewhere(search)}")
 
 
-def _elsewhere(problem: Problem, search: LeastCostSearch) -> str:
+def _elsewhere(search: LeastCostSearch) -> str:
     try:
         best = search.least_cost()
     except SolverError:
         return ""
     if best is None:
         return ""
-    held = summary(all_counts(problem, search.model, best))
-    return f"; planner ilp carries the load for {money_text(best.cost)} ({held})"
+    return f"; planner ilp carries the load for {money_text(best.cost)} ({summary(search.model.counts_of(best))})"
 
 
-def _step(search: LeastCostSearch, problem: Problem, made: Choice) -> tuple[NextStep | None, bool]:
+def _step(search: LeastCostSearch, made: CostChoice) -> StepSearch | None:
     try:
-        return search.next_step(problem, made), True
+        return search.next_step(made)
     except SolverError:
-        return None, False
+        return None
 
 
-def scale_out(model: CostModel, needed: float) -> Choice:
+def scale_out(model: CostModel, needed: float) -> CostChoice:
     """Adds instances to what runs until `needed` queries/s are carried or nothing more fits.
 
     Where the total is what they do not fit, faster ones take the places of slower ones. Last come the cheapest,
@@ -103,11 +93,11 @@ def scale_out(model: CostModel, needed: float) -> Choice:
             made = _exchanged(model, made, needed)
             break
         _, i, more = min(options)
-        made = model.choice((*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :]))
-    while sum(made.counts) < model.least_total:
+        made = model.choice(with_more(made.counts, i, more))
+    while sum(made.counts) < model.problem.least_total:
         ones = [
-            model.choice((*made.counts[:i], count + 1, *made.counts[i + 1 :]))
-            for i, count in enumerate(made.counts)
+            model.choice(with_more(made.counts, i, 1))
+            for i in range(len(model.types))
             if addable(model, made.counts, i, 0.0)
         ]
         if not ones:
@@ -116,7 +106,7 @@ def scale_out(model: CostModel, needed: float) -> Choice:
     return made
 
 
-def _exchanged(model: CostModel, made: Choice, needed: float) -> Choice:
+def _exchanged(model: CostModel, made: CostChoice, needed: float) -> CostChoice:
     """As many instances in all, of types that carry more: the cheapest exchange per query/s first."""
     while made.capacity < needed and model.room_for(made.counts) <= 0:
         options = list(_exchanges(model, made, needed - made.capacity))
@@ -126,38 +116,37 @@ def _exchanged(model: CostModel, made: Choice, needed: float) -> Choice:
     return made
 
 
-def _exchanges(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, tuple[int, int], Choice]]:
+def _exchanges(model: CostModel, made: CostChoice, lacking: float) -> Iterator[_Exchange]:
     """Some of a type for as many of a faster one; `lacking` queries/s say how many."""
     for (i, slow), (j, fast) in itertools.permutations(enumerate(model.rates), 2):
-        spare = made.counts[i] - model.least[i]
+        spare = made.counts[i] - model.types[i].min_instances
         if fast <= slow or spare <= 0:
             continue
-        fewer = (*made.counts[:i], made.counts[i] - spare, *made.counts[i + 1 :])
-        some = min(addable(model, fewer, j, math.inf), spare, max(math.ceil(lacking / (fast - slow)), 1))
-        values = [n - some * (k == i) + some * (k == j) for k, n in enumerate(made.counts)]
-        if some > 0 and model.allowed(tuple(values)):
+        fits = addable(model, with_more(made.counts, i, -spare), j, math.inf)
+        some = min(fits, spare, max(math.ceil(lacking / (fast - slow)), 1))
+        values = with_more(with_more(made.counts, i, -some), j, some)
+        if some > 0 and model.allowed(values):
             other = model.choice(values)
             yield (other.objective - made.objective) / min(other.capacity - made.capacity, lacking), (i, j), other
 
 
-def _options(model: CostModel, made: Choice, lacking: float) -> Iterator[tuple[float, int, int]]:
+def _options(model: CostModel, made: CostChoice, lacking: float) -> Iterator[tuple[float, int, int]]:
     for i, rate in enumerate(model.rates):
         more = addable(model, made.counts, i, lacking)
         if more > 0:
-            counts = (*made.counts[:i], made.counts[i] + more, *made.counts[i + 1 :])
-            cost = model.choice(counts).objective - made.objective
+            cost = model.choice(with_more(made.counts, i, more)).objective - made.objective
             yield cost / min(more * rate, lacking), i, more
 
 
-def scale_in(model: CostModel, made: Choice, needed: float) -> Choice:
+def scale_in(model: CostModel, made: CostChoice, needed: float) -> CostChoice:
     """Removes instances, the dearest per query/s first (ties by name), while the rest carries `needed`."""
     while True:
         spare = [
             ((fewer.objective - made.objective) / model.rates[i], i, fewer)
             for i, count in enumerate(made.counts)
-            if count > model.least[i]
-            for fewer in [model.choice((*made.counts[:i], count - 1, *made.counts[i + 1 :]))]
-            if fewer.capacity >= needed and sum(fewer.counts) >= model.least_total
+            if count > model.types[i].min_instances
+            for fewer in [model.choice(with_more(made.counts, i, -1))]
+            if fewer.capacity >= needed and sum(fewer.counts) >= model.problem.least_total
         ]
         if not spare:
             return made
@@ -170,19 +159,19 @@ def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -
     if math.isfinite(lacking):
         # At least one: the quotient may underflow.
         most = min(most, max(math.ceil(lacking / model.rates[i] * (1 - float(TOLERANCE) / 1000)), 1))
-    if model.budget is not None:
-        spent = sum(option.price * count for option, count in zip(model.types, counts, strict=True))
-        most = min(most, (model.budget - spent) // model.types[i].price)
-    filling = replace(model, least_total=0)  # more may follow
+    budget = model.problem.budget
+    if budget is not None:
+        most = min(most, (budget - model.choice(counts).cost) // model.types[i].price)
+    filling = replace(model, problem=replace(model.problem, least_total=0))  # more may follow
     low, high = 0, max(min(most, model.upper[i]), 0)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = filling.allowed((*counts[:i], counts[i] + middle, *counts[i + 1 :]))
+        fits = filling.allowed(with_more(counts, i, middle))
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
 
 
-def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice | None]:
+def optimality_gap(search: LeastCostSearch, made: CostChoice) -> tuple[str, CostChoice | None]:
     """How much dearer the choice is than the proven optimum, in words, and that optimum."""
     try:
         best = search.least_cost()
@@ -195,25 +184,21 @@ def optimality_gap(search: LeastCostSearch, made: Choice) -> tuple[str, Choice |
 
 
 def _start(model: CostModel) -> Iterator[int]:
-    kept = [max(option.running, least) for option, least in zip(model.types, model.least, strict=True)]
-    for i, option in enumerate(model.types):
-        if option.max_instances is not None:
-            kept[i] = min(kept[i], option.max_instances)
+    kept = [min(max(option.running, option.min_instances), option.most) for option in model.types]
     by_worth = sorted(range(len(kept)), key=lambda i: (-model.types[i].price / model.rates[i], model.types[i].name))
     for i in by_worth:
-        kept[i] = max(kept[i] - max(-model.room_for(kept), 0), model.least[i])
-    if model.budget is not None:
+        kept[i] = max(kept[i] - max(-model.room_for(kept), 0), model.types[i].min_instances)
+    if model.problem.budget is not None:
         for i in by_worth:
-            over = sum(o.price * n for o, n in zip(model.types, kept, strict=True)) - model.budget
+            over = model.choice(kept).cost - model.problem.budget
             if over > 0:
-                kept[i] = max(kept[i] - math.ceil(over / model.types[i].price), model.least[i])
+                kept[i] = max(kept[i] - math.ceil(over / model.types[i].price), model.types[i].min_instances)
     yield from kept
 
 
-def _if_enough(model: CostModel, needed: float) -> Choice | None:
-    made = scale_in(model, scale_out(model, needed), needed)
-    return made if _is_enough(model, made, needed) else None
+def _both_ways(model: CostModel, needed: float) -> CostChoice:
+    return scale_in(model, scale_out(model, needed), needed)
 
 
-def _is_enough(model: CostModel, made: Choice, needed: float) -> bool:
-    return made.capacity >= needed and sum(made.counts) >= model.least_total
+def _is_enough(model: CostModel, made: CostChoice, needed: float) -> bool:
+    return made.capacity >= needed and sum(made.counts) >= model.problem.least_total

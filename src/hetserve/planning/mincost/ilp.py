@@ -16,10 +16,10 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS
-from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little, unusable
+from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, refused, step_to, too_little, unusable
 from hetserve.planning.mincost.milp import SOLVERS, Chain, Constraint, IntegerProgram, Solver
 from hetserve.planning.mincost.model import (
-    Choice,
+    CostChoice,
     CostModel,
     build_model,
     for_budget,
@@ -28,7 +28,7 @@ from hetserve.planning.mincost.model import (
     most_load_program,
     other_program,
 )
-from hetserve.planning.plan import Evaluator, NextStep, Plan, infeasible
+from hetserve.planning.plan import Evaluator, Plan, StepSearch, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.planning.slo import no_type_meets_slo
 
@@ -52,27 +52,16 @@ def plan_ilp(
         return model
     search = LeastCostSearch(model, Chain(solvers))
     if problem.load is None:
-        return _most_for_the_budget(problem, search)
+        return _most_for_the_budget(search)
     best = search.least_cost()
     if best is None:
-        most = search.most_load(within_budget=False)
-        affordable = search.most_load(within_budget=True)
-        cheapest = search.least_cost(within_budget=False)
-        return too_little(problem, model, most, affordable, cheapest, planner=NAME)
+        free = LeastCostSearch(model.without_budget, search.chain)
+        return too_little(model, free.most_load(), search.most_load(), free.least_cost())
     carries = None
     if problem.budget is not None:
-        carries = LeastCostSearch(for_budget(model), search.chain).most_load(within_budget=True).capacity
-    return explain(
-        problem,
-        model,
-        best,
-        search.alternatives(best),
-        f"least cost proven by {search.chain.used}",
-        planner=NAME,
-        step=search.next_step(problem, best),
-        asked=True,
-        carries=carries,
-    )
+        carries = LeastCostSearch(for_budget(model), search.chain).most_load().capacity
+    others, proof = search.alternatives(best), f"least cost proven by {search.chain.used}"
+    return explain(model, best, others, proof, search.next_step(best), carries=carries)
 
 
 def model_of(problem: Problem, planner: str) -> CostModel | Plan:
@@ -82,61 +71,50 @@ def model_of(problem: Problem, planner: str) -> CostModel | Plan:
             "spec.load.expectedQPS"
         )
         return infeasible(problem, planner, Reason.LOAD_UNKNOWN, message)
-    model = build_model(problem)
-    refusals = unusable(problem, model)
+    model = build_model(problem, planner)
     if not model.types:
-        message = no_type_meets_slo(problem, problem.slo.percentile)
-        return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message, refusals)
+        return refused(model, Reason.NO_TYPE_MEETS_SLO, no_type_meets_slo(problem, problem.slo.percentile))
     for option in problem.types:
         if option.min_instances and option not in model.types:
-            miss = next(refusal.reason for refusal in refusals if refusal.subject == option.name)
+            miss = next(refusal.reason for refusal in unusable(model) if refusal.subject == option.name)
             message = f"at least {option.min_instances} of {option.name} are wanted, but {miss}"
-            return infeasible(problem, planner, Reason.NO_TYPE_MEETS_SLO, message, refusals)
+            return refused(model, Reason.NO_TYPE_MEETS_SLO, message)
     return model
 
 
-def _most_for_the_budget(problem: Problem, search: LeastCostSearch) -> Plan:
+def _most_for_the_budget(search: LeastCostSearch) -> Plan:
     """Plan without a load: the most that the budget buys, ties to the cheapest."""
-    most = search.most_load(within_budget=True)
+    most = search.most_load()
     if most.capacity <= 0:
-        return nothing_for_the_budget(problem, search.model, NAME)
+        return nothing_for_the_budget(search.model)
     exact = replace(search.model, needed=QPS(most.capacity))
     best = LeastCostSearch(exact, search.chain).least_cost() or most
-    return explain(
-        problem,
-        search.model,
-        best,
-        (),
-        f"the most for the budget, proven by {search.chain.used}",
-        planner=NAME,
-        step=search.next_step(problem, best),
-        asked=True,
-        carries=best.capacity,
-    )
+    proof = f"the most for the budget, proven by {search.chain.used}"
+    return explain(search.model, best, (), proof, search.next_step(best), carries=best.capacity)
 
 
 @dataclass(frozen=True, slots=True)
 class LeastCostSearch:
     model: CostModel
     chain: Chain
-    others: dict[tuple[int, ...], Choice | None] = field(default_factory=dict)
+    others: dict[tuple[int, ...], CostChoice | None] = field(default_factory=dict)
 
-    def least_cost(self, within_budget: bool = True) -> Choice | None:
+    def least_cost(self) -> CostChoice | None:
         """The optimum, made unique by further solves; None if nothing carries the load."""
         if not self.model.within_reach():
             return None
-        program = least_cost_program(self.model, within_budget)
+        program = least_cost_program(self.model)
         first = self.chain.solve(program, self.model.witness())
         if first is None:
             return None
         best = self.model.choice(first)
         second = self._other(best)
         # Unique: every other choice costs more.
-        if within_budget and (second is None or second.objective > best.objective):
+        if second is None or second.objective > best.objective:
             return best
         return self._unique(program, best)
 
-    def _unique(self, program: IntegerProgram, best: Choice) -> Choice:
+    def _unique(self, program: IntegerProgram, best: CostChoice) -> CostChoice:
         """Of the optima, the one with fewest instances, then with most of the first type."""
         size = len(self.model.types)
         rows = (*program.rows, Constraint(program.objective, most=best.objective))
@@ -150,12 +128,12 @@ class LeastCostSearch:
             rows = (*rows, Constraint(unit, least=fewest.counts[i]))
         return fewest
 
-    def most_load(self, within_budget: bool) -> Choice:
-        """Instances that carry most, up to the load, within limits, free resources and, if asked, the budget."""
-        answer = self.chain.solve(most_load_program(self.model, within_budget))
+    def most_load(self) -> CostChoice:
+        """Instances that carry most, up to the load, within limits, free resources and the budget."""
+        answer = self.chain.solve(most_load_program(self.model))
         return self.model.choice(answer if answer is not None else (0,) * (2 * len(self.model.types)))
 
-    def alternatives(self, best: Choice) -> tuple[Choice, ...]:
+    def alternatives(self, best: CostChoice) -> tuple[CostChoice, ...]:
         """Other choices by objective, and every type alone.
 
         A second best has fewer of some type than the best, or one instance more.
@@ -167,21 +145,21 @@ class LeastCostSearch:
         found.discard(best.counts)
         return tuple(sorted((self.model.choice(counts) for counts in found), key=lambda c: c.key))
 
-    def next_step(self, problem: Problem, best: Choice) -> NextStep | None:
+    def next_step(self, best: CostChoice) -> StepSearch:
         """Cheapest plan that carries NOTICEABLE more, at any budget."""
-        model = for_more(problem, best)
-        answer = self.chain.solve(least_cost_program(model, within_budget=False))
-        return None if answer is None else step_to(problem, model, best, model.choice(answer))
+        model = for_more(self.model, best)
+        answer = self.chain.solve(least_cost_program(model))
+        return step_to(model, best, None if answer is None else model.choice(answer))
 
-    def _other(self, best: Choice) -> Choice | None:
+    def _other(self, best: CostChoice) -> CostChoice | None:
         if best.counts not in self.others:
             answer = self.chain.solve(other_program(self.model, best))
             self.others[best.counts] = None if answer is None else self.model.choice(answer)
         return self.others[best.counts]
 
     def _resolve(
-        self, program: IntegerProgram, rows: tuple[Constraint, ...], objective: tuple[int, ...], best: Choice
-    ) -> Choice:
+        self, program: IntegerProgram, rows: tuple[Constraint, ...], objective: tuple[int, ...], best: CostChoice
+    ) -> CostChoice:
         """Of the optima so far, the one that minimises a further objective."""
         answer = self.chain.solve(IntegerProgram(objective, program.upper, rows), self.model.values(best))
         return best if answer is None else self.model.choice(answer)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetserve.base.units import QPS
 from hetserve.planning.mincost.milp import TOLERANCE, Constraint, IntegerProgram
-from hetserve.planning.plan import NOTICEABLE
-from hetserve.planning.problem import MOST_REPLICAS, Pool, Problem, TypeOption
+from hetserve.planning.plan import NOTICEABLE, Counts
+from hetserve.planning.problem import MOST_REPLICAS, Problem, TypeOption
 from hetserve.planning.rates import throughput
 from hetserve.planning.slo import serves_whole_mix
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CostChoice:
     """Instances per type. objective: cost plus launch charges, micro-dollars."""
 
     counts: tuple[int, ...]
@@ -33,61 +32,64 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Usable types by name, with rate T_i (queries/s), launch charge and limits.
+    """Usable types by name, with rate T_i (queries/s) and launch charge; limits are the problem's.
 
-    needed: W / threshold, queries/s. least, upper: instances; no optimum exceeds `upper`. least_total, most_total: of
-    all types together; None: any number.
+    needed: W / threshold, queries/s. upper: instances, which no optimum exceeds. planner: that asks.
     """
 
+    problem: Problem
     types: tuple[TypeOption, ...]
     rates: tuple[QPS, ...]
     launch: tuple[int, ...]
-    least: tuple[int, ...]
     upper: tuple[int, ...]
     needed: QPS
-    budget: int | None
-    pools: tuple[Pool, ...]
-    least_total: int = 0
-    most_total: int | None = None
+    planner: str
 
-    def choice(self, values: Sequence[int]) -> Choice:
+    def choice(self, values: Sequence[int]) -> CostChoice:
         """Cost and capacity of these counts; further values (a solver's) are ignored."""
         counts = tuple(values[: len(self.types)])
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
-        charges = sum(
-            charge * max(count - option.running, 0)
-            for option, charge, count in zip(self.types, self.launch, counts, strict=True)
-        )
+        charges = sum(charge * more for charge, more in zip(self.launch, self._new(counts), strict=True))
         capacity = math.fsum(rate * count for rate, count in zip(self.rates, counts, strict=True))
-        return Choice(counts, cost, cost + charges, QPS(capacity))
+        return CostChoice(counts, cost, cost + charges, QPS(capacity))
 
-    def values(self, choice: Choice) -> tuple[int, ...]:
-        new = (max(n - option.running, 0) for option, n in zip(self.types, choice.counts, strict=True))
-        return (*choice.counts, *new)
+    def values(self, choice: CostChoice) -> tuple[int, ...]:
+        return (*choice.counts, *self._new(choice.counts))
+
+    def _new(self, counts: Sequence[int]) -> list[int]:
+        """Instances of each type that do not run yet."""
+        return [max(count - option.running, 0) for option, count in zip(self.types, counts, strict=True)]
+
+    def counts_of(self, choice: CostChoice) -> Counts:
+        """In the problem's order, with zeros for the types that are not usable."""
+        held = {option.name: count for option, count in zip(self.types, choice.counts, strict=True)}
+        return tuple((option.name, held.get(option.name, 0)) for option in self.problem.types)
+
+    @property
+    def without_budget(self) -> CostModel:
+        return replace(self, problem=replace(self.problem, budget=None))
 
     def witness(self) -> tuple[int, ...] | None:
         """Values of one type alone that carry the load: the program is feasible."""
         return next((self.values(self.choice(counts)) for counts in self.single_type()), None)
 
-    def one_more(self, best: Choice) -> Iterator[tuple[int, ...]]:
+    def one_more(self, best: CostChoice) -> Iterator[tuple[int, ...]]:
         """The best with one more instance of one type, if allowed."""
-        for i, count in enumerate(best.counts):
-            more = (*best.counts[:i], count + 1, *best.counts[i + 1 :])
-            if self.allowed(more):
-                yield more
+        more = (with_more(best.counts, i, 1) for i in range(len(self.types)))
+        return filter(self.allowed, more)
 
     def single_type(self) -> Iterator[tuple[int, ...]]:
         """Per type, the fewest instances that carry the load alone, if allowed."""
         for i, rate in enumerate(self.rates):
-            fewest = max(_fewest(self.needed, rate), self.least_total)
+            fewest = max(_fewest(self.needed, rate), self.problem.least_total)
             counts = tuple(fewest if i == j else 0 for j in range(len(self.types)))
             if self.allowed(counts):
                 yield counts
 
     def room_for(self, counts: Sequence[int]) -> int:
         """Further instances of all types together beside these counts."""
-        most = MOST_REPLICAS * len(self.types) if self.most_total is None else self.most_total
-        return most - sum(counts)
+        most = self.problem.most_total
+        return (MOST_REPLICAS * len(self.types) if most is None else most) - sum(counts)
 
     def within_reach(self) -> bool:
         most = sum((Fraction(rate) * upper for rate, upper in zip(self.rates, self.upper, strict=True)), Fraction(0))
@@ -98,19 +100,22 @@ class CostModel:
             option.min_instances <= count <= option.most for option, count in zip(self.types, counts, strict=True)
         )
         cost = sum(option.price * count for option, count in zip(self.types, counts, strict=True))
-        new = [max(count - option.running, 0) for option, count in zip(self.types, counts, strict=True)]
+        new, budget = self._new(counts), self.problem.budget
         fits = all(sum(d * n for d, n in zip(row, new, strict=True)) <= free for row, free in _pool_rows(self))
-        total = self.least_total <= sum(counts) <= self.room_for(())
-        return caps and total and fits and (self.budget is None or cost <= self.budget)
+        return caps and self.problem.allows_total(sum(counts)) and fits and (budget is None or cost <= budget)
 
 
-def build_model(problem: Problem) -> CostModel:
+def with_more(counts: Sequence[int], i: int, more: int) -> tuple[int, ...]:
+    """Counts with so many more instances of one type."""
+    return (*counts[:i], counts[i] + more, *counts[i + 1 :])
+
+
+def build_model(problem: Problem, planner: str) -> CostModel:
     """Model of a problem with a load or a budget; types sorted by name.
 
     Without a load, `needed` is what the budget buys. A usable type keeps the SLO at its percentile at every batch
     (constraint 4).
     """
-    budget = problem.budget
     usable = [
         (option, rate)
         for option in sorted(problem.types, key=lambda o: o.name)
@@ -120,43 +125,40 @@ def build_model(problem: Problem) -> CostModel:
     if problem.load is not None:
         needed = QPS(problem.load / problem.saturation_threshold)
     else:
-        needed = QPS(math.fsum((budget or 0) / option.price * rate for option, rate in usable) or 1.0)
+        needed = QPS(math.fsum((problem.budget or 0) / option.price * rate for option, rate in usable) or 1.0)
     return CostModel(
+        problem=problem,
         types=tuple(option for option, _ in usable),
         rates=tuple(rate for _, rate in usable),
         launch=tuple(_launch_charge(option, problem.launch_weight) for option, _ in usable),
-        least=tuple(option.min_instances for option, _ in usable),
         upper=tuple(_most(option, max(_fewest(needed, rate), problem.least_total)) for option, rate in usable),
         needed=needed,
-        budget=problem.budget,
-        pools=problem.pools,
-        least_total=problem.least_total,
-        most_total=problem.most_total,
+        planner=planner,
     )
 
 
-def for_more(problem: Problem, best: Choice) -> CostModel:
-    load = QPS(best.capacity * (1 + NOTICEABLE) * problem.saturation_threshold)
-    return build_model(dataclasses.replace(problem, load=load, budget=None))
+def for_more(model: CostModel, best: CostChoice) -> CostModel:
+    load = QPS(best.capacity * (1 + NOTICEABLE) * model.problem.saturation_threshold)
+    return build_model(replace(model.problem, load=load, budget=None), model.planner)
 
 
 def for_budget(model: CostModel) -> CostModel:
-    uppers = (_most(o, max((model.budget or 0) // o.price, o.min_instances)) for o in model.types)
-    return dataclasses.replace(model, upper=tuple(uppers))
+    uppers = (_most(o, max((model.problem.budget or 0) // o.price, o.min_instances)) for o in model.types)
+    return replace(model, upper=tuple(uppers))
 
 
-def least_cost_program(model: CostModel, within_budget: bool) -> IntegerProgram:
-    """Minimise cost and launch charges subject to (1), (2), limits and, if asked, the budget."""
+def least_cost_program(model: CostModel) -> IntegerProgram:
+    """Minimise cost and launch charges subject to (1), (2), limits and the budget."""
     objective = _both(tuple(option.price for option in model.types), model.launch)
-    return IntegerProgram(objective, _uppers(model), (*_carries(model), *_limits(model, within_budget)))
+    return IntegerProgram(objective, model.upper * 2, (*_carries(model), *_limits(model)))
 
 
-def other_program(model: CostModel, best: Choice) -> IntegerProgram:
+def other_program(model: CostModel, best: CostChoice) -> IntegerProgram:
     """The least-cost program without `best` and its supersets.
 
     z_i = 1 demands fewer of type i: y_i <= best_i - 1 + (upper_i - best_i + 1) (1 - z_i), and some z_i is 1.
     """
-    program, size = least_cost_program(model, within_budget=True), len(model.types)
+    program, size = least_cost_program(model), len(model.types)
     rows = [Constraint((*row.coefficients, *(0,) * size), row.least, row.most) for row in program.rows]
     for i, (count, upper) in enumerate(zip(best.counts, model.upper, strict=True)):
         unit = tuple(int(i == j) for j in range(size))
@@ -166,11 +168,11 @@ def other_program(model: CostModel, best: Choice) -> IntegerProgram:
     return IntegerProgram((*program.objective, *(0,) * size), (*program.upper, *allowed), tuple(rows))
 
 
-def most_load_program(model: CostModel, within_budget: bool) -> IntegerProgram:
+def most_load_program(model: CostModel) -> IntegerProgram:
     """Maximise the carried load, up to the given one."""
     fastest = max(model.rates)
     objective = _both(tuple(-rate / fastest for rate in model.rates))
-    return IntegerProgram(objective, _uppers(model), _limits(model, within_budget))
+    return IntegerProgram(objective, model.upper * 2, _limits(model))
 
 
 def _carries(model: CostModel) -> tuple[Constraint, ...]:
@@ -181,24 +183,25 @@ def _carries(model: CostModel) -> tuple[Constraint, ...]:
     return (Constraint(_both(rates), least=needed * float(1 - TOLERANCE / 1000)),)
 
 
-def _limits(model: CostModel, within_budget: bool) -> tuple[Constraint, ...]:
+def _limits(model: CostModel) -> tuple[Constraint, ...]:
+    problem = model.problem
     rows = [Constraint(_both((), row), most=max(free, 0)) for row, free in _pool_rows(model)]
     for i, option in enumerate(model.types):
-        if model.least[i]:
-            rows.append(Constraint(_both(tuple(int(i == j) for j in range(len(model.types)))), least=model.least[i]))
-        # a_i >= y_i - N_i; at the optimum a_i = max(X_i, 0).
         unit = tuple(int(i == j) for j in range(len(model.types)))
+        if option.min_instances:
+            rows.append(Constraint(_both(unit), least=option.min_instances))
+        # a_i >= y_i - N_i; at the optimum a_i = max(X_i, 0).
         rows.append(Constraint(_both(unit, tuple(-c for c in unit)), most=option.running))
-    if model.least_total or model.most_total is not None:
-        rows.append(Constraint(_both((1,) * len(model.types)), least=model.least_total, most=model.most_total))
-    if within_budget and model.budget is not None:
-        rows.append(Constraint(_both(tuple(option.price for option in model.types)), most=model.budget))
+    if problem.bounds_total:
+        rows.append(Constraint(_both((1,) * len(model.types)), least=problem.least_total, most=problem.most_total))
+    if problem.budget is not None:
+        rows.append(Constraint(_both(tuple(option.price for option in model.types)), most=problem.budget))
     return tuple(rows)
 
 
 def _pool_rows(model: CostModel) -> Iterator[tuple[tuple[int, ...], int]]:
     """Per pool and resource: demand of one new instance of each type, and what is free."""
-    for pool in model.pools:
+    for pool in model.problem.pools:
         for resource, free in enumerate(pool.free.all):
             row = tuple(o.demand.all[resource] if o.pool == pool.name else 0 for o in model.types)
             if any(row):
@@ -208,10 +211,6 @@ def _pool_rows(model: CostModel) -> Iterator[tuple[tuple[int, ...], int]]:
 def _both(on_counts: tuple[float, ...], on_new: tuple[float, ...] = ()) -> tuple[float, ...]:
     size = max(len(on_counts), len(on_new))
     return (*(on_counts or (0,) * size), *(on_new or (0,) * size))
-
-
-def _uppers(model: CostModel) -> tuple[int, ...]:
-    return (*model.upper, *model.upper)
 
 
 def _in_unit(model: CostModel) -> tuple[tuple[float, ...], float]:

@@ -1,15 +1,59 @@
-"""One search: evaluates each configuration once, counts, prunes, and ends at its limit."""
+"""One search: evaluates each configuration once, counts, prunes, and ends at its limit; and what it tried."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.plan import Evaluator
+from hetserve.planning.plan import Counts, Evaluator
 from hetserve.planning.search.space import SearchSpace
-from hetserve.planning.search.trace import Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    counts: Counts
+    qps: float
+
+    def as_json(self) -> dict[str, object]:
+        return {"counts": dict(self.counts), "qps": self.qps}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTrace:
+    """Evaluations of one search, each configuration once.
+
+    space: number of configurations. pruned: known to be no better.
+    """
+
+    method: str
+    seed: int
+    evaluations: tuple[Evaluation, ...]
+    space: int
+    pruned: int
+
+    @property
+    def best(self) -> Evaluation:
+        return max(self.evaluations, key=lambda e: e.qps)
+
+    def best_so_far(self) -> tuple[float, ...]:
+        return tuple(itertools.accumulate((evaluation.qps for evaluation in self.evaluations), max))
+
+    def evaluations_until(self, qps: float) -> int | None:
+        return next((i for i, e in enumerate(self.evaluations, start=1) if e.qps >= qps), None)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "method": self.method,
+            "seed": self.seed,
+            "space": self.space,
+            "pruned": self.pruned,
+            "best": self.best.as_json(),
+            "evaluations": [evaluation.as_json() for evaluation in self.evaluations],
+        }
 
 
 class Session:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.planning.configurations import Dimension, Ints, count_configurations, enumerate_configurations
-from hetserve.planning.kairos.base import NoBase, choose_base
-from hetserve.planning.plan import Counts
+from hetserve.planning.kairos.ranking import choose_base
+from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 
 LARGEST_SPACE: Final = 1_000_000
@@ -79,8 +79,8 @@ def _dimensions(problem: Problem) -> tuple[tuple[Dimension, ...], int]:
     if problem.budget is None:
         raise ValueError("a search needs a budget: set spec.budget.hourly")
     budget = int(problem.budget)
-    base = choose_base(problem, budget)
-    if isinstance(base, NoBase):
+    base = choose_base(problem, budget, "search")
+    if isinstance(base, Plan):
         raise ValueError(base.message)  # noqa: TRY004  a problem without a base, not a wrong type
     dimensions = (
         Dimension(o.price, max(o.min_instances, int(o.name == base.name)), o.max_instances) for o in problem.types

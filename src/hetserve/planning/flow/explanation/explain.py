@@ -1,4 +1,4 @@
-"""Explains planner flow's choice as a Plan."""
+"""Explains planner flow's choice as a Plan: prices, next steps, and what became of the others."""
 
 from __future__ import annotations
 
@@ -10,68 +10,77 @@ import numpy as np
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.flow.explanation.choice import Choice
-from hetserve.planning.flow.explanation.outcome import Tried
-from hetserve.planning.flow.explanation.prices import marginal_values, refusals
-from hetserve.planning.flow.explanation.steps import cheaper, evaluated, next_step
-from hetserve.planning.flow.explanation.words import message, verdict, why_not
-from hetserve.planning.flow.search.leading import allowed
-from hetserve.planning.plan import ClassFlow, EvaluatedConfiguration, Plan, RankedConfiguration
+from hetserve.planning.flow.explanation.choice import ChosenMix, Tried
+from hetserve.planning.flow.programs.classes import ClassTable
+from hetserve.planning.flow.programs.program import CEILING, FixedMix, fixed, least_cost, most_load
+from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of
+from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
+from hetserve.planning.plan import (
+    NOTICEABLE,
+    WIDEST_BUDGET,
+    BindingBatches,
+    ClassFlow,
+    EvaluatedConfiguration,
+    MarginalValues,
+    NextStep,
+    Plan,
+    RankedConfiguration,
+    summary,
+)
+from hetserve.planning.problem import TypeRefusal
 
 _TOP: Final = 10
 _FAINT: Final = 1e-9
+_PROVEN: Final = 1.002
+_MUCH: Final = 10
+"""Times the load: above, the rate alone says more than a share."""
+_HALF: Final = 0.5
+_ALIKE: Final = 0.1
+"""A class is dear where a query's price is above the mean one by more than this share."""
 
 
-def explain(choice: Choice) -> Plan:
+def explain(choice: ChosenMix) -> Plan:
     """Feasible plan of the choice."""
-    entry, prices = choice.ranked(choice.values), marginal_values(choice)
+    entry, prices = choice.ranked(choice.values), _marginal_values(choice)
     top, tried = choice.fluid(choice.values), not choice.untried
-    runner_up, why = _runner_up(choice)
     return Plan(
-        feasible=True,
         reason=Reason.PLAN_FEASIBLE,
-        message=message(choice, entry),
+        message=_message(choice, entry),
         planner="flow",
         counts=entry.counts,
         cost=entry.cost,
         bound_qps=None if choice.is_cost else QPS(top),
         capacity_qps=QPS(top) if choice.is_cost else None,
-        runner_up=runner_up,
-        why_not_runner_up=why,
-        ranking=(entry, *_ranked(choice))[:_TOP],
-        refusals=(*choice.table.problem.left_out, *refusals(choice, prices)),
-        verdict=verdict(choice),
+        why_not_runner_up=_why_not(choice),
+        ranking=(entry, *(choice.ranked(one.values) for one in _ran(choice)), *_not_run(choice))[:_TOP],
+        refusals=(*choice.table.problem.left_out, *_refusals(choice, prices)),
+        verdict=_verdict(choice),
         evaluated=tuple(_evaluated(choice)) if tried else (),
-        next_step=next_step(choice) if choice.steps else None,
+        next_step=_next_step(choice) if choice.steps else None,
         tried=tried,
         held_qps=QPS(choice.held) if tried else None,
         ceiling_qps=None if choice.is_cost else QPS(choice.ceiling),
         floor_cost=MicroDollarsPerHour(math.floor(choice.ceiling)) if choice.is_cost else None,
         flow=tuple(_flow(choice)),
         prices=prices,
-        cheaper=cheaper(choice) if choice.steps else None,
+        cheaper=_cheaper(choice) if choice.steps else None,
     )
 
 
-def _runner_up(choice: Choice) -> tuple[RankedConfiguration | None, str]:
-    """The best of the others that ran (MinCost: that hold the load), else of those that need not run."""
-    ran = [one for one in choice.others if one.held or not choice.is_cost]
+def _why_not(choice: ChosenMix) -> str:
+    """Why the plan is not the best of the others."""
+    ran, rest = _ran(choice), _not_run(choice)
     if ran:
-        entry = choice.ranked(ran[0].values)
-        return entry, why_not(choice, ran[0], entry)
-    rest = _not_run(choice)
-    return (rest[0], why_not(choice, None, rest[0])) if rest else (None, "")
+        return _why_not_other(choice, ran[0], choice.ranked(ran[0].values))
+    return _why_not_other(choice, None, rest[0]) if rest else ""
 
 
-def _ranked(choice: Choice) -> Iterator[RankedConfiguration]:
-    """The others: those that hold something, then by what they cannot exceed."""
-    for one in choice.others:
-        if one.held or not choice.is_cost:
-            yield choice.ranked(one.values)
-    yield from _not_run(choice)
+def _ran(choice: ChosenMix) -> list[Tried]:
+    """The others that ran (MinCost: that hold the load), best first."""
+    return [one for one in choice.others if one.held or not choice.is_cost]
 
 
-def _not_run(choice: Choice) -> list[RankedConfiguration]:
+def _not_run(choice: ChosenMix) -> list[RankedConfiguration]:
     """Counts whose fluid rate is no more than the plan holds, best first."""
     if choice.is_cost or choice.untried:
         return []
@@ -81,12 +90,12 @@ def _not_run(choice: Choice) -> list[RankedConfiguration]:
     return [choice.ranked(v) for v in sorted(within, key=lambda v: (-rates[v], v))[:_TOP]]
 
 
-def _evaluated(choice: Choice) -> Iterator[EvaluatedConfiguration]:
-    yield evaluated(choice, Tried(choice.values, max(choice.held, choice.seen)))
-    yield from (evaluated(choice, one) for one in choice.others)
+def _evaluated(choice: ChosenMix) -> Iterator[EvaluatedConfiguration]:
+    yield choice.evaluated(Tried(choice.values, max(choice.held, choice.seen)))
+    yield from (choice.evaluated(one) for one in choice.others)
 
 
-def _flow(choice: Choice) -> Iterator[ClassFlow]:
+def _flow(choice: ChosenMix) -> Iterator[ClassFlow]:
     found, table = choice.serving(), choice.table
     if found is None:
         return
@@ -96,3 +105,180 @@ def _flow(choice: Choice) -> Iterator[ClassFlow]:
     for t, c in zip(*np.nonzero(there), strict=True):
         name = table.types[t].name
         yield ClassFlow(name, table.first[c], table.last[c], QPS(float(found.flow[t, c]) * share))
+
+
+def _next_step(choice: ChosenMix) -> NextStep | None:
+    """The least money above the budget (MinCost: the cost) that raises the fluid bound by 1 %; None: none does.
+
+    The bound is that of the plan's counts (MinCost) or of all mixes within the budget.
+    """
+    table, budget = choice.table.without_launches, choice.table.problem.budget
+    widest = None if budget is None else int(budget * WIDEST_BUDGET)
+    rate = choice.fluid(choice.values)
+    now = rate if choice.is_cost else max(rate, choice.ceiling)
+    wanted = now * (1 + NOTICEABLE)
+    step = least_cost(table, CEILING, wanted, budget=widest)
+    if step is not None and cost_of(table, step.counts) <= choice.money:
+        most = most_load(table, CEILING, budget=choice.money)
+        now = max(rate, 0.0 if most is None else most.rate)
+        wanted = now * (1 + NOTICEABLE)
+        step = least_cost(table, CEILING, wanted, budget=widest)
+    if step is None:
+        return None
+    cost, gain = cost_of(table, step.counts), choice.fluid(step.counts) - now
+    if cost <= choice.money or gain <= 0:
+        return None
+    return NextStep(
+        MicroDollarsPerHour(cost - choice.money),
+        QPS(gain),
+        table.counts(step.counts),
+        MicroDollarsPerHour(cost),
+        proven=cost <= step.objective_bound * _PROVEN,
+        figure="capacity" if choice.is_cost else "ceiling",
+    )
+
+
+def _cheaper(choice: ChosenMix) -> EvaluatedConfiguration | None:
+    """The best mix for less: of those that ran, else of the program."""
+    less = [one for one in choice.others if cost_of(choice.table, one.values) < choice.cost]
+    if less:
+        table = choice.table
+        return choice.evaluated(max(less, key=lambda one: (one.held, cost_of(table, one.values), one.values)))
+    if choice.cost <= 1:
+        return None
+    mix = most_load(choice.table, UNTRIED, budget=choice.cost - 1)
+    return None if mix is None else EvaluatedConfiguration(choice.ranked(mix.counts), QPS(0.0))
+
+
+def _marginal_values(choice: ChosenMix) -> MarginalValues | None:
+    """Prices at the chosen counts; None: their fluid rate is none."""
+    table = choice.table
+    # What went on from other counts may give other prices of the same; of a quick plan nothing else was solved.
+    found = choice.fluid.mix(choice.values) if choice.untried else fixed(table, CEILING, choice.values)
+    if found is None:
+        return None
+    gains = {option.name: QPS(float(gain)) for option, gain in zip(table.types, found.per_instance, strict=True)}
+    worth = [gain * 1e6 / option.price for option, gain in zip(table.types, found.per_instance, strict=True)]
+    best = int(np.argmax(worth))
+    instances = tuple((option.name, gains[option.name]) for option in table.problem.types)
+    return MarginalValues(instances, table.types[best].name, QPS(float(worth[best])), _binding(table, found))
+
+
+def _binding(table: ClassTable, found: FixedMix) -> BindingBatches | None:
+    """The dearest classes that together carry half of the price, with all between them."""
+    density = found.per_class / table.shares
+    if density.max() <= (1 + _ALIKE):
+        return None
+    order = np.argsort(-density, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(found.per_class[order]), _HALF - 1e-9)) + 1
+    first, last = int(order[:enough].min()), int(order[:enough].max())
+    span = slice(first, last + 1)
+    busiest = int(np.argmax(found.flow[:, span].sum(axis=1)))
+    queries, price = float(table.shares[span].sum()), float(found.per_class[span].sum())
+    return BindingBatches(table.first[first], table.last[last], queries, price, table.types[busiest].name)
+
+
+def _refusals(choice: ChosenMix, prices: MarginalValues | None) -> Iterator[TypeRefusal]:
+    """Why each type without instances has none."""
+    table = choice.table
+    for i, option in enumerate(table.types):
+        if choice.values[i]:
+            continue
+        reach = _reach(table, i)
+        if not option.most:
+            yield TypeRefusal(option.name, "no instance of it is allowed or has room")
+        elif reach is None or prices is None:
+            yield TypeRefusal(option.name, reach or "not needed")
+        else:
+            gain = dict(prices.instances)[option.name] * 1e6 / option.price
+            least = f"; adds at most {qps_text(gain)} per $/h"
+            other = "" if prices.best == option.name else f", {prices.best} {qps_text(prices.dollar)}"
+            yield TypeRefusal(option.name, f"{reach}{least}{other}")
+
+
+def _reach(table: ClassTable, i: int) -> str | None:
+    """Which batches a type serves within the SLO; None: none."""
+    limit = latency_text(table.problem.slo.latency)
+    late = np.where(np.isfinite(table.means[i]), table.misses(table.problem.slo.latency)[i], 1.0)
+    within = late <= table.allowed
+    if not within.any():
+        return None
+    if within.all():
+        return f"serves every batch within {limit}"
+    ends = int(np.flatnonzero(within).max())
+    if within[: ends + 1].all():
+        return f"too slow above batch {table.last[ends]} for {limit}"
+    return f"too slow for {share_text(float(table.shares[~within].sum()))} of the queries for {limit}"
+
+
+def _message(choice: ChosenMix, entry: RankedConfiguration) -> str:
+    how = "not tried" if choice.untried else "in simulation"
+    return f"{summary(entry.counts)} for {money_text(entry.cost)}, {qps_text(choice.held)} {how}"
+
+
+def _verdict(choice: ChosenMix) -> str:
+    return "; ".join((_held(choice), *_margin(choice), *_left(choice)))
+
+
+def _held(choice: ChosenMix) -> str:
+    slo = choice.table.problem.slo
+    within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})"
+    idle = "for no load: " if choice.is_idle else ""
+    verb = "carries" if choice.is_cost and not choice.is_idle else "holds"
+    if choice.untried:
+        return f"{idle}not tried, as {choice.untried}: by the program and queueing theory it {verb} {within}"
+    return f"{idle}{verb} {within} in simulation under policy {choice.table.problem.policy} ({choice.trials} trials)"
+
+
+def _margin(choice: ChosenMix) -> Iterator[str]:
+    """What is in hand, and the program's proof over all mixes, rounded to its safe side."""
+    problem, limit = choice.table.problem, choice.ceiling
+    if not choice.is_cost:
+        share = share_text(min(choice.held / limit, 1.0))
+        within = "the limits" if problem.budget is None else money_text(problem.budget)
+        most = f"no mix within {within} can hold more than {ceiling_text(limit)}"
+        yield f"{share} of the ceiling: {most}"
+        return
+    if choice.is_idle:
+        yield f"no mix that serves every batch costs less than {floor_text(limit)}"
+        return
+    if choice.seen > choice.held:
+        more = choice.seen / choice.held - 1
+        yield f"held up to {qps_text(choice.seen)}" + (f", {share_text(more)} more" if more < _MUCH else "")
+    else:
+        yield f"the load takes {share_text(choice.held / choice.fluid(choice.values))} of the instances' time"
+    yield f"no mix that carries {qps_text(choice.held)} costs less than {floor_text(limit)}"
+
+
+def ceiling_text(qps: float) -> str:
+    """Rounded up, as `qps_text`."""
+    digits = 1 if qps >= 10 else 2 - math.floor(math.log10(max(qps, 1e-9)))
+    return qps_text(math.ceil(qps * 10**digits - 1e-6) / 10**digits)
+
+
+def floor_text(cost: float) -> str:
+    """Rounded down to a thousandth of a dollar if that leaves something."""
+    return money_text(math.floor(cost / 1000) * 1000 if cost >= 10_000 else math.floor(cost))
+
+
+def _left(choice: ChosenMix) -> Iterator[str]:
+    budget = choice.table.problem.budget
+    if budget is not None and budget > choice.cost:
+        yield f"{money_text(budget - choice.cost)} of {money_text(budget)} left"
+
+
+def _why_not_other(choice: ChosenMix, other: Tried | None, entry: RankedConfiguration) -> str:
+    """Why the runner-up is not the plan; other: None if it did not run."""
+    extra = entry.cost - choice.cost
+    money = "at the same cost" if not extra else f"for {money_text(abs(extra))} {'more' if extra > 0 else 'less'}"
+    seen = max(choice.seen, choice.held)
+    if other is None:
+        bound = f"its fluid bound of {qps_text(entry.qps)}"
+        return f"{bound} is below the {qps_text(seen)} that the plan held in its trials, {money}"
+    if not other.held:
+        return f"breaks the SLO at {qps_text(other.below or choice.held)} in simulation, {money}"
+    if choice.is_cost:
+        return f"{'serves every batch' if choice.is_idle else 'carries the load'} too, {money}"
+    less = seen - other.held
+    figure = f"{qps_text(less)} less than the plan" if less > 0 else "no more than the plan"
+    return f"holds {figure} in the same trials, {money}"

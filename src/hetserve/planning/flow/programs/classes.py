@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 MOST_CLASSES: Final = 100
 COARSE: Final = 40
 """Classes of a program whose answer is tried anyway."""
+_IDLE: Final = 1e-5
+"""Busy instances of the slowest type: a load at which hardly a query waits for another."""
 Values = tuple[int, ...]
 """Counts in the order of a table."""
 Merge = Literal["mean", "least"]
@@ -61,9 +63,9 @@ class ClassTable:
         return float((fastest * self.shares)[known].sum()) or 1.0
 
     @cached_property
-    def slowest(self) -> float:
-        """The longest service time in seconds, of any class on any type."""
-        return float(self.means.max(initial=0.0, where=np.isfinite(self.means))) or 1.0
+    def trickle(self) -> float:
+        """Queries/s that stand for no load, or for any: what serves every batch in time holds them."""
+        return _IDLE / (float(self.means.max(initial=0.0, where=np.isfinite(self.means))) or 1.0)
 
     def misses(self, limit: float) -> Floats:
         """[type, class] probability that service takes longer than `limit` seconds; 1 if not servable."""
@@ -120,6 +122,11 @@ class ClassTable:
     def upper(self) -> ClassTable:
         """The table whose program no mix beats."""
         return self if self.exact else self.merged(MOST_CLASSES, "least")
+
+    @property
+    def without_launches(self) -> ClassTable:
+        """The same table, where launching weighs nothing: of money alone."""
+        return replace(self, problem=replace(self.problem, launch_weight=0.0))
 
 
 def class_table(problem: Problem, merge: Merge = "mean", most: int = MOST_CLASSES) -> ClassTable:
@@ -207,3 +214,33 @@ def _beyond(latency: DenseLatency, limit: float) -> Floats:
         above = np.where(high > low, (high - at) / (high - low), (low > at).astype(np.float64))
     chance: Floats = (np.clip(above, 0.0, 1.0) * np.diff(latency.probabilities)).sum(axis=-1)
     return chance
+
+
+def needless(
+    problem: Problem,
+    types: Sequence[TypeOption],
+    means: Floats,
+    misses: Floats,
+    *,
+    most: Sequence[int],
+    charge: Sequence[int],
+) -> frozenset[int]:
+    """Types, by index, that a program can do without: another serves all that they serve, no slower, later or dearer.
+
+    means: [type, class], service times, infinite where a class must not go. misses: [type, class]. most: [type], more
+    instances serve nothing, or a limit; a type at its own limit replaces none. charge: [type], of launching one
+    instance. One takes the place of one, so bounds on all types together stay kept.
+    """
+    faster = (means[None] <= means[:, None]).all(axis=2)
+    surer = ((misses[None] <= misses[:, None]) | np.isinf(means[:, None])).all(axis=2)
+    price, launch = np.array([o.price for o in types]), np.array(charge)
+    cheaper = (price <= price[:, None]) & (launch <= launch[:, None])
+    limited = {pool.name for pool in problem.pools}
+    free = np.array([n < o.most and o.pool not in limited for o, n in zip(types, most, strict=True)])
+    kept = np.array([o.running > 0 for o in types]) & launch.any()
+    # [i, j]: j replaces i.
+    replaces = faster & surer & cheaper & free & ~kept[:, None]
+    np.fill_diagonal(replaces, val=False)
+    alike = replaces & replaces.T
+    replaces &= ~(alike & np.triu(np.ones_like(alike), 1))
+    return frozenset(np.flatnonzero(replaces.any(axis=1)).tolist())

@@ -24,8 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.flow.programs.classes import ClassTable
-from hetserve.planning.flow.programs.dominance import needless
+from hetserve.planning.flow.programs.classes import ClassTable, Values, needless
 from hetserve.planning.highs import FEW_NODES, INFINITY, NODES, Model, Solved, loaded, read, run, solve
 from hetserve.planning.problem import MOST_REPLICAS, TypeOption
 
@@ -92,13 +91,6 @@ class FixedMix:
     per_class: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Leaves out counts that are no better than these: all at most (MaxThroughput) or all at least (MinCost)."""
-
-    counts: tuple[int, ...]
-
-
 @dataclass(slots=True)
 class _Columns:
     """Positions in the model. flows: [(type, class)], from `first_flow` on."""
@@ -115,13 +107,14 @@ def most_load(
     table: ClassTable,
     margin: Margin,
     *,
-    cuts: Sequence[Cut] = (),
+    cuts: Sequence[Values] = (),
     budget: int | None = None,
     only: Sequence[int] | None = None,
 ) -> Mix | None:
     """The mix of the highest rate for a budget [micro-dollars/h]; None: no mix serves every class.
 
-    only: types that may have more than their least instances, by index; None: all.
+    cuts: counts that are left out, with all that have no more of any type. only: types that may have more than their
+    least instances, by index; None: all.
     """
     return _Builder(table, margin, only).answer(None, budget, cuts)
 
@@ -131,7 +124,6 @@ def least_cost(
     margin: Margin,
     load: float,
     *,
-    cuts: Sequence[Cut] = (),
     budget: int | None = None,
     only: Sequence[int] | None = None,
 ) -> Mix | None:
@@ -139,7 +131,7 @@ def least_cost(
 
     only: as in `most_load`.
     """
-    return _Builder(table, margin, only).answer(load, budget, cuts)
+    return _Builder(table, margin, only).answer(load, budget)
 
 
 def least_money(table: ClassTable, margin: Margin, load: float) -> float:
@@ -147,7 +139,7 @@ def least_money(table: ClassTable, margin: Margin, load: float) -> float:
 
     Parts of instances count, but for the first: a mix has at least one whole.
     """
-    model, _ = _Builder(table, margin).build(load, None, ())
+    model, _ = _Builder(table, margin).build(load, None)
     model.integral = [False] * len(model.integral)
     solved = solve(model)
     cheapest = min(option.price for option in table.types)
@@ -160,11 +152,11 @@ def fixed(table: ClassTable, margin: Margin, counts: Sequence[int], *, absent: b
     absent: with the prices of types without instances.
     """
     builder = _Builder(table, margin)
-    model, columns, rows = builder.fixed(counts, None if absent else np.array(counts) > 0)
+    model, columns = builder.fixed(counts, None if absent else np.array(counts) > 0)
     solved = solve(model)
     if solved is None or solved.objective <= 0:
         return None
-    return builder.mix(solved, columns, rows)
+    return builder.mix(solved, columns)
 
 
 class FluidRates:
@@ -175,7 +167,7 @@ class FluidRates:
 
     def __init__(self, table: ClassTable, margin: Margin) -> None:
         self._builder = _Builder(table, margin)
-        model, self._columns, self._rows = self._builder.fixed((0,) * len(table.types), None)
+        model, self._columns = self._builder.fixed((0,) * len(table.types), None)
         self._highs = loaded(model)
         self._known: dict[tuple[int, ...], float] = {}
         self._prices: dict[tuple[int, ...], Floats] = {}
@@ -191,7 +183,7 @@ class FluidRates:
             solved = self._solved(counts)
             self._known[counts] = 0.0 if solved is None else max(solved.objective / self._builder.unit, 0.0)
             if solved is not None:
-                self._prices[counts] = np.abs(solved.duals[self._rows.time])
+                self._prices[counts] = np.abs(solved.duals[self._builder.times])
         return self._known[counts]
 
     def mix(self, counts: tuple[int, ...]) -> FixedMix | None:
@@ -199,11 +191,11 @@ class FluidRates:
         solved = self._solved(counts)
         if solved is None or solved.objective <= 0:
             return None
-        return self._builder.mix(solved, self._columns, self._rows)
+        return self._builder.mix(solved, self._columns)
 
     def _solved(self, counts: tuple[int, ...]) -> Solved | None:
-        for row, count in zip(self._rows.time, counts, strict=True):
-            self._highs.changeRowBounds(int(row), -INFINITY, self._builder.margin.saturation * count)
+        for row, count in enumerate(counts, start=self._builder.times.start):
+            self._highs.changeRowBounds(row, -INFINITY, self._builder.margin.saturation * count)
         run(self._highs)
         return read(self._highs, integral=False)
 
@@ -245,12 +237,6 @@ def launch_charge(option: TypeOption, weight: float) -> int:
     return round(Fraction(option.price) * Fraction(weight) * Fraction(option.launch_time))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    classes: NDArray[np.int64]
-    time: NDArray[np.int64]
-
-
 class _Builder:
     def __init__(self, table: ClassTable, margin: Margin, only: Sequence[int] | None = None) -> None:
         self.table, self.margin = table, margin
@@ -258,21 +244,23 @@ class _Builder:
         self.misses = table.misses(table.problem.slo.latency * (1 - margin.wait))
         self.usable = np.isfinite(table.means) & (self.misses <= margin.most_late)
         self.unit: float = table.typical
+        # Of a program of given counts: the balance of each class comes first.
+        self.times = slice(len(table.shares), len(table.shares) + len(table.types))
 
-    def answer(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> Mix | None:
+    def answer(self, load: float | None, budget: int | None, cuts: Sequence[Values] = ()) -> Mix | None:
         """Solves, and holds the answer against the budget: the solver's tolerance is micro-dollars of a dear type.
 
         Counts beyond it are left out, with all that have no fewer of any type.
         """
         model, columns = self.build(load, budget, cuts)
         types, unit = self.table.types, self.unit
-        known = INFINITY if load is None or cuts else self._known(load, budget)
+        known = INFINITY if load is None else self._known(load, budget)
         while (solved := solve(model, known)) is not None:
             counts = tuple(round(solved.values[place]) for place in columns.counts)
             cost = sum(option.price * count for option, count in zip(types, counts, strict=True))
             if budget is None or cost <= budget:
                 break
-            self._cut_rows(model, columns, Cut(counts), upwards=False)
+            self._cut_rows(model, columns, counts, upwards=False)
             known = INFINITY
         rate = 0.0 if solved is None else float(solved.values[columns.rate]) / unit
         if solved is None or rate <= 0:
@@ -300,7 +288,7 @@ class _Builder:
                 costs.append(count * each / min(option.price for option in types))
         return min(costs)
 
-    def build(self, load: float | None, budget: int | None, cuts: Sequence[Cut]) -> tuple[Model, _Columns]:
+    def build(self, load: float | None, budget: int | None, cuts: Sequence[Values] = ()) -> tuple[Model, _Columns]:
         """The program for a load (least cost) or without one (most load), in a unit in which R can be 1 at least."""
         rate = self._reachable(budget) if load is None else load
         size = max(rate * self.table.typical, 1.0)
@@ -313,27 +301,25 @@ class _Builder:
         self._presence_rows(model, columns, size)
         self._limit_rows(model, columns, budget)
         for cut in cuts:
-            self._cut_rows(model, columns, cut, upwards=load is None)
+            self._cut_rows(model, columns, cut, upwards=True)
         return model, columns
 
-    def fixed(self, counts: Sequence[int], some: NDArray[np.bool_] | None) -> tuple[Model, _Columns, _Rows]:
+    def fixed(self, counts: Sequence[int], some: NDArray[np.bool_] | None) -> tuple[Model, _Columns]:
         """The linear program of given counts, which stand on the right side. some: as of `_flows`."""
         model, columns = Model(maximise=True), _Columns()
         columns.rate = model.column(1.0)
         self._flows(model, columns, some)
-        first = len(model.row_lower)
         self._flow_rows(model, columns, counts)
-        size, kinds = len(self.table.shares), len(self.table.types)
-        return model, columns, _Rows(first + np.arange(size), first + size + np.arange(kinds))
+        return model, columns
 
-    def mix(self, solved: Solved, columns: _Columns, rows: _Rows) -> FixedMix:
+    def mix(self, solved: Solved, columns: _Columns) -> FixedMix:
         """The answer of `fixed`."""
         duals = np.abs(solved.duals)
-        carried = duals[rows.classes] * self._true_part(columns)
+        carried = duals[: self.times.start] * self._true_part(columns)
         return FixedMix(
             solved.objective / self.unit,
             _flow(self.table, solved, columns, self.unit),
-            self.margin.saturation * duals[rows.time] / self.unit,
+            self.margin.saturation * duals[self.times] / self.unit,
             carried / max(carried.sum(), 1e-300),
         )
 
@@ -455,10 +441,10 @@ class _Builder:
                     shares, room = [a / max(asked) for a in asked], max(free, 0) / max(asked)
                     model.row([columns.new[i] for i in mine], shares, -INFINITY, room)
 
-    def _cut_rows(self, model: Model, columns: _Columns, cut: Cut, *, upwards: bool) -> None:
+    def _cut_rows(self, model: Model, columns: _Columns, cut: Values, *, upwards: bool) -> None:
         """Some n_t is above (upwards) or below those of the cut."""
         chosen: list[int] = []
-        for t, count in enumerate(cut.counts):
+        for t, count in enumerate(cut):
             place = columns.counts[t]
             least, most = model.lower[place], model.upper[place]
             if (upwards and count >= most) or (not upwards and count <= least):

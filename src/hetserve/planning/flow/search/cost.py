@@ -32,7 +32,7 @@ _ABOVE: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass(slots=True)
-class Climb:
+class CostClimb:
     """Counts by objective (cost and launch charges), as far as they are tried.
 
     place: in SATURATIONS, of the last program whose counts held. holding: those that hold the load. reckoned: those
@@ -86,11 +86,11 @@ class Climb:
         return self.best is None or self.key(values) < self.key(self.best)
 
 
-def climb(judge: Judge, theory: Theory, load: float, budget: int | None, others: Iterable[Values] = ()) -> Climb:
+def climb(judge: Judge, theory: Theory, load: float, budget: int | None, others: Iterable[Values] = ()) -> CostClimb:
     """Finds counts that hold the load for little money; none may hold. others: tried too."""
     table = judge.table
     charges = tuple(launch_charge(option, table.problem.launch_weight) for option in table.types)
-    run = Climb(table.merged(COARSE), judge, load, budget, charges, theory)
+    run = CostClimb(table.merged(COARSE), judge, load, budget, charges, theory)
     for wait, late in MARGINS:
         _descend(run, Margin(wait=wait, late=late))
     for both in pairs(run.table):
@@ -108,7 +108,7 @@ def climb(judge: Judge, theory: Theory, load: float, budget: int | None, others:
     return run
 
 
-def _descend(run: Climb, margin: Margin, only: tuple[int, ...] | None = None) -> None:
+def _descend(run: CostClimb, margin: Margin, only: tuple[int, ...] | None = None) -> None:
     """Tries the program at falling saturations until its counts hold or cost more than the best.
 
     It starts where the last one held: higher saturations follow while theirs hold or are too dear.
@@ -127,7 +127,7 @@ def _descend(run: Climb, margin: Margin, only: tuple[int, ...] | None = None) ->
             run.place = place
 
 
-def _holds_at(run: Climb, place: int, margin: Margin, only: tuple[int, ...] | None) -> bool | None:
+def _holds_at(run: CostClimb, place: int, margin: Margin, only: tuple[int, ...] | None) -> bool | None:
     """Whether the program's counts at one of SATURATIONS hold the load; None: there are none, or they cost too much."""
     kept = dataclasses.replace(margin, saturation=SATURATIONS[place])
     mix = least_cost(run.table, kept, run.load, budget=run.budget, only=only)
@@ -146,7 +146,7 @@ def of_papers(table: ClassTable) -> tuple[Values, ...]:
     return tuple(dict.fromkeys(table.values(one.counts) for one in made if one.feasible))
 
 
-def _trimmed(run: Climb) -> bool:
+def _trimmed(run: CostClimb) -> bool:
     """Whether a cheaper neighbour of the best holds the load too."""
     best = run.best
     if best is None:
@@ -163,7 +163,7 @@ def _trimmed(run: Climb) -> bool:
     return False
 
 
-def _go_on(run: Climb, before: Values, after: Values) -> None:
+def _go_on(run: CostClimb, before: Values, after: Values) -> None:
     """Makes a change that helped again, twice as far each time, while it helps."""
     at, step = np.array(after), np.array(after) - before
     while True:
@@ -173,7 +173,7 @@ def _go_on(run: Climb, before: Values, after: Values) -> None:
         at = at + step
 
 
-def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple[Climb, Values | None]:
+def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple[CostClimb, Values | None]:
     """The last climb, and the cheapest counts found that hold the load in the trials that prove; None: none does.
 
     Where luck chose, the climb is made again for a little more than the load.
@@ -195,7 +195,7 @@ def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple
     return run, best
 
 
-def _cheapest_proved(run: Climb, proof: Proof, load: float) -> Values | None:
+def _cheapest_proved(run: CostClimb, proof: Proof, load: float) -> Values | None:
     """The cheapest of a climb's counts that hold, by halving: where one fails, the cheaper ones are taken to fail.
 
     What cannot be tried holds by theory, and is not proved.

@@ -9,11 +9,10 @@ import functools
 import hashlib
 import math
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import ClassTable, Values
 from hetserve.planning.flow.programs.program import FluidRates
 from hetserve.simulation.stability import SLOS, fewest_queries
@@ -53,7 +52,7 @@ _MOST_QUERIES: Final = 120_000
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class TrialEffort:
     """queries: of a run, at least. late: that a limit allows over all runs, at least. seeds: of the runs. reserve: see
     `Pooled`; None: judged with confidence. few: times as many queries where one instance serves alone. most: of a run.
     """
@@ -66,12 +65,12 @@ class Effort:
     most: int = _MOST_QUERIES
 
 
-def choosing_rate(seed: int) -> Effort:
-    return Effort(6000, 80, (seed, seed + 1, seed + 2), _RESERVE)
+def choosing_rate(seed: int) -> TrialEffort:
+    return TrialEffort(6000, 80, (seed, seed + 1, seed + 2), _RESERVE)
 
 
-def choosing_cost(seed: int) -> Effort:
-    return Effort(6000, 80, (seed, seed + 1, seed + 2), _RESERVE / 2, few=4.0)
+def choosing_cost(seed: int) -> TrialEffort:
+    return TrialEffort(6000, 80, (seed, seed + 1, seed + 2), _RESERVE / 2, few=4.0)
 
 
 class Remembered:
@@ -108,13 +107,13 @@ class Judge:
     fluid: the ceiling of any counts, from which no trial runs.
     """
 
-    def __init__(self, table: ClassTable, effort: Effort, fluid: FluidRates) -> None:
+    def __init__(self, table: ClassTable, effort: TrialEffort, fluid: FluidRates) -> None:
         self.table, self.effort, self.fluid = table, effort, fluid
         self.tried = 0
         self._made: dict[tuple[Values, float], RateTrial] = {}
         self._drawn: dict[tuple[int, int], Workload] = {}
 
-    def with_effort(self, effort: Effort) -> Judge:
+    def with_effort(self, effort: TrialEffort) -> Judge:
         """Another judge of the same problem, with other draws."""
         other = Judge(self.table, effort, self.fluid)
         other.__dict__["_served"] = self._served
@@ -198,7 +197,7 @@ class Judge:
             if self.holds(values, rate):
                 return rate, high
             high = rate
-        low = trickle(self.table)
+        low = self.table.trickle
         if low >= high or not self.holds(values, low):
             return 0.0, high
         while low * _WIDE < high and self.holds(values, low * _WIDE):
@@ -208,9 +207,9 @@ class Judge:
     def _answer(self, values: Values, rate: float) -> RateTrial:
         """A trial, or what an equal one of this process answered: a changed budget or load asks much of it again."""
         trial = self._trial(values)
-        queries = self.queries(values, rate)
-        asked = (trial.fingerprint, self._mix, queries, self.effort.seeds, rate)
-        return REMEMBERED.answer(asked, lambda: trial.at(rate, self._works(queries)))
+        queries, seeds = self.queries(values, rate), self.effort.seeds
+        asked = (trial.fingerprint, self._mix, queries, seeds, rate)
+        return REMEMBERED.answer(asked, lambda: trial.at(rate, [self._work(queries, seed) for seed in seeds]))
 
     def _trial(self, values: Values) -> TrialSetup:
         from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late
@@ -218,13 +217,8 @@ class Judge:
 
         system, policy = self._served
         counts, percentile = dict(self.table.counts(values)), self.table.problem.slo.percentile
-        return TrialSetup(
-            system,
-            counts,
-            policy,
-            percentile,
-            Confident() if self.effort.reserve is None else Pooled(self.effort.reserve),
-        )
+        criterion = Confident() if self.effort.reserve is None else Pooled(self.effort.reserve)
+        return TrialSetup(system, counts, policy, percentile, criterion)
 
     @functools.cached_property
     def _mix(self) -> bytes:
@@ -238,9 +232,6 @@ class Judge:
         problem = self.table.problem
         profiles = {option.name: option.profile for option in self.table.types}
         return System.of(profiles, problem.mix.batches, problem.slo.latency), make_policy(problem.policy)
-
-    def _works(self, queries: int) -> Sequence[Workload]:
-        return [self._work(queries, seed) for seed in self.effort.seeds]
 
     def queries(self, values: Values, rate: float) -> int:
         """Queries of one run: enough late ones to count; few instances are late in clumps, many need time to settle."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.planning.flow.programs.classes import ClassTable, Values
-from hetserve.planning.flow.programs.program import Cut, Margin, most_load
-from hetserve.planning.problem import MOST_REPLICAS, Problem
+from hetserve.planning.flow.programs.program import Margin, most_load
+from hetserve.planning.problem import MOST_REPLICAS
 
 MARGINS: Final = tuple(
     Margin(wait=wait, late=late) for wait, late in ((0.0, 0.2), (0.0, 0.8), (0.05, 0.5), (0.1, 0.2), (0.2, 0.5))
@@ -31,7 +31,7 @@ def leading(table: ClassTable, budget: int) -> tuple[Values, ...]:
         (
             *programs,
             *_next_best(table, budget),
-            *_of_two(table, budget),
+            *_limited_to(table, budget, pairs(table)),
             *of_papers(table, budget),
             *alone(table, budget),
         )
@@ -40,10 +40,10 @@ def leading(table: ClassTable, budget: int) -> tuple[Values, ...]:
 
 
 def _next_best(table: ClassTable, budget: int) -> Iterator[Values]:
-    cuts: list[Cut] = []
+    cuts: list[Values] = []
     found = most_load(table, UNTRIED, budget=budget)
     while found is not None and len(cuts) < _CUTS:
-        cuts.append(Cut(found.counts))
+        cuts.append(found.counts)
         found = most_load(table, UNTRIED, cuts=cuts, budget=budget)
         if found is not None:
             yield found.counts
@@ -55,9 +55,10 @@ def pairs(table: ClassTable) -> Iterator[tuple[int, int]]:
         yield from itertools.combinations(range(len(table.types)), 2)
 
 
-def _of_two(table: ClassTable, budget: int) -> Iterator[Values]:
-    for both, margin in itertools.product(pairs(table), _PAIRED):
-        mix = most_load(table, margin, budget=budget, only=both)
+def _limited_to(table: ClassTable, budget: int, choices: Iterable[Sequence[int]]) -> Iterator[Values]:
+    """The programs' counts of each choice of types."""
+    for only, margin in itertools.product(choices, _PAIRED):
+        mix = most_load(table, margin, budget=budget, only=only)
         if mix is not None:
             yield mix.counts
 
@@ -79,12 +80,8 @@ def splits(table: ClassTable, budget: int) -> Iterator[Values]:
 
 def without_one(table: ClassTable, budget: int, best: Values) -> Iterator[Values]:
     """The programs' counts without each type of the best ones."""
-    for i, margin in itertools.product(range(len(best)), _PAIRED):
-        if best[i] > table.types[i].min_instances:
-            others = [j for j in range(len(best)) if j != i]
-            mix = most_load(table, margin, budget=budget, only=others)
-            if mix is not None:
-                yield mix.counts
+    left_out = [i for i, option in enumerate(table.types[: len(best)]) if best[i] > option.min_instances]
+    return _limited_to(table, budget, [[j for j in range(len(best)) if j != i] for i in left_out])
 
 
 def alone(table: ClassTable, budget: int) -> Iterator[Values]:
@@ -150,8 +147,7 @@ def _within_total(table: ClassTable, values: Values) -> bool:
 
 def fits(table: ClassTable, values: Values) -> bool:
     """Whether new instances fit what their pools have free."""
-    problem: Problem = table.problem
-    for pool in problem.pools:
+    for pool in table.problem.pools:
         new = [
             (option.demand, max(count - option.running, 0))
             for option, count in zip(table.types, values, strict=True)

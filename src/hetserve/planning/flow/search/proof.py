@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import Values
-from hetserve.planning.flow.search.judge import POWER, SLOWER, Effort, Judge
+from hetserve.planning.flow.search.judge import POWER, SLOWER, Judge, TrialEffort
 
 _PRECISE: Final = 0.015
 _NEAR: Final = 1.2
 """Of the allowed share: the short trials of counts that just hold have no more late queries."""
 
 
-def proving(seed: int, few: float = 1.0) -> Effort:
-    return Effort(8000, 200, tuple(range(seed + 10, seed + 18)), few=few)
-
-
-def proving_longer(seed: int) -> Effort:
-    return Effort(30_000, 600, tuple(range(seed + 20, seed + 28)))
-
-
-def proving_longest(seed: int) -> Effort:
-    return Effort(120_000, 2400, tuple(range(seed + 30, seed + 38)), few=4.0, most=480_000)
+def proving(seed: int, few: float = 1.0) -> TrialEffort:
+    return TrialEffort(8000, 200, tuple(range(seed + 10, seed + 18)), few=few)
 
 
 class Proof:
@@ -31,8 +22,9 @@ class Proof:
 
     def __init__(self, judge: Judge, seed: int) -> None:
         self._short = judge.with_effort(proving(seed, judge.effort.few))
-        self._long = judge.with_effort(proving_longer(seed))
-        self._longest = judge.with_effort(proving_longest(seed))
+        self._long = judge.with_effort(TrialEffort(30_000, 600, tuple(range(seed + 20, seed + 28))))
+        longest = TrialEffort(120_000, 2400, tuple(range(seed + 30, seed + 38)), few=4.0, most=480_000)
+        self._longest = judge.with_effort(longest)
 
     @property
     def tried(self) -> int:
@@ -68,7 +60,7 @@ class Proof:
         """
         if start <= 0:
             return 0.0
-        found, least = self._near(values, start, self._short.holds), min(trickle(self._short.table), start)
+        found, least = self._near(values, start, self._short.holds), min(self._short.table.trickle, start)
         if found or not self.just_holds(values, least):
             return found
         return self._near(values, start, self.holds) or self._near(values, start, self.just_holds) or least
@@ -76,7 +68,7 @@ class Proof:
     def _near(self, values: Values, start: float, holds: Callable[[Values, float], bool]) -> float:
         low, high, least = 0.0, start, _PRECISE
         rate = start
-        while rate >= min(trickle(self._short.table), start):
+        while rate >= min(self._short.table.trickle, start):
             if holds(values, rate):
                 low = rate
             else:

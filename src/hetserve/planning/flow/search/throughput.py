@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve.planning.flow.limits import trickle
 from hetserve.planning.flow.programs.classes import COARSE, Values
 from hetserve.planning.flow.search.judge import FINE, Judge
 from hetserve.planning.flow.search.leading import cost_of, leading, neighbours, splits, without_one
@@ -95,7 +94,7 @@ def barely(run: Race, proof: Proof) -> float:
 
     Nearly as many are late without a wait as may be: those of which fewest are next to no load are proved.
     """
-    fluid, least = run.judge.fluid, trickle(run.judge.table)
+    fluid, least = run.judge.fluid, run.judge.table.trickle
     late = {values: proof.late(values, least) for values in run.entered}
     ranked = sorted(late, key=lambda v: (late[v], -fluid(v), cost_of(run.judge.table, v), v))
     rates = {v: proof.near(v, fluid(v)) for v in ranked[:_BARELY] if proof.just_holds(v, least)}

@@ -1,20 +1,63 @@
-"""Genetic search: counts per type are the genes; children over the budget are repaired.
-
-Tournaments of two, uniform crossover, mutation by one instance; the best of parents and children survive.
-"""
+"""Search methods that walk by chance: at random, by simulated annealing, by genetic search."""
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Final
 
 from hetserve.planning.search.session import Session
 
+START_TEMPERATURE: Final = 0.3
+"""A configuration that holds 30 % less is accepted with probability 1/e at the start."""
+COOLING: Final = 0.95
+_COLD: Final = 0.01
 POPULATION: Final = 10
 MUTATION: Final = 0.4
 
 
-def run(session: Session, seed: int) -> None:
+def random_search(session: Session, seed: int) -> None:
+    """Every open configuration is equally likely."""
+    order = list(range(len(session.space)))
+    Random(seed).shuffle(order)  # noqa: S311  reproducible, nothing secret
+    for index in order:
+        if session.over:
+            return
+        session.value(index)
+
+
+def annealing(session: Session, seed: int) -> None:
+    """Simulated annealing (Kairos, Fig. 2).
+
+    A step changes one instance. A worse configuration is accepted with probability exp(relative loss / temperature);
+    every step multiplies the temperature by COOLING. A cold walk restarts.
+    """
+    source = Random(seed)  # noqa: S311  reproducible, nothing secret
+    at, temperature = _restart(session, source), START_TEMPERATURE
+    while not session.over:
+        around = session.space.neighbours(at)
+        if temperature < _COLD or not around:
+            at, temperature = _restart(session, source), START_TEMPERATURE
+            continue
+        step = source.choice(around)
+        here, there = session.value(at), session.value(step)
+        loss = (there - here) / here if here > 0 else 0.0
+        if loss >= 0 or source.random() < math.exp(loss / temperature):
+            at = step
+        temperature *= COOLING
+
+
+def _restart(session: Session, source: Random) -> int:
+    start = int(source.choice(session.candidates.tolist()))
+    session.value(start)
+    return start
+
+
+def genetic(session: Session, seed: int) -> None:
+    """Counts per type are the genes; children over the budget are repaired.
+
+    Tournaments of two, uniform crossover, mutation by one instance; the best of parents and children survive.
+    """
     source = Random(seed)  # noqa: S311  reproducible, nothing secret
     everyone = range(len(session.space))
     population = source.sample(everyone, min(POPULATION, len(session.space)))
