@@ -6,23 +6,16 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.load.looking import Questions, instances_of, moment_of, told_of
+from harness.load.looking import moment_of, told_of
 from harness.load.seen import (
-    Instances,
     Moment,
     Queries,
-    Told,
-    late_by,
     lately,
-    merged,
     spent,
     total,
-    unknown_seconds,
 )
-from hetserve.base.units import Seconds
 
 HOUR = 3_600_000_000
 """Micro-dollars per hour of one micro-dollar a second."""
@@ -42,19 +35,6 @@ def test_each_price_holds_until_the_next_moment_over_the_time_of_the_trace() -> 
     assert spent(seen[:1], speed=1) == spent([], speed=1) == 0
 
 
-def test_a_price_that_is_not_known_is_told_and_not_taken_for_zero() -> None:
-    seen = [Moment(0, cost=HOUR), Moment(2), Moment(5, cost=HOUR), Moment(6, cost=HOUR)]
-    assert (spent(seen, speed=1), unknown_seconds(seen)) == (3_000_000, 3)
-
-
-@given(seen=moments, speed=st.floats(0.1, 1000), cut=st.integers(0, 19))
-def test_what_two_parts_of_a_play_cost_is_what_the_whole_costs(seen: list[Moment], speed: float, cut: int) -> None:
-    cut = min(cut, len(seen) - 1)
-    parts = spent(seen[: cut + 1], speed) + spent(seen[cut:], speed)
-    assert abs(parts - spent(seen, speed)) <= 2
-    assert unknown_seconds(seen) <= seen[-1].at + 1e-9
-
-
 def test_late_queries_are_those_that_ended_and_were_not_in_time() -> None:
     seen = [counted(1, 100, 100), counted(6, 200, 190), counted(11, 300, 290)]
     assert total(seen).late == 10
@@ -66,20 +46,6 @@ def test_late_queries_are_those_that_ended_and_were_not_in_time() -> None:
     assert lately([Moment(0)], 5) is None
 
 
-def test_stretches_without_an_answer_or_a_query_have_no_share() -> None:
-    seen = [counted(2, 10, 10), counted(5, 20, 15), Moment(7), counted(12, 20, 15), counted(18, 40, 35)]
-    assert late_by(seen, 5) == [(0.0, 5, 0.25), (12, 18, 0.0)]
-
-
-def told(at: float, to: str = "2xa") -> Told:
-    return Told(at, "ScaleUp", "LoadAboveCapacity", "1xa", to, "why")
-
-
-def test_decisions_are_kept_after_the_status_has_forgotten_them() -> None:
-    known = merged([], [told(1), told(3, "3xa")])
-    assert merged(known, [told(3, "3xa"), told(9, "4xa")]) == [told(1), told(3, "3xa"), told(9, "4xa")]
-
-
 def test_a_missing_or_nan_answer_is_not_known() -> None:
     nothing = moment_of(1.0, {})
     assert nothing == Moment(1.0)
@@ -88,20 +54,6 @@ def test_a_missing_or_nan_answer_is_not_known() -> None:
     assert (some.load, some.rate, some.cost, some.queries) == (None, 2.0, 675_000, None)
     whole = moment_of(1.0, {"received": 3.0, "ended": 2.0, "in_time": 1.0})
     assert whole.queries == Queries(3, 2, 1)
-
-
-def pod(kind: str, ready: str | None, **metadata: Any) -> dict[str, Any]:
-    conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
-    labels = {"hetserve.io/instance-type": kind}
-    return {"metadata": {"labels": labels, **metadata}, "status": {"conditions": conditions}}
-
-
-def test_a_pod_is_ready_launching_or_leaving_never_two_of_them() -> None:
-    pods = [pod("a", "True"), pod("a", "False"), pod("a", None), pod("a", "True", deletionTimestamp="now")]
-    assert instances_of([*pods, pod("b", "True")]) == {"a": Instances(1, 2, 1), "b": Instances(1)}
-    seen = Moment(0, instances=instances_of([*pods, pod("c", "False")]))
-    assert seen.ready == (("a", 1),)
-    assert instances_of(pods)["a"].paid == 4
 
 
 def entry(time: str, action: str = "ScaleUp") -> dict[str, Any]:
@@ -127,13 +79,3 @@ def test_decisions_of_before_the_play_are_left_out() -> None:
     assert [round(one.at, 1) for one in found] == [0.0, 8.4]
     assert (found[0].before, found[0].after, found[0].is_change) == ("1xa", "2xa", True)
     assert told_of({}, began) == []
-
-
-def test_one_question_asks_for_every_figure_of_this_service_since_the_begin() -> None:
-    asked = Questions("team", "svc", Seconds(0.35), Seconds(4)).together(12.3456)
-    for name in ("rate", "load", "cost", "lag", "received", "ended", "in_time"):
-        assert f'"what", "{name}"' in asked
-    assert asked.count('namespace="team",service="svc"') == 6
-    assert asked.count("[12346ms]") == 3
-    assert 'le="0.35"' in asked
-    assert "[0ms]" not in Questions("team", "svc", Seconds(0.35), Seconds(4)).together(0)
