@@ -92,7 +92,8 @@ coverage: setup tools kernels ## The same, and print which lines no test reaches
 
 .PHONY: test-unit
 test-unit: setup kernels ## Run the tests that need no control plane, but for the deep ones
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not cluster and not deep" --budget $(UNIT_BUDGET) $(FLAGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not cluster and not deep" --budget $(UNIT_BUDGET) $(FLAGS) \
+		--ignore tests/integration $(or $(TESTS),tests)
 
 # The three that are left out cost much of the time and look at luck, order and size, which are the same on every Python.
 .PHONY: test-planning
