@@ -226,6 +226,6 @@ def test_a_scaler_wakes_the_service_of_whose_deployments_its_target_may_be_one(s
     assert scene.woken() == set()
 
 
-@given(st.from_regex(r"[a-z]([-.a-z0-9]{0,80}[a-z0-9])?", fullmatch=True), st.sampled_from([GPU_TYPE, "a", "b" * 63]))
+@given(st.text("-.az09", max_size=80).map("a{}z".format), st.sampled_from([GPU_TYPE, "a", "b" * 63]))
 def test_a_service_knows_the_names_that_its_deployments_may_have(name: str, instance_type: str) -> None:
     assert may_be_of(deployment_name(name, instance_type), name)

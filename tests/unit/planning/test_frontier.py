@@ -27,7 +27,7 @@ OBJECTIVES = {
 def drawn(request: pytest.FixtureRequest) -> tuple[Problem, Plan, tuple[FrontierPoint, ...]]:
     asked = OBJECTIVES[request.param]
     made = plan(asked)
-    return asked, made, frontier(asked, made, points=6)
+    return asked, made, frontier(asked, made, points=4)
 
 
 def column(points: Sequence[FrontierPoint], name: str) -> list[EvaluatedConfiguration]:

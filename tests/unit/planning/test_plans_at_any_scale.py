@@ -130,6 +130,7 @@ def test_a_cheap_type_is_found_of_which_most_that_may_be_late_are_late_without_a
     assert (made.feasible, dict(made.counts)[fast.name]) == (True, 0), made.message
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
 def test_what_carries_a_load_holds_as_much_for_its_money_however_many_are_late_without_a_wait(
     names: tuple[str, str],

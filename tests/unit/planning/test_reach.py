@@ -55,6 +55,7 @@ def test_the_most_within_reach_keeps_every_limit_and_says_both_numbers(asked: Pr
     assert made.held_qps == pytest.approx(capacity_of(asked, made.counts).held, rel=0.02)
 
 
+@pytest.mark.deep
 def test_more_reach_never_carries_noticeably_less() -> None:
     held = [most_within_reach(replace(BEYOND, most_total=most)).held_qps or 0 for most in (2, 4, 8)]
     assert held == sorted(held)
