@@ -106,6 +106,7 @@ def test_a_window_of_half_an_hour_is_known_when_it_is_over(tmp_path: Path) -> No
     assert min(falls) >= 1800
 
 
+@pytest.mark.deep
 def test_a_pause_holds_in_virtual_time_too(tmp_path: Path) -> None:
     for pause, adds in (("None", True), ("ScaleUp", False)):
         decisions = followed(tmp_path, RISES, pause=pause)["decisions"]

@@ -219,7 +219,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("case", spread(tuple(STARTS), 2))
+@pytest.mark.parametrize("case", spread(tuple(STARTS), 1))
 def test_a_plan_imports_only_what_it_needs_and_no_solver_writes_beside_it(case: str) -> None:
     """Start is the most of what a user waits for: numba alone takes half a second, pandas and matplotlib as long."""
     (sample, *options), light = STARTS[case]

@@ -207,7 +207,7 @@ async def test_a_user_may_let_availability_win() -> None:
     assert sim.condition("WithinBudget")["status"] == "False"
 
 
-@pytest.mark.parametrize("at", spread(range(12), 2))
+@pytest.mark.parametrize("at", spread(range(12), 1))
 @pytest.mark.parametrize("where", ["before", "after"])
 async def test_a_crash_at_any_write_opens_no_gap(where: str, at: int) -> None:
     sim, writes = await running("8.3"), 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from effort import spread
 from hetserve.api.service.load import BatchDistribution
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
@@ -48,7 +49,7 @@ def test_the_most_for_a_budget_is_planned_for_such_a_mix_too() -> None:
     assert plan(given).reason == "PlanFeasible"
 
 
-@pytest.mark.parametrize("weight", [1e-9, 1e-15, 1e-200, 5e-324])
+@pytest.mark.parametrize("weight", spread([1e-9, 1e-15, 1e-200, 5e-324], 2))
 @pytest.mark.parametrize("load", [1e-7, 1.0, 500.0])
 def test_a_batch_that_hardly_ever_comes_wants_an_instance_that_serves_it(weight: float, load: float) -> None:
     mix = BatchMix.of([(1, 1e9), (100, weight)])
@@ -101,7 +102,7 @@ def test_no_load_and_any_budget_are_planned_from_the_slowest_type_up() -> None:
     assert frontier(given, plan(given), points=2)[0].budget == 10_000
 
 
-@pytest.mark.parametrize("load", [7.2, 7.5, 8.0])
+@pytest.mark.parametrize("load", spread([7.2, 7.5, 8.0], 1))
 def test_an_instance_that_is_hardly_busy_is_tried_at_the_load(load: float) -> None:
     """Trials at its own highest rate would take too long."""
     types = option("gpu", "0.65", line(0.25, 0.06)), option("cpu", "0.36", line(100, 28))

@@ -35,9 +35,9 @@ def total(made: Plan) -> int:
     "asked",
     [
         replace(BEYOND, most_total=6),
-        replace(BEYOND, budget=MicroDollarsPerHour(2_500_000)),
+        pytest.param(replace(BEYOND, budget=MicroDollarsPerHour(2_500_000)), marks=pytest.mark.deep),
         replace(BEYOND, budget=MicroDollarsPerHour(2_500_000), least_total=8, most_total=9),
-        capped(BEYOND, 2),
+        pytest.param(capped(BEYOND, 2), marks=pytest.mark.deep),
         capped(BEYOND, 3, r5=2, t3=1),
     ],
     ids=["total", "budget", "budget and totals", "caps", "caps and minimums"],

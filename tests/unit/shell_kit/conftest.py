@@ -17,8 +17,13 @@ from http_clients import LIMITS, Served, until
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Servers and clients on both: the operator runs on asyncio's, the extender on uvloop, whose transports differ."""
+    """Sockets on both, HTTP/2 and TLS on uvloop alone.
+
+    The operator runs on asyncio's, the extender on uvloop, whose transports differ.
+    """
     both = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    if item.path.name.startswith(("test_http_stream", "test_http_tls")):
+        return {"uvloop": uvloop.new_event_loop}
     sockets = item.path.name.startswith(("test_probes", "test_http_")) and item.path.name != "test_http_proxy.py"
     return both if sockets else {"asyncio": asyncio.new_event_loop}
 
