@@ -48,6 +48,7 @@ def test_plans_without_trials_keep_the_laws(asked: tuple[Problem, Sequence[float
     assert not list(broken_laws(problem, loads, UNTRIED))
 
 
+@pytest.mark.deep
 @settings(deadline=None, max_examples=examples(40))
 @given(wide(most_types=3))
 def test_tried_plans_keep_the_laws(asked: tuple[Problem, Sequence[float]]) -> None:

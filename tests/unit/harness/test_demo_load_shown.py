@@ -105,9 +105,7 @@ def test_the_end_sums_up_queries_and_dollars_beside_a_static_plan() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"moments": [moment(0, 1)], "held": [None], "told": []},
         {"moments": [Moment(0), Moment(5), moment(9, 2, 3)], "held": [None, None, 4.0]},
-        {"moments": [Moment(0), Moment(5)], "held": [None, None]},
     ],
 )
 def test_a_play_with_gaps_is_drawn(tmp_path: Path, changed: dict[str, object]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import spread
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Problem, plan
@@ -23,7 +24,7 @@ OBJECTIVES = {
 }
 
 
-@pytest.fixture(scope="module", params=OBJECTIVES)
+@pytest.fixture(scope="module", params=spread(tuple(OBJECTIVES), 1))
 def drawn(request: pytest.FixtureRequest) -> tuple[Problem, Plan, tuple[FrontierPoint, ...]]:
     asked = OBJECTIVES[request.param]
     made = plan(asked)

@@ -152,6 +152,7 @@ def test_too_many_instances_to_try_and_a_quick_answer_are_not_tried_and_say_less
     assert many.held > 1_500 * capacity_of(BEYOND, (("g4dn.xlarge", 1),)).held
 
 
+@pytest.mark.deep
 def test_more_instances_hold_more_but_for_some_percent() -> None:
     held = [capacity_of(BEYOND, (("g4dn.xlarge", n), ("r5n.large", n))).held for n in (1, 2, 3, 5)]
     assert all(b > 1.2 * a for a, b in itertools.pairwise(held))

@@ -143,6 +143,7 @@ def test_noise_of_a_tenth_for_a_day_makes_at_most_one_change(each: float, hours:
     assert len(course.changes) - 1 <= 1, [one.decision.words for one in course.changes]
 
 
+@pytest.mark.deep
 def test_two_instances_do_not_become_one_and_two_again() -> None:
     """A load between what one instance carries at its saturation and what two are needed for."""
     for load in (18.0, 20.0, 21.0, 22.0, 24.0):
@@ -328,6 +329,7 @@ def sized(load: LoadTrace, *mixes: tuple[float, BatchMix]) -> tuple[Replay, Arri
     return follow(setting, arrived, ANSWERS), arrived, setting
 
 
+@pytest.mark.deep
 def test_queries_that_become_larger_bring_instances_and_smaller_ones_take_them_away() -> None:
     load = trace(*[60.0] * 180)
     course, arrived, setting = sized(load, (HOUR, LARGE), (2 * HOUR, SMALL))
