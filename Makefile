@@ -18,7 +18,7 @@ WORKERS ?= auto
 # Scenarios wait for much of their time, so there are more workers than cores, each with a control plane of its own.
 HOSTS ?= $(shell echo $$(($$(nproc) + 1)))
 # Seconds on two cores; a run of over one and a half times as many fails.
-UNIT_BUDGET ?= 300
+UNIT_BUDGET ?= 200
 E2E_BUDGET ?= 480
 TESTS ?=
 ON_CONTROL_PLANES := e2e tests/integration tests/packaging/test_workflows.py

@@ -101,10 +101,7 @@ TAKEN = (by_us, by_us_without_an_answer, by_us_who_want_them_again_when_they_beg
 
 @pytest.mark.parametrize(
     "taken",
-    spread(
-        [by_us, by_us_without_an_answer, by_us_who_want_them_again_when_they_begin_to_end, by_somebody, by_a_deletion],
-        2,
-    ),
+    spread(TAKEN, 2),
     ids=lambda how: how.__name__,
 )
 async def test_instances_that_were_taken_are_paid_until_they_are_gone(
