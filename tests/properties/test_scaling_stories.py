@@ -315,7 +315,7 @@ def writes_of_a_day() -> int:
 
 
 @pytest.mark.parametrize("struck", ["one write", pytest.param("every write", marks=pytest.mark.deep)])
-@pytest.mark.parametrize("way", ["crash after", "late of the dead"])
+@pytest.mark.parametrize("way", spread(["crash after", "late of the dead"], 1))
 def test_a_crash_at_every_write_of_a_day_keeps_the_laws(way: Way, struck: str) -> None:
     async def tale(at: int) -> None:
         (first, also, _, rounds), *rest = DAY

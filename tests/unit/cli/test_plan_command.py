@@ -137,6 +137,7 @@ def test_a_load_so_small_that_a_share_says_nothing_has_its_rate_alone() -> None:
     assert "% more" not in verdict
 
 
+@pytest.mark.deep
 def test_the_seed_is_shown_if_something_was_simulated_and_changes_the_result() -> None:
     assert (answer(RM2, "--budget", "0.7")["seed"], answer(RM2, "--budget", "0.7", "--seed", "7")["seed"]) == (20261, 7)
     trying = ("--planner", "kairos-plus", "--budget", "0.7")

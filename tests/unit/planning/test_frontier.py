@@ -65,6 +65,7 @@ def test_it_ends_at_twice_the_money(drawn: tuple[Problem, Plan, tuple[FrontierPo
     assert points[-1].budget == 2 * max(made.cost, asked.budget or 0)
 
 
+@pytest.mark.deep
 def test_each_point_is_reported_when_it_is_done() -> None:
     asked, told = OBJECTIVES["for a load"], list[str]()
     points = frontier(asked, plan(asked), points=2, done=told.append)
