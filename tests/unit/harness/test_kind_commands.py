@@ -78,24 +78,6 @@ def raising(error: Exception) -> Callable[..., Any]:
     return fails
 
 
-def test_the_two_steps_of_the_short_form_repeat_nothing(ran: list[str]) -> None:
-    assert kind.main(["cluster"]) == 0
-    assert ran == ["lab engine", "lab image", "lab up"]
-    ran.clear()
-    assert kind.main(["short"]) == 0
-    labelled = "label worker {'hetserve.io/real-node': 'true'}"
-    assert ran == [labelled, "build ['extender']", "load ['extender'] ['worker']"]
-
-
-def test_the_long_form_has_kwok_and_the_release_before(ran: list[str]) -> None:
-    assert kind.main(["up"]) == 0
-    assert ran[0] == "lab engine"
-    images = [each for each in ran if each.startswith("build")]
-    assert images == ["build ['operator', 'extender', 'cli']", "build previous"]
-    assert [each for each in ran[1:-2] if each not in images] == ["lab engine", "lab image", "lab up", "lab kwok"]
-    assert ran[-1] == "load ['operator', 'extender', 'previous'] ['worker']"
-
-
 def test_a_cluster_that_does_not_come_up_has_a_code_of_its_own(
     ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
