@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -76,55 +75,18 @@ def arguments_of(engine: Engine, base: str | None) -> dict[str, str]:
     return made
 
 
-def base_of(containerfile: str) -> str:
-    """The public base that the Containerfile names. Raises ValueError if it names none."""
-    for line in containerfile.splitlines():
-        if line.startswith("ARG BASE="):
-            return line.removeprefix("ARG BASE=")
-    raise ValueError("the Containerfile has no ARG BASE=")
-
-
-def base_named(arguments: Mapping[str, str]) -> str:
-    """The base that a build stands on: the one of its arguments, or the Containerfile's."""
-    return arguments.get("BASE") or base_of((ROOT / "Containerfile").read_text(encoding="utf-8"))
-
-
-def labels_of(arguments: Mapping[str, str]) -> dict[str, str]:
-    """Labels that name what an image is made of: the commit, its time, and the base. arguments: of `arguments_of`."""
-    said = {
-        "revision": arguments["REVISION"],
-        "created": arguments["CREATED"],
-        "base.name": base_named(arguments),
-    }
-    return {f"org.opencontainers.image.{name}": value for name, value in said.items()}
-
-
-def is_there(engine: Engine, component: str, arguments: Mapping[str, str]) -> bool:
-    """Whether the engine has the image of this commit, and of a base of this name. Of no commit it never has."""
-    of_a_commit = re.fullmatch(r"[0-9a-f]{40,64}", arguments["REVISION"]) is not None
-    return of_a_commit and labels_of(arguments).items() <= engine.labels(tag_of(component)).items()
-
-
-def build(components: list[str], *options: str, anew: bool = True) -> list[str]:
+def build(components: list[str], *options: str) -> list[str]:
     """Builds images and returns their tags. Raises EngineError, or CalledProcessError where pip fetches nothing.
 
-    options: flags of the engine. anew: also those that the engine has, of this commit and base; it looks at its cache.
+    options: flags of the engine, whose cache keeps the layers of what has not changed.
     """
     engine = choose(os.environ.get("ENGINE") or None)
+    fetch(platform.machine())
     for component in components:
         # Anew for each: files may change while another image is built.
         arguments = arguments_of(engine, os.environ.get("BASE") or None)
-        if not anew and is_there(engine, component, arguments):
-            continue
-        fetch(platform.machine())
-        engine.build(
-            ROOT / "Containerfile",
-            ROOT,
-            tag_of(component),
-            arguments,
-            *("--target", component, "--network", "none", *options),
-            epoch=epoch(),
-        )
+        options_of_it = ("--target", component, "--network", "none", *options)
+        engine.build(ROOT / "Containerfile", ROOT, tag_of(component), arguments, *options_of_it, epoch=epoch())
     return [tag_of(component) for component in components]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,8 +14,6 @@ ENGINES: Final = ("docker", "podman", "buildah")
 """In the order in which they are tried."""
 _IDENTITY: Final = {"buildah": "{{.FromImageID}}"}
 """Field of `inspect`, where it is not `.Id`."""
-_LABELS: Final = {"buildah": "{{json .OCIv1.Config.Labels}}"}
-"""The same, where it is not `.Config.Labels`."""
 
 
 class EngineError(Exception):
@@ -51,25 +48,13 @@ class Engine:
         done = subprocess.run([self.name, "inspect", "--type=image", tag], capture_output=True, check=False)
         return done.returncode == 0
 
-    def pull(self, tag: str) -> None:
-        """Brings an image from its registry into the engine's store. Raises EngineError."""
-        _run([self.name, "pull", "--quiet", tag])
-
     def identity(self, tag: str) -> str:
         """What names the content of an image that the engine holds. Raises EngineError."""
-        done = self._inspect(tag, _IDENTITY.get(self.name, "{{.Id}}"))
+        command = [self.name, "inspect", "--type=image", "--format", _IDENTITY.get(self.name, "{{.Id}}"), tag]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise EngineError(f"this failed: {' '.join(done.args)}: {done.stderr.strip()}")
+            raise EngineError(f"this failed: {' '.join(command)}: {done.stderr.strip()}")
         return done.stdout.strip()
-
-    def labels(self, tag: str) -> Mapping[str, str]:
-        """Labels of an image; of one that the engine does not hold, none."""
-        done = self._inspect(tag, _LABELS.get(self.name, "{{json .Config.Labels}}"))
-        return dict(json.loads(done.stdout) or {}) if done.returncode == 0 else {}
-
-    def _inspect(self, tag: str, field: str) -> subprocess.CompletedProcess[str]:
-        command = [self.name, "inspect", "--type=image", "--format", field, tag]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def save(self, tag: str, archive: Path) -> None:
         """Writes an image as an archive that `docker load` and `kind load image-archive` read."""

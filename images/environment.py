@@ -20,7 +20,7 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Final
 
-from images.lock import ROOT, Pin, brings_planning, of_component, of_the_build
+from images.lock import ROOT, Pin, of_component, of_the_build
 
 KERNELS: Final = "kernels"
 """Folder of compiled kernels in an environment; NUMBA_CACHE_DIR of the images names it."""
@@ -51,7 +51,7 @@ def add_requirements(component: str, environment: Path) -> None:
     trim(site_packages(environment), platform.machine())
 
 
-def add_own(component: str, environment: Path) -> None:
+def add_own(_: str, environment: Path) -> None:
     """Adds hetserve's wheel, checks that all it needs is there, and compiles modules and missing kernels.
 
     Raises CalledProcessError where a requirement is missing or a kernel does not compile.
@@ -63,7 +63,7 @@ def add_own(component: str, environment: Path) -> None:
     compileall.compile_dir(
         site_packages(environment), quiet=2, maxlevels=30, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
     )
-    if brings_planning(component) and not (environment / KERNELS).exists():
+    if (site_packages(environment) / "numba").exists() and not (environment / KERNELS).exists():
         _compile_kernels(environment)
     settle(environment, int(os.environ["SOURCE_DATE_EPOCH"]))
 

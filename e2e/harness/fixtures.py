@@ -34,10 +34,13 @@ _numbers = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests that use a cluster."""
+    """Marks tests that use a cluster. Raises UsageError for one that no target of make would run."""
     for item in items:
-        if "toolset" in getattr(item, "fixturenames", ()) and item.get_closest_marker("cluster") is None:
-            item.add_marker(pytest.mark.cluster)
+        if item.get_closest_marker("cluster") is None:
+            if "toolset" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.cluster)
+            elif item.nodeid.startswith(("e2e/test_", "tests/integration/")):
+                raise pytest.UsageError(f"{item.nodeid} needs no control plane: it belongs to tests/unit")
 
 
 @pytest.fixture(scope="session")

@@ -304,7 +304,7 @@ def _load_once(engine: Engine, tags: list[str], workers: list[str]) -> None:
 def _images() -> tuple[Engine, list[str]]:
     """Builds the images of today and of the previous release. Returns their engine, and the tags that nodes need."""
     engine = choose(os.environ.get("ENGINE") or None)
-    tags = build.build([*IN_PODS, COMMAND_LINE], anew=False)[: len(IN_PODS)]
+    tags = build.build([*IN_PODS, COMMAND_LINE])[: len(IN_PODS)]
     return engine, tags + previous.build_images(engine, IN_PODS)
 
 

@@ -172,6 +172,7 @@ def test_a_percentile_of_five_nines() -> None:
     made(min_cost([FAST], 5, mix=MIX, slo_ms=200, percentile=99.999))
 
 
+@pytest.mark.deep
 def test_a_thousand_batches() -> None:
     mix = BatchMix.of((batch, 1 / batch) for batch in range(1, 1001))
     types = [option("a", "1", noisy(5, 0.2, 0.05)), option("b", "0.3", noisy(5, 0.5, 0.08))]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from effort import spread
 from harness import limits
 from modelcheck.explore import explore
 from modelcheck.scopes import ALONE, HALF, ONE_NODE, OTHER, REST, RIVAL, SMALL
@@ -115,7 +116,7 @@ SIDE_BY_SIDE = {
 }
 
 
-@pytest.mark.parametrize("pods", SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
+@pytest.mark.parametrize("pods", spread(tuple(SIDE_BY_SIDE.values()), 1), ids=SIDE_BY_SIDE)
 def test_what_fits_side_by_side_by_memory_and_compute_ends_side_by_side(pods: tuple[PodSpec, ...]) -> None:
     scope = Scope("both fit", Shape(pods, ONE_GPU), {"restart": 1, "delete": 1}, 2)
     together: list[World] = []

@@ -37,6 +37,7 @@ def test_a_planted_bug_is_caught_by_the_test_that_it_names(mutant: Mutant) -> No
     assert result.caught, f"{mutant.node} passes although {mutant.name}: {result.words}"
 
 
+@pytest.mark.deep
 def test_a_bug_whose_code_cannot_run_is_not_caught_by_the_test_that_it_breaks() -> None:
     result = try_out(replace(QUICK[0], change=Insert("self.nothing_of_this_name()")))
 

@@ -22,7 +22,6 @@ class Ledger:
 """
 
 REWORDINGS = {
-    "as it is": ORIGINAL,
     "comments and a docstring": '''
         class Ledger:
             """Books."""
@@ -33,30 +32,6 @@ REWORDINGS = {
                     self.release(pod, reason="finished", at=node)
             def release(self, pod, reason, at): ...
         ''',
-    "other layout and quotes": """
-        class Ledger:
-            def observe(
-                self,
-                pod,
-                node,
-            ):
-                if (
-                    pod.finished
-                    and (node != self.node)
-                ):
-                    self.release(
-                        pod, reason='finished',
-                        at=node,
-                    )
-            def release(self, pod, reason, at): ...
-        """,
-    "methods in another order": """
-        class Ledger:
-            def release(self, pod, reason, at): ...
-            def observe(self, pod, node):
-                if pod.finished and node != self.node:
-                    self.release(pod, reason="finished", at=node)
-        """,
     "a renamed local": """
         class Ledger:
             def observe(self, seen, where):
@@ -73,13 +48,6 @@ REWORDINGS = {
                     self.release(pod, reason="finished", at=node)
             def release(self, pod, reason, at): ...
         """,
-    "a comparison from the other side and keywords in another order": """
-        class Ledger:
-            def observe(self, pod, node):
-                if pod.finished and self.node != node:
-                    self.release(pod, at=node, reason="finished")
-            def release(self, pod, reason, at): ...
-        """,
 }
 
 ROBUST = {
@@ -89,25 +57,18 @@ ROBUST = {
 }
 
 CHANGES: dict[str, tuple[str, Change, str]] = {
-    "an expression becomes another": ("return a + b", Replace("a + b", "a - b"), "return a - b"),
     "placeholders keep what they matched": ("f(a, b)", Replace("f($x, $y)", "f($y, $x)"), "f(b, a)"),
-    "one placeholder matches the same code only": ("f(a, b), f(a, a)", Replace("f($x, $x)", "1"), "f(a, b), 1"),
     "the rest of a call stays": (
         "f(a, b, *c, d=1, e=2)",
         Replace("f(..., d=1)", "f(..., d=3)"),
         "f(a, b, *c, d=3, e=2)",
     ),
-    "a call with more keywords is other code": ("f(a), f(a, b=1)", Replace("f(a)", "1"), "1, f(a, b=1)"),
-    "an argument goes": ("f(a, b, c=1)", Replace("f(a, ...)", "f(a)"), "f(a)"),
     "some of many operands": ("x = a == 409 or b or c", Replace("$a == 409 or ...", "b"), "x = b"),
-    "a condition that holds": ("if a.b: c()", always("$a.b"), "if True: c()"),
     "a condition that never holds": ("if not a.b: c()", never("$a.b"), "if not False: c()"),
     "a statement with a type": ("x: int = f()\ny = 2", DropStatement("x = f()"), "pass\ny = 2"),
-    "the only statement": ("if a:\n    a.stop()", DropStatement("$x.stop()"), "if a:\n    pass"),
     "a key of a dict": ("x = {'a': 1, **b, 'c': 2}", DropKey("'c'"), "x = {'a': 1, **b}"),
     "an element of a list": ("x = [{'a': 1, 'b': c}, d]", DropElement("{'a': 1, 'b': ...}"), "x = [d]"),
     "statements after another": ("a -= b\nc()", Insert("d($x)", after="a -= $x"), "a -= b\nd(b)\nc()"),
-    "statements before all": ("'Documented.'\na()", Insert("b()\nc()"), "'Documented.'\nb()\nc()\na()"),
 }
 
 
@@ -145,39 +106,10 @@ def test_a_change_changes_its_place_and_nothing_else(code: str, change: Change, 
     assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(in_function(changed)))
 
 
-def test_a_bug_is_planted_in_its_function_only(tmp_path: Path) -> None:
-    source = "def f(): return a.b\nclass C:\n    def f(self): return a.b"
-
-    _, text = planted(mutant(always("$x.b"), "C.f"), tree(tmp_path, source))
-
-    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(source.replace("self): return a.b", "self): return True")))
-
-
-def test_a_package_is_a_module_too(tmp_path: Path) -> None:
-    path, _ = planted(mutant(always("$x.b"), "f", "shop"), tree(tmp_path, "def f(): return a.b", "shop.__init__"))
-
-    assert path.name == "__init__.py"
-
-
 def refused(change: Change, source: str, folder: Path, function: str = "Ledger.observe") -> str:
     with pytest.raises(PlantingError) as error:
         planted(mutant(change, function), tree(folder, source))
     return str(error.value)
-
-
-def test_a_missing_place_is_refused_with_what_is_most_like_it(tmp_path: Path) -> None:
-    said = refused(never("$pod.finishes"), ORIGINAL, tmp_path)
-
-    assert all(name in said for name in ("no books", "shop.ledger", "Ledger.observe", "$pod.finishes"))
-    assert said.index("line 4: pod.finished") < said.index("line 4: pod.finished and")
-
-
-def test_a_place_in_another_function_or_module_of_the_package_is_named(tmp_path: Path) -> None:
-    tree(tmp_path, "class Books:\n    def take(self, pod): return pod.finished", "shop.books")
-
-    said = refused(never("$pod.finished"), ORIGINAL, tmp_path, "Ledger.release")
-
-    assert said.index("shop.ledger, Ledger.observe") < said.index("shop.books, Books.take")
 
 
 def test_two_places_are_refused_with_both(tmp_path: Path) -> None:
@@ -189,36 +121,8 @@ def test_two_places_are_refused_with_both(tmp_path: Path) -> None:
     assert "line 4: pod.finished" in said
 
 
-def test_a_function_that_is_gone_is_refused_with_those_like_it(tmp_path: Path) -> None:
-    tree(tmp_path, "class Books:\n    def observe(self): ...", "shop.books")
-
-    assert "Ledger.observe" in refused(never("$pod.finished"), ORIGINAL, tmp_path, "Ledger.observes")
-    assert "shop.books" in refused(never("$pod.finished"), ORIGINAL, tmp_path, "Books.observe")
-
-
-def test_a_function_defined_twice_is_refused(tmp_path: Path) -> None:
-    assert "2 times" in refused(never("a"), "def f(): a\ndef f(): a", tmp_path, "f")
-
-
 def test_a_module_that_moved_is_refused_with_where_its_function_is_now(tmp_path: Path) -> None:
     tree(tmp_path, ORIGINAL, "shop.books.accounts")
 
     with pytest.raises(PlantingError, match=r"shop\.books\.accounts"):
         planted(mutant(never("$pod.finished")), tmp_path)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a b", "a; b", "x = 1", "$", "a.$b", "f($x=1)", ""],
-    ids=["no code", "two", "a statement", "no name", "an attribute", "a keyword", "nothing"],
-)
-def test_what_is_no_pattern_is_refused_when_the_catalogue_is_read(text: str) -> None:
-    with pytest.raises(SyntaxError):
-        Replace(text, "1")
-
-
-def test_a_placeholder_that_nothing_fills_is_refused_when_the_catalogue_is_read() -> None:
-    with pytest.raises(ValueError, match="y"):
-        Replace("f($x)", "f($y)")
-    with pytest.raises(ValueError, match=r"\.\.\."):
-        Insert("f(...)", after="g($x)")

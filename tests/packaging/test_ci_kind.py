@@ -93,15 +93,6 @@ def test_all_is_made_asked_and_deleted_in_this_order(machine: Machine) -> None:
     ]
 
 
-def test_an_engine_that_was_started_for_it_is_stopped(machine: Machine) -> None:
-    machine.engine("exit 1")
-    machine.dockerd()
-    done = machine.run()
-    assert done.last == (0, PASSED)
-    assert done.calls[:2] == ["lab cached", "lab engine"]
-    assert done.calls[-2:] == ["lab down", "lab stop"]
-
-
 def test_without_root_nothing_is_run(machine: Machine) -> None:
     machine.user(1000)
     done = machine.run()
@@ -109,51 +100,11 @@ def test_without_root_nothing_is_run(machine: Machine) -> None:
     assert done.calls == []
 
 
-def test_a_public_node_image_needs_no_root_and_no_base_from_packages(machine: Machine) -> None:
-    machine.user(1000)
-    machine.variables["KINDLAB_NODE_IMAGE"] = "kindest/node:v1.35.8"
-    machine.steps["harness.kind short"] = '[ -z "${BASE:-}" ] || exit 1'
-    assert machine.run().last == (0, PASSED)
-
-
-def test_the_base_is_made_of_packages_unless_another_is_named(machine: Machine) -> None:
-    machine.steps["harness.kind short"] = 'echo "base: $BASE"; exit 1'
-    assert "base: debian" in machine.run().lines
-    machine.variables["BASE"] = "python:3.11"
-    assert "base: python:3.11" in machine.run().lines
-
-
-def test_a_node_image_that_is_not_cached_is_named(machine: Machine) -> None:
-    machine.stages["lab cached"] = "echo 'kindlab: no packed node image' >&2; exit 1"
-    done = machine.run()
-    assert done.last == (0, "e2e-kind: NOT RUN (no cached node image: kindlab: no packed node image)")
-    assert done.calls == ["lab cached"]
-
-
-def test_a_machine_without_an_engine_is_told_apart_from_one_whose_engine_does_not_start(machine: Machine) -> None:
-    machine.stages["lab cached"] = "echo '== cached: 0 s' >&2"
-    machine.engine("exit 1")
-    assert machine.run().last == (0, "e2e-kind: NOT RUN (no container engine)")
-    machine.dockerd()
-    machine.stages["lab engine"] = "echo 'kindlab: dockerd ended'; exit 1"
-    done = machine.run()
-    assert done.last == (0, "e2e-kind: NOT RUN (no container engine starts: kindlab: dockerd ended)")
-    assert done.calls == ["lab cached", "lab engine", "lab stop"]
-
-
 def test_a_cluster_that_does_not_come_up_is_the_machines(machine: Machine) -> None:
     machine.steps["harness.kind cluster"] = "echo; echo 'Error: no kind cluster came up'; echo; exit 3"
     done = machine.run()
     assert done.last == (0, "e2e-kind: NOT RUN (no kind cluster: Error: no kind cluster came up)")
     assert done.calls[-2:] == ["harness.kind cluster", "lab down"]
-
-
-def test_a_cluster_that_is_not_up_in_time_is_the_machines(machine: Machine) -> None:
-    machine.variables["KIND_CLUSTER_BY"] = "1"
-    machine.steps["harness.kind cluster"] = "echo 'creating nodes'; exec sleep 30"
-    done = machine.run()
-    assert done.last == (0, "e2e-kind: NOT RUN (no kind cluster was up 1 s after the start: creating nodes)")
-    assert done.calls[-1] == "lab down"
 
 
 @pytest.mark.parametrize("code", [1, 2, 127])
@@ -173,13 +124,6 @@ def test_an_image_that_is_not_built_fails(machine: Machine, code: int) -> None:
     assert done.calls[-2:] == ["harness.kind short", "lab down"], "no scenario is run, and the cluster goes"
 
 
-def test_an_image_that_takes_too_long_fails_and_says_so(machine: Machine) -> None:
-    machine.variables["KIND_IMAGE_BY"] = "1"
-    machine.steps["harness.kind short"] = "exec sleep 30"
-    words = "building or loading the extender's image took too long and was cut, 1 s after the start"
-    assert machine.run().last == (1, f"e2e-kind: FAILED ({words})")
-
-
 @pytest.mark.parametrize("code", [1, 3, 5])
 def test_a_scenario_that_fails_or_is_not_found_fails(machine: Machine, code: int) -> None:
     machine.steps["pytest -p"] = f"echo '1 failed'; exit {code}"
@@ -196,18 +140,3 @@ def test_a_scenario_that_overruns_fails_and_says_so(machine: Machine, does: str)
     done = machine.run()
     assert done.last == (1, "e2e-kind: FAILED (a scenario took too long and was cut, 1 s after the start)")
     assert done.calls[-1] == "lab down"
-
-
-def test_a_time_that_is_over_already_is_a_limit_still(machine: Machine) -> None:
-    machine.variables |= {"KIND_IMAGE_BY": "0", "KIND_END_BY": "0"}
-    machine.steps["pytest -p"] = "exec sleep 30"
-    assert machine.run().last[0] == 1
-
-
-def test_an_installation_that_waits_in_vain_ends_before_it_is_cut() -> None:
-    from harness.kind import ROLLOUT_SECONDS
-
-    text = SCRIPT.read_text(encoding="utf-8")
-    image, end = (int(text.partition(f"${{KIND_{name}_BY:-")[2].partition("}")[0]) for name in ("IMAGE", "END"))
-    assert end - image >= ROLLOUT_SECONDS + 30, "so much is there for it even where all before took its whole time"
-    assert end <= 600, "and the cluster is deleted soon after"

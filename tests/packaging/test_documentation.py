@@ -7,8 +7,6 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 OF_THE_TREE = re.compile(r"`((?:tests|src|docs|e2e|benchmarks|proofs|charts|manifests)/[\w./*-]+)`")
 """Paths in backticks; a star stands for any name."""
@@ -43,23 +41,25 @@ def is_there(page: Path, link: str) -> bool:
     return target.exists() and (not section or target.suffix != ".md" or section in sections(target))
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_link_of_a_page_leads_somewhere(name: str) -> None:
-    page = ROOT / name
+def links(page: Path) -> list[str]:
     text = re.sub(r"`[^`\n]*`", "", prose(page))
-    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
-    assert [link for link in links if not is_there(page, link)] == []
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_file_and_target_that_a_page_names_exists(name: str) -> None:
-    text = prose(ROOT / name)
-    assert [path for path in OF_THE_TREE.findall(text) if not list(ROOT.glob(path))] == []
+def test_every_link_of_a_page_leads_somewhere() -> None:
+    found = [(name, link) for name in PAGES for link in links(ROOT / name) if not is_there(ROOT / name, link)]
+    assert found == []
+
+
+def test_every_file_and_target_that_a_page_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][a-z0-9-]*):", makefile, re.MULTILINE))
-    assert set(re.findall(r"`make ([a-z][a-z0-9-]*)", text)) - targets == set()
     tests = {Path(path).name for path in tracked("tests/*.py") + tracked("e2e/*.py")}
-    assert set(re.findall(r"`(test_\w+\.py)`", text)) - tests == set()
+    for name in PAGES:
+        text = prose(ROOT / name)
+        assert [path for path in OF_THE_TREE.findall(text) if not list(ROOT.glob(path))] == [], name
+        assert set(re.findall(r"`make ([a-z][a-z0-9-]*)", text)) - targets == set(), name
+        assert set(re.findall(r"`(test_\w+\.py)`", text)) - tests == set(), name
 
 
 def test_there_are_links_and_files_to_look_at() -> None:

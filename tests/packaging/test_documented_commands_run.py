@@ -37,15 +37,18 @@ QUICKER: Final = {
 }
 """Later options win: the same commands with less effort, as the pages' own figures are held by other tests."""
 SLOW: Final = (
+    "hetserve autoscale services.yaml --load day.csv --plot day.svg",
     "hetserve autoscale services.yaml --load day.csv --latency-factor 1.3",
     "hetserve compare manifests/samples/rm2.yaml --plot compare.png",
     "hetserve compare manifests/samples/rm2.yaml --planners flow,homogeneous --policies hetserve,kairos -o json",
     "hetserve compare mt-wnd.yaml --planners flow,kairos,homogeneous --plot mt-wnd.png",
     "hetserve plan manifests/samples/rm2.yaml --frontier --plot frontier.png",
     "hetserve plan manifests/samples/rm2.yaml --plot plan.png",
+    "hetserve plan manifests/samples/rm2.yaml --load 100",
+    "hetserve plan manifests/samples/rm2.yaml",
     "hetserve simulate manifests/samples/rm2.yaml --find-allowable --plot held.png",
 )
-"""The same options are held by tests/unit/cli."""
+"""The same options are held by tests/unit/cli, the last two commands by tests/unit/planning/test_decision_doc.py."""
 
 
 def offline() -> list[str]:

@@ -39,13 +39,6 @@ def test_test_folders_are_no_packages_and_test_files_have_unique_names() -> None
     assert sorted(names) == sorted(set(names))
 
 
-def test_the_import_contracts_are_kept() -> None:
-    done = subprocess.run(
-        [Path(sys.executable).parent / "lint-imports"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-
-
 def built(form: str, source: Path, into: Path) -> Path:
     """The file that hatchling builds of a source tree: "wheel" or "sdist"."""
     done = subprocess.run(

@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -49,9 +48,6 @@ ENVIRONMENTS: Final = [
 
 def spoken(environment: dict[str, str]) -> str:
     return " ".join(environment[key] for key in ("python_version", "sys_platform", "platform_machine"))
-
-
-everywhere = pytest.mark.parametrize("environment", ENVIRONMENTS, ids=spoken)
 
 
 def applies(requirement: Requirement, environment: dict[str, str]) -> bool:
@@ -110,22 +106,22 @@ def installed() -> list[Installed]:
     return found
 
 
-@everywhere
-def test_every_bound_of_the_project_is_met_by_exactly_one_pin(environment: dict[str, str]) -> None:
+def test_every_bound_of_the_project_is_met_by_exactly_one_pin() -> None:
     bounds = PROJECT["dependencies"] + [text for extra in PROJECT["optional-dependencies"].values() for text in extra]
     of_others = [bound for bound in map(Requirement, bounds) if bound.name != PROJECT["name"]]
-    assert unmet(of_others, locked(LOCK, environment), environment) == []
+    for environment in ENVIRONMENTS:
+        assert unmet(of_others, locked(LOCK, environment), environment) == [], spoken(environment)
 
 
-@everywhere
-def test_what_the_locked_need_of_each_other_is_locked(environment: dict[str, str]) -> None:
+def test_what_the_locked_need_of_each_other_is_locked() -> None:
     """What pip check finds, of every environment; read from those of the pins that are installed here."""
-    versions, python = locked(LOCK, environment), environment["python_full_version"]
-    here = [one for one in installed() if applies(one.pin, environment)]
-    assert len(here) > 50
-    broken = {str(one.pin): unmet(one.needs, versions, environment) for one in here}
-    assert {pin: words for pin, words in broken.items() if words} == {}
-    assert [str(one.pin) for one in here if not one.pythons.contains(python)] == []
+    for environment in ENVIRONMENTS:
+        versions, python = locked(LOCK, environment), environment["python_full_version"]
+        here = [one for one in installed() if applies(one.pin, environment)]
+        assert len(here) > 50
+        broken = {str(one.pin): unmet(one.needs, versions, environment) for one in here}
+        assert {pin: words for pin, words in broken.items() if words} == {}, spoken(environment)
+        assert [str(one.pin) for one in here if not one.pythons.contains(python)] == [], spoken(environment)
 
 
 def test_a_pin_outside_its_bound_is_seen_whatever_python_runs() -> None:

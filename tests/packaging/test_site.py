@@ -30,6 +30,7 @@ def test_the_site_builds_without_a_warning_and_has_every_page(tmp_path: Path) ->
     assert {page for page in pages if not (tmp_path / page).exists()} == set()
 
 
+@pytest.mark.deep
 def test_a_link_to_nowhere_and_a_page_in_no_list_fail_the_build(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()

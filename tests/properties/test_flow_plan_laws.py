@@ -237,7 +237,7 @@ def test_what_a_plan_claims_holds_with_other_seeds(cost: bool, pools: int) -> No
     assert sum(trial.limit > 0.01 for trial in ran) <= 1
 
 
-@pytest.mark.parametrize("seed", spread(SEEDS, 3))
+@pytest.mark.parametrize("seed", spread(SEEDS, 1))
 def test_seeded_plans_are_within_budget_and_pass_the_checker(seed: int) -> None:
     for problem, made in both(seed):
         assert violations(problem, made) == ()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effort import examples, spread
+from effort import examples
 from hetserve.planning import Problem
 from hetserve.planning.validate import problem_error
 from testing.plan_laws import PLANNERS, broken_laws
@@ -48,6 +48,7 @@ def test_plans_without_trials_keep_the_laws(asked: tuple[Problem, Sequence[float
     assert not list(broken_laws(problem, loads, UNTRIED))
 
 
+@pytest.mark.deep
 @settings(deadline=None, max_examples=examples(40))
 @given(wide(most_types=3))
 def test_tried_plans_keep_the_laws(asked: tuple[Problem, Sequence[float]]) -> None:
@@ -74,7 +75,8 @@ BROKE = (
 """Seeds and most types of problems on which some planner broke a law once, on 4 loads."""
 
 
-@pytest.mark.parametrize("broke", spread(BROKE, 1))
+@pytest.mark.deep
+@pytest.mark.parametrize("broke", BROKE)
 def test_what_broke_a_law_once_keeps_them_all(broke: tuple[str, int]) -> None:
     problem, loads = seeded(*broke, loads=4)
     assert not list(broken_laws(problem, loads))

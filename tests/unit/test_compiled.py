@@ -36,6 +36,7 @@ def _kernels(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
 
 
+@pytest.mark.deep
 def test_compiled_code_is_found_on_disk_by_the_next_process_also_by_that_of_another_checkout(tmp_path: Path) -> None:
     copy, cache = tmp_path / "copy", {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     shutil.copytree(Path(compiled.__file__).parent, copy / "hetserve", ignore=shutil.ignore_patterns("__pycache__"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from benchmarks.flow.parts import least, most, policies, times
-from benchmarks.flow.parts.figures import ratios, summary
+from benchmarks.flow.parts import least, most
 
 
 def pool(
@@ -55,12 +54,6 @@ def line_of(page: str, start: str) -> str:
     return next(row for row in page.splitlines() if row.startswith(f"| {start}"))
 
 
-def test_pools_that_hold_nothing_are_in_no_ratio() -> None:
-    assert ratios([1.0, 0.0], [2.0, 0.0]) == [0.5]
-    assert summary([1.0, 0.9, 0.5], 0.95) == ["0.800", "0.900", "0.500", "2 of 3"]
-    assert summary([], 0.95) == ["-"] * 4
-
-
 def test_most_throughput_compares_with_the_best_known_and_names_who_is_ahead() -> None:
     records = [
         pool("a", 100.0, 99.0, flow=100.0, kairos=50.0),
@@ -75,29 +68,6 @@ def test_most_throughput_compares_with_the_best_known_and_names_who_is_ahead() -
     assert line_of(page, "another planner's").endswith("| 1.042 (b) | **missed** |")
     assert line_of(page, "`kairos` under its own policy").endswith("| above 1 on 2 pools, at most 1.250 |  |")
     assert "1 pools on which nothing holds" in page
-
-
-def test_a_planner_without_a_plan_holds_nothing() -> None:
-    rows = most.collect([pool("a", 100.0, kairos=80.0), pool("b", 100.0, flow=90.0)])["rows"]
-    assert most.of_best(rows, "flow") == [0.0, 0.9]
-
-
-def test_today_s_planners_can_be_reported_without_flow() -> None:
-    page = most.describe(most.collect([pool("a", 100.0, kairos=80.0)]))
-    assert "flow" not in page
-    assert "0.800" in page
-
-
-def test_costs_are_compared_only_where_the_other_plan_holds() -> None:
-    rows = rows_of(
-        case(flow=(60, 0.005, True), ilp=(100, 0.005, True)),
-        case(flow=(90, 0.005, True), ilp=(100, 0.5, True)),
-        case(flow=(0, 0.0, True), ilp=(100, 0.001, True)),
-        case(flow=(50, 0.005, True), ilp=(0, 0.0, True)),
-    )
-    assert least.over_ilp(rows, "flow") == [0.6, math.inf]
-    assert least.over_least(rows, "flow") == [0.6, 0.9, 0.5]
-    assert least.worst_late([row for row in rows if "ilp" in row["plans"]], "ilp") == 0.5 / (1 - 0.99)
 
 
 def test_a_backlog_that_grows_is_late_for_ever() -> None:
@@ -124,29 +94,3 @@ def test_least_cost_says_which_goals_hold_and_what_no_planner_found() -> None:
     assert line_of(page, "pools on which every plan").endswith("| 75.0% | **missed** |")
     assert "program 5" in page
     assert "no plan though one was found: p4 at 10 q/s (LoadNotCarried)." in page
-
-
-def test_policies_are_compared_with_the_best_of_each_pool() -> None:
-    records = [
-        {"name": "a", "policies": {"hetserve": 100.0, "above": {"kairos": None, "fcfs": None}}},
-        {"name": "b", "policies": {"hetserve": 92.0, "above": {"kairos": 100.0, "fcfs": None}}},
-        {"name": "d", "policies": {"hetserve": 0.0, "above": {"kairos": None, "fcfs": None}}},
-        {"name": "c", "policies": {}},
-    ]
-    page = policies.describe(policies.collect(records))
-    assert line_of(page, "`kairos`") == "| `kairos` | 1 of 3 | 1.087 |"
-    assert line_of(page, "`fcfs`") == "| `fcfs` | 0 of 3 | - |"
-    assert line_of(page, "`hetserve` over the best policy, mean").endswith("| 0.973 | **missed** |")
-    assert line_of(page, "`hetserve` over the best policy, worst").endswith("| 0.920 (b) | **missed** |")
-
-
-def test_times_are_medians_and_an_answer_must_be_one_document() -> None:
-    plan = {"name": "a", "objective": "MaxThroughput", "seconds": 1.0, "mib": 200.0, "processor": 0.9, "parses": True}
-    slow = {**plan, "seconds": 3.0, "parses": False}
-    program = {"MaxThroughput": [{"ms": 40.0, "gap": 0.0}, {"ms": 70.0, "gap": 0.1}, {"ms": 50.0, "gap": 0.001}]}
-    page = times.describe({"programs": {"5": program}, "plans": [plan, plan, slow], "largePlans": [slow]})
-    assert "median 50, most 70 ms; proven 2 of 3" in line_of(page, "program, 5 types, MaxThroughput")
-    assert line_of(page, "`hetserve plan`, 3 to 6 types").endswith(
-        "| median 1.00, most 3.00 s of 3; 0.90 s busy | held |"
-    )
-    assert line_of(page, "answers of `-o json`").endswith("| 0 | 2 | **missed** |")

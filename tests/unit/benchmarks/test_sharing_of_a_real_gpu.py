@@ -5,31 +5,14 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from benchmarks.gpu.plan import runs
 from benchmarks.sharing.parts import gpu
 
 from hetserve.base.units import Millionths
 from hetserve.profiles.sharing import ONE
 from hetserve.registry.choices import SharingMode
 
-BATCHES = {"a": (1, 4, 32), "b": (1, 16), "c": (64, 4096), "d": (1, 128)}
 SMALL, LARGE = ("a", 1), ("b", 16)
 HALF = Millionths(500_000)
-
-
-def test_runs_have_each_batch_alone_copies_pairs_and_sets_of_different_models() -> None:
-    planned = runs(BATCHES)
-    alone = [run for run in planned if len(run) == 1]
-    assert {run[0] for run in alone} == {(model, batch) for model, sizes in BATCHES.items() for batch in sizes}
-    ends = {(model, batch) for model, sizes in BATCHES.items() for batch in (sizes[0], sizes[-1])}
-    assert {run for run in planned if len(run) > 1 and len(set(run)) == 1} == {
-        (one,) * count for one in ends for count in (2, 3, 4)
-    }
-    pairs = {frozenset(run) for run in planned if len(run) == 2 and len(set(run)) == 2}
-    assert pairs == {frozenset((one, two)) for one in ends for two in ends if one[0] != two[0]}
-    sets = [run for run in planned if len(set(run)) > 2]
-    assert len(sets) == len(set(sets)) >= 16
-    assert all(len({model for model, _ in run}) == len(run) for run in sets)
 
 
 def test_a_bound_is_the_greater_of_shares_and_factors() -> None:

@@ -106,12 +106,14 @@ def test_a_window_of_half_an_hour_is_known_when_it_is_over(tmp_path: Path) -> No
     assert min(falls) >= 1800
 
 
+@pytest.mark.deep
 def test_a_pause_holds_in_virtual_time_too(tmp_path: Path) -> None:
     for pause, adds in (("None", True), ("ScaleUp", False)):
         decisions = followed(tmp_path, RISES, pause=pause)["decisions"]
         assert any(one["action"] == "ScaleUp" for one in decisions) is adds
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("window", "seen"), [("1m", 60), ("10m", 600)])
 def test_rates_are_over_the_window_of_the_service(window: str, seen: int, tmp_path: Path) -> None:
     """A load that has risen at 600 s is seen in full one window later, at a sample of which a step is a minute."""

@@ -134,7 +134,7 @@ def test_a_file_and_a_kubeconfig_at_once_are_refused(tmp_path: Path) -> None:
         Source.of("kubeconfig", None, "dump.json")
 
 
-@pytest.mark.parametrize("levels", [2000, 100_000])
+@pytest.mark.parametrize("levels", [2000, pytest.param(100_000, marks=pytest.mark.deep)])
 def test_an_object_of_any_depth_hides_no_other(tmp_path: Path, levels: int) -> None:
     deep, event = nested(levels).decode(), {"type": "ADDED", "object": gpu_pod()}
     with HttpFace.serving() as api:

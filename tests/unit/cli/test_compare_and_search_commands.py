@@ -78,6 +78,7 @@ def test_bad_input_is_exit_2_and_named(arguments: tuple[str, ...], message: str)
     assert message in result.stderr
 
 
+@pytest.mark.deep
 def test_kairos_plus_needs_few_evaluations(tmp_path: Path) -> None:
     picture = tmp_path / "out.png"
     search = ("search", RM2, *SMALL, "--method", "kairos-plus,random", "--evaluations", "6", "--plot", str(picture))

@@ -26,6 +26,7 @@ def document(picture: Path) -> Iterator[dict[str, object]]:
         yield answer(*SMALL, "--plot", str(picture))
 
 
+@pytest.mark.deep
 def test_the_points_say_what_each_planner_holds_for_a_budget(document: dict[str, object]) -> None:
     points = document["frontier"]
     assert isinstance(points, list)
@@ -54,6 +55,7 @@ def test_the_table_has_a_column_of_each_planner() -> None:
     assert shown.stderr == ""
 
 
+@pytest.mark.deep
 def test_the_picture_names_all_that_is_drawn(document: dict[str, object], picture: Path) -> None:
     text = picture.read_text(encoding="utf-8")
     for word in ("no mix holds more", "HetSev's ILP", "Kairos's pick", "one type", "budget: 0.7 $/h", "the plan: "):

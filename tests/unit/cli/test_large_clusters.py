@@ -59,7 +59,7 @@ def large_cluster() -> tuple[Json, ...]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-@pytest.mark.parametrize("reads", spread(tuple(READ), 2))
+@pytest.mark.parametrize("reads", spread(tuple(READ), 1))
 def test_no_command_holds_every_pod_of_a_large_cluster_whole(tmp_path: Path, reads: str) -> None:
     assert 5000 < len(json.dumps(real_pod())) < 6000
     with HttpFace.serving(gpu_node(), *large_cluster()) as api:

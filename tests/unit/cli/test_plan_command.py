@@ -137,6 +137,7 @@ def test_a_load_so_small_that_a_share_says_nothing_has_its_rate_alone() -> None:
     assert "% more" not in verdict
 
 
+@pytest.mark.deep
 def test_the_seed_is_shown_if_something_was_simulated_and_changes_the_result() -> None:
     assert (answer(RM2, "--budget", "0.7")["seed"], answer(RM2, "--budget", "0.7", "--seed", "7")["seed"]) == (20261, 7)
     trying = ("--planner", "kairos-plus", "--budget", "0.7")
@@ -219,7 +220,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("case", spread(tuple(STARTS), 2))
+@pytest.mark.parametrize("case", spread(tuple(STARTS), 1))
 def test_a_plan_imports_only_what_it_needs_and_no_solver_writes_beside_it(case: str) -> None:
     """Start is the most of what a user waits for: numba alone takes half a second, pandas and matplotlib as long."""
     (sample, *options), light = STARTS[case]

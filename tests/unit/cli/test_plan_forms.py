@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from effort import spread
 from hetserve.cli.app import app
 from plan_command import HETSEV, RM2, answer, run
 
@@ -72,7 +73,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("case", PICTURES)
+@pytest.mark.parametrize("case", spread(tuple(PICTURES), 3))
 def test_a_plan_is_drawn_and_its_picture_says(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from matplotlib import rcParams
 
@@ -83,6 +84,7 @@ def test_a_plan_is_drawn_and_its_picture_says(case: str, tmp_path: Path, monkeyp
     assert [word for word in words if word not in text] == []
 
 
+@pytest.mark.deep
 def test_a_picture_can_be_a_bitmap_and_where_nothing_is_feasible_there_is_none(tmp_path: Path) -> None:
     without = run(RM2, "--planner", "kairos").stdout
     for name in ("a.png", "a.svg", "b.svg"):

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from effort import spread
 from hetserve.cli.app import COMMANDS as COMMANDS_OF_THE_GROUP
 from hetserve.cli.app import app
 from hetserve.planning.formatting import latency_text
@@ -44,7 +45,7 @@ def both(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", spread(tuple(COMMANDS), 2))
 def test_the_other_services_are_answered(command: str, both: str) -> None:
     result = run(command, both, *COMMANDS[command], "-o", "json")
     assert result.exit_code == 3

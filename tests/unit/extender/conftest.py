@@ -1,15 +1,12 @@
-"""What the tests of the extender are given: one whole, its queue controller, a bare server."""
+"""What the tests of the extender are given: one whole and its queue controller."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from http import HTTPStatus
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-import uvloop
 
 from extender_bench import Bench
 from harness import limits
@@ -23,19 +20,13 @@ from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
-from hetserve_shell.http.limits import HttpError, ServerLimits
+from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.probes import probe_server
 from hetserve_shell.http.server import HttpServer, listen
-from http_clients import LIMITS, Served, plain_client, until
+from http_clients import plain_client
 from testing.cluster import gpu_node
 from testing.extender import Unfenced
 from testing.kit.apiserver import FakeApiServer
-
-
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Sockets on both loops: the process runs on uvloop, whose transports differ at the ends of a connection."""
-    both = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-    return both if item.path.name.startswith("test_http_") else {"asyncio": asyncio.new_event_loop}
 
 
 @pytest_asyncio.fixture
@@ -70,39 +61,6 @@ async def _served_at(server: HttpServer) -> str:
     listener = listen("127.0.0.1", 0)
     await server.start(listener)
     return "http://{}:{}".format(*listener.getsockname())
-
-
-@pytest_asyncio.fixture
-async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)
-    made: Served
-
-    def echo(body: bytes) -> bytes:
-        made.seen.append(body)
-        return b'"' + body + b'"'
-
-    async def wait(body: bytes) -> bytes:
-        made.waiting.set()
-        await made.gate.wait()
-        return echo(body)
-
-    def fail(body: bytes) -> bytes:
-        raise RuntimeError("broken") if body else HttpError(HTTPStatus.BAD_REQUEST, "empty")
-
-    def much(body: bytes) -> bytes:
-        return bytes(8_000_000)
-
-    server = HttpServer({b"/echo": echo, b"/wait": wait, b"/fail": fail, b"/much": much}, LIMITS)
-    listener = socket.create_server(("127.0.0.1", 0))
-    made = Served(server, listener.getsockname()[1])
-    await server.start(listener)
-    yield made
-    made.gate.set()
-    for client in made.clients:
-        client.writer.transport.abort()
-    await server.stop(1.0)
-    await until(lambda: not server.connections)
-    assert server.budget.used == 0, "bytes of requests that are gone still count"
 
 
 @pytest.fixture

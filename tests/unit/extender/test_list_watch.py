@@ -341,7 +341,7 @@ async def test_what_must_be_served_is_awaited(status: int, *, optional: bool) ->
     await asyncio.wait([task])
 
 
-@pytest.mark.parametrize("levels", [300, 2000, 200_000])
+@pytest.mark.parametrize("levels", [300, 2000, pytest.param(200_000, marks=pytest.mark.deep)])
 async def test_an_object_of_any_depth_is_followed_and_hides_no_other(levels: int) -> None:
     """Anybody may write managedFields of a pod so."""
     api, handler = DeepApi(levels=levels), Names()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness import demo
-from harness.load.options import SECONDS, TRACE, Wanted
+from harness.load.options import Wanted
 from hetserve.base.units import QPS, Seconds
-from hetserve.demand.trace import LoadTrace, read_trace
+from hetserve.demand.trace import LoadTrace
 
 DAY = LoadTrace((Seconds(0), Seconds(43_200), Seconds(86_400)), (QPS(1), QPS(9), QPS(1)))
 
@@ -31,30 +31,6 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert ended.value.code == 2
     assert not Path("nothing").exists()
     return capsys.readouterr().err
-
-
-def test_the_default_is_a_day_with_two_peaks_in_five_minutes() -> None:
-    trace = read_trace(TRACE, bad_samples="refused")
-    assert trace.start == Seconds(0)
-    assert trace.span == Seconds(86_400)
-    assert asked(trace, trace.span / SECONDS).seconds == SECONDS == 300
-    rates = [rate or 0.0 for rate in trace.rates]
-    peaks = [b for a, b, c in zip(rates, rates[1:], rates[2:], strict=False) if a < b >= c and b > 50]
-    assert len(peaks) == 2
-
-
-def test_a_play_says_what_it_is() -> None:
-    wanted = asked()
-    assert (wanted.seconds, wanted.peak, wanted.figures) == (300, 9, Path("out/day.json"))
-    assert (wanted.clock(0), wanted.clock(120), wanted.clock(300)) == ("00:00", "09:36", "day 2 00:00")
-    assert wanted.time(120) == 34_560
-    assert wanted.hour(120) == pytest.approx(9.6)
-
-
-def test_a_trace_in_unix_time_has_hours_of_its_first_day() -> None:
-    noon = 20_000 * 86_400 + 43_200
-    wanted = asked(LoadTrace((Seconds(noon), Seconds(noon + 3600)), (QPS(1), QPS(1))), speed=60)
-    assert (wanted.clock(0), wanted.hour(0), wanted.hour(60)) == ("12:00", 12, 13)
 
 
 @pytest.mark.parametrize(
@@ -92,17 +68,3 @@ def test_a_trace_that_cannot_be_played_is_refused(text: str, said: str, capsys: 
 )
 def test_other_bad_input_is_refused_too(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said in refused(capsys, *arguments)
-
-
-def test_a_picture_that_cannot_be_written_is_refused_before_the_play(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("day.json").mkdir()
-    assert "day.svg: it or its .json cannot be written" in refused(capsys, "--out", "day.svg")
-
-
-def test_help_names_every_flag_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        demo.main(["load", "--help"])
-    said = capsys.readouterr().out
-    assert ended.value.code == 0
-    for word in ("--seconds", "--speed", "--load", "--out", "130", "Ctrl-C"):
-        assert word in said

@@ -6,15 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from harness import limits
 from harness.components import ROOT
-from harness.costs import Costs, known, over, updated
-from harness.flakes import failed, near
+from harness.costs import known, over
+from harness.flakes import near
 from harness.waiting import WAITS_VARIABLE, wait_until
 
 
@@ -25,26 +23,6 @@ def test_a_run_may_exceed_its_budget_by_half_of_what_this_machine_needs(
     elapsed: float, slowness: float, fails: bool
 ) -> None:
     assert bool(over(elapsed, 100, slowness)) is fails
-
-
-@pytest.mark.parametrize(("by_now", "fails"), [(1.0, True), (100.0, False)])
-def test_a_machine_that_became_slower_during_a_run_is_no_reason_to_fail(
-    by_now: float, fails: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "slowness", lambda: 1.0)
-    monkeypatch.setattr(limits, "slower_by_now", lambda: by_now)
-    option: Any = SimpleNamespace(option=SimpleNamespace(budget=1.0, write_costs=False))
-    costs = Costs(option)
-    costs.begun -= 100.0
-    assert bool(costs.exceeded) is fails
-
-
-def test_costs_keep_what_was_not_run_and_forget_what_became_quick() -> None:
-    assert updated({"a": 9.0, "b": 8.0, "gone": 3.0}, {"a": 7.04, "b": 1.0, "c": 2.5}) == {
-        "a": 7.0,
-        "c": 2.5,
-        "gone": 3.0,
-    }
 
 
 def test_what_is_known_to_be_slow_is_still_there() -> None:
@@ -83,12 +61,6 @@ def test_a_run_over_its_budget_fails_and_names_the_dear_file_and_the_new_slow_te
     assert run(tmp_path, BURNS, "--budget", "90").returncode == 0
 
 
-def test_a_slow_machine_is_measured_and_a_fast_one_gets_no_less_than_the_reference() -> None:
-    assert limits.measured(iter([0.0, 3 * limits.ROUNDS * limits.REFERENCE]).__next__) == pytest.approx(3.0)
-    assert limits.measured(iter([0.0, 0.0]).__next__) == limits.LEAST
-    assert limits.measured(iter([0.0, 1e9]).__next__) == limits.MOST
-
-
 def test_a_wait_near_its_limit_is_noted_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WAITS_VARIABLE, str(tmp_path))
     instant = 1e-9
@@ -97,10 +69,3 @@ def test_a_wait_near_its_limit_is_noted_with_its_line(tmp_path: Path, monkeypatc
     (note,) = near(tmp_path)
     assert note["what"] == "nothing at all"
     assert note["line"].startswith(__file__)
-
-
-def test_failures_of_a_run_are_read_from_its_report(tmp_path: Path) -> None:
-    text = "import pytest\ndef test_well(): pass\ndef test_ill(): assert 0\n"
-    text += "@pytest.fixture\ndef x(): assert 0\ndef test_e(x): pass\n"
-    run(tmp_path, text, f"--junitxml={tmp_path / 'report.xml'}")
-    assert failed(tmp_path / "report.xml") == ["test_some::test_ill", "test_some::test_e"]

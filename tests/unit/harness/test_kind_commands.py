@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -79,81 +78,12 @@ def raising(error: Exception) -> Callable[..., Any]:
     return fails
 
 
-def test_the_two_steps_of_the_short_form_repeat_nothing(ran: list[str]) -> None:
-    assert kind.main(["cluster"]) == 0
-    assert ran == ["lab engine", "lab image", "lab up"]
-    ran.clear()
-    assert kind.main(["short"]) == 0
-    labelled = "label worker {'hetserve.io/real-node': 'true'}"
-    assert ran == [labelled, "build ['extender']", "load ['extender'] ['worker']"]
-
-
-def test_the_long_form_has_kwok_and_the_release_before(ran: list[str]) -> None:
-    assert kind.main(["up"]) == 0
-    assert ran[0] == "lab engine"
-    images = [each for each in ran if each.startswith("build")]
-    assert images == ["build ['operator', 'extender', 'cli']", "build previous"]
-    assert [each for each in ran[1:-2] if each not in images] == ["lab engine", "lab image", "lab up", "lab kwok"]
-    assert ran[-1] == "load ['operator', 'extender', 'previous'] ['worker']"
-
-
-def test_images_are_built_beside_the_cluster(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = threading.Event()
-
-    def built(_: list[str], **__: Any) -> list[str]:
-        begun.set()
-        return []
-
-    monkeypatch.setattr("images.build.build", built)
-    note = kind.lab
-
-    def lab(*stages: str) -> None:
-        note(*stages)
-        assert stages != ("kwok",) or begun.wait(10), "images are built only when the cluster is there"
-
-    monkeypatch.setattr(kind, "lab", lab)
-    assert kind.main(["up"]) == 0
-
-
-def test_what_the_nodes_hold_is_loaded_once(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kind.main(["up"]) == kind.main(["up"]) == 0
-    loaded = "load ['operator', 'extender', 'previous'] ['worker']"
-    assert ran.count(loaded) == 1
-    monkeypatch.setattr(Engine, "identity", lambda _, tag: f"sha256:built-anew-{tag}")
-    assert kind.main(["up"]) == 0
-    assert ran.count(loaded) == 2
-
-
-def test_bases_from_debian_packages_find_what_makes_them(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BASE", "debian")
-    assert kind.main(["up"]) == 0
-    assert ran[:2] == ["lab engine", "lab bootstrap"]
-
-
 def test_a_cluster_that_does_not_come_up_has_a_code_of_its_own(
     ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(kind, "lab", raising(subprocess.CalledProcessError(1, ["kindlab.sh", "up"])))
     assert kind.main(["cluster"]) == kind.main(["up"]) == 3
     assert capsys.readouterr().err.startswith("Error: no kind cluster came up: Command '['kindlab.sh', 'up']'")
-
-
-def test_a_node_that_is_not_ready_is_no_cluster_and_named(
-    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(kind, "Kube", lambda _: Nodes(node("control"), node("worker", status={})))
-    assert kind.main(["cluster"]) == 3
-    assert capsys.readouterr().err.rstrip().endswith("every node to be Ready; last seen: worker"), "in the last line"
-    monkeypatch.setattr(kind, "Kube", lambda _: Nodes())
-    assert kind.main(["cluster"]) == 3
-
-
-def test_the_short_form_without_a_cluster_says_so(
-    ran: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("KINDLAB_CACHE", str(tmp_path / "empty"))
-    assert kind.main(["short"]) == 3
-    assert ran == []
 
 
 @pytest.mark.parametrize(
@@ -170,19 +100,3 @@ def test_what_fails_with_a_cluster_is_not_taken_for_a_missing_one(
 ) -> None:
     monkeypatch.setattr(f"harness.kind.{broken}", raising(error))
     assert kind.main(["short"]) == kind.main(["up"]) == 1
-
-
-def test_kwok_that_fails_is_not_taken_for_a_missing_cluster(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def lab(*stages: str) -> None:
-        if "kwok" in stages:
-            raise subprocess.CalledProcessError(1, ["kindlab.sh", "kwok"])
-
-    monkeypatch.setattr(kind, "lab", lab)
-    assert kind.main(["up"]) == 1
-
-
-@pytest.mark.parametrize("words", [[], ["sideways"], ["up", "short"]])
-def test_no_such_command_ends_with_2_and_the_list(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert kind.main(words) == 2
-    said = capsys.readouterr().err
-    assert [command for command in kind.COMMANDS if f"\n{command} " not in said] == []

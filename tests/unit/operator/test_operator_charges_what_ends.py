@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from effort import spread
 from hetserve.base.units import parse_money
 from hetserve_operator.revisions import DEPLOYMENTS, ListedRevisions
 from hetserve_operator.workqueue import Key
@@ -95,9 +96,12 @@ async def by_a_deletion(sim: SimulatedOperator) -> None:
     sim.cluster.tick()
 
 
+TAKEN = (by_us, by_us_without_an_answer, by_us_who_want_them_again_when_they_begin_to_end, by_somebody, by_a_deletion)
+
+
 @pytest.mark.parametrize(
     "taken",
-    [by_us, by_us_who_want_them_again_when_they_begin_to_end, by_us_without_an_answer, by_somebody, by_a_deletion],
+    spread(TAKEN, 2),
     ids=lambda how: how.__name__,
 )
 async def test_instances_that_were_taken_are_paid_until_they_are_gone(

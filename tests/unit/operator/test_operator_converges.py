@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from effort import spread
 from hetserve.api import names
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, PLANNED, SERVICE, converged, deployment_path
 from testing.builders import instance_type, service
@@ -73,7 +74,7 @@ def _pod(deployment: Json) -> Json:
     return pod
 
 
-@pytest.mark.parametrize("edit", FOREIGN_EDITS)
+@pytest.mark.parametrize("edit", spread(tuple(FOREIGN_EDITS), 5))
 async def test_a_foreign_change_of_our_deployment_is_undone(edit: str) -> None:
     sim = await converged()
     name, change = FOREIGN_EDITS[edit]

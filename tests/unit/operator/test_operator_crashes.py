@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from effort import spread
 from hetserve.demand.observed import Freshness
 from hetserve_shell.kube.client import ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -183,7 +184,7 @@ async def run_with(scene: str, fault: Fault, where: str) -> SimulatedOperator:
 
 @at_writes
 @pytest.mark.parametrize("where", THIRDS)
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", spread(tuple(SCENES), 4))
 async def test_a_crash_at_any_write_ends_where_a_run_without_crash_ends(scene: str, where: str, struck: str) -> None:
     expected, writes = await reference(scene)
     assert writes >= 2
@@ -198,7 +199,7 @@ async def test_a_crash_at_any_write_ends_where_a_run_without_crash_ends(scene: s
 @pytest.mark.parametrize(
     "status", [one if one in QUICK_STATUSES else pytest.param(one, marks=pytest.mark.deep) for one in STATUSES]
 )
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", spread(tuple(SCENES), 4))
 async def test_a_failure_at_any_write_is_healed_by_the_next_look(scene: str, status: int, struck: str) -> None:
     expected, writes = await reference(scene)
 
@@ -211,7 +212,7 @@ async def test_a_failure_at_any_write_is_healed_by_the_next_look(scene: str, sta
 
 
 @at_writes
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", spread(tuple(SCENES), 4))
 async def test_a_service_deleted_at_any_write_leaves_nothing(scene: str, struck: str) -> None:
     _, writes = await reference(scene)
     for at in tried(struck, writes, 0, 2):

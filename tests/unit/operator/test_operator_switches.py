@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from effort import spread
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Trial, infeasible
@@ -71,7 +72,7 @@ MOST = {
 }
 
 
-@pytest.mark.parametrize("name", MOST)
+@pytest.mark.parametrize("name", spread(tuple(MOST), 5))
 async def test_a_plan_is_left_for_one_that_holds_more(name: str) -> None:
     case = MOST[name]
     script = Script(mix=STANDING, held=case.standing, tried=case.standing is not None)

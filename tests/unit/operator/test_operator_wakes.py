@@ -99,31 +99,6 @@ def scene() -> Scene:
     return Scene(a=on(GPU_TYPE), b=on(CPU_TYPE), c=NOTHING)
 
 
-def test_a_pod_wakes_the_services_whose_bookings_it_breaks_when_it_comes_and_when_it_goes(scene: Scene) -> None:
-    mine, alone = gpu_pod("mine", compute=40, node="g", gpu="0"), gpu_pod("alone", compute=40, node="g", gpu="1")
-    for raw, name in ((mine, "c"), (alone, "b")):
-        raw["metadata"]["labels"]["hetserve.io/service"] = name
-        scene.pod(raw)
-    scene.woken()
-    fits = gpu_pod("fits", compute=60, node="g", gpu="0")
-    scene.pod(fits)
-    assert scene.woken() == {A}, "A is woken by room"
-    for raw in (gpu_pod("old", node="g", gpu="0"), gpu_pod("much", compute=65, node="g", gpu="0")):
-        scene.pod(fits, deleted=True)
-        scene.woken()
-        scene.pod(raw)
-        assert scene.woken() == {A, C}
-        scene.pod(raw, deleted=True)
-        assert scene.woken() == {A, C}
-
-
-def test_a_bound_pod_wakes_those_for_whom_room_on_its_node_counts(scene: Scene) -> None:
-    scene.pod(bound())
-    assert scene.woken() == {A}
-    scene.pod(bound("q", to="c"))
-    assert scene.woken() == {B}
-
-
 def test_changes_of_the_cluster_are_gathered_and_those_of_a_service_are_not(scene: Scene) -> None:
     scene.pod(bound(service="own"))
     assert (scene.soon, scene.later) == ([Key("default", "own")], [A])
@@ -196,34 +171,6 @@ def test_a_heartbeat_of_a_node_wakes_nobody(scene: Scene) -> None:
     assert scene.woken() == set()
 
 
-def test_a_service_with_an_unknown_interest_is_woken_by_any_node_of_a_type() -> None:
-    scene = Scene(a=Interest())
-    scene.pod(bound())
-    assert scene.woken() == {A}
-
-
-def test_an_interest_counts_until_the_next_one_or_until_its_service_is_gone(scene: Scene) -> None:
-    scene.interests.record(A, on(CPU_TYPE))
-    scene.interests.forget(B)
-    scene.pod(bound())
-    assert scene.woken() == set()
-    scene.pod(bound("q", to="c"))
-    assert scene.woken() == {A}
-
-
-def test_a_type_that_comes_later_counts_like_any_other(scene: Scene) -> None:
-    scene.interests.record(A, on("late"))
-    scene.pod(bound())
-    late = instance_type("late", {"spec.nodeSelector": {"node.kubernetes.io/instance-type": GPU_TYPE}})
-    scene.type(late)
-    scene.woken()
-    scene.pod(bound(), deleted=True)
-    assert scene.woken() == {A}
-    scene.type(late, deleted=True)
-    scene.pod(bound("q"))
-    assert scene.woken() == set()
-
-
 REFERENCES: dict[str, dict[str, Any]] = {
     "by name": {"spec.instanceTypes": {"names": [GPU_TYPE]}},
     "by label": {"spec.instanceTypes": {"selector": {"matchLabels": {"tier": "gpu"}}}},
@@ -244,59 +191,6 @@ def test_a_new_price_wakes_the_services_that_may_use_the_type_once(reference: st
     assert scene.woken() == {A}
     scene.type(dearer)
     assert scene.woken() == set(), "a new version of the same type wakes nobody"
-
-
-@pytest.mark.parametrize("broken", [False, True])
-def test_labels_that_a_type_gets_or_loses_wake_those_that_select_them(broken: bool) -> None:
-    scene = Scene(a=NOTHING)
-    scene.service("a", **REFERENCES["by label"])
-    labelled = instance_type(overrides={"metadata.labels": {"tier": "gpu"}})
-    if broken:
-        labelled["spec"]["price"] = "free"
-    scene.type(labelled)
-    assert scene.woken() == {A}
-    scene.type(instance_type())
-    assert scene.woken() == {A}
-    scene.type(instance_type(overrides={"metadata.labels": {"tier": "cpu"}}))
-    assert scene.woken() == set()
-
-
-def test_a_type_wakes_services_that_hold_it_and_those_that_cannot_be_planned() -> None:
-    scene = Scene(a=Interest(frozenset(), frozenset((GPU_TYPE,))), b=Interest(frozenset()), c=NOTHING)
-    for name in "abc":
-        scene.service(name)
-    scene.type(instance_type(overrides={"spec.price.hourly": "9"}))
-    assert scene.woken() == {A, B}
-    scene.type(instance_type(), deleted=True)
-    assert scene.woken() == {A, B}
-
-
-def test_a_profile_wakes_the_services_of_its_model_in_its_namespace() -> None:
-    scene = Scene()
-    scene.service("a")
-    scene.service("b", **{"spec.model.name": "another"})
-    scene.service("c", **{"metadata.namespace": "team"})
-    scene.profile(model_profile("p", {"spec.model": "m"}))
-    assert scene.woken() == {A}
-    scene.profile(model_profile("p", {"spec.model": "another"}))
-    assert scene.woken() == {A, B}
-    broken = model_profile("p", {"spec.model": "m"})
-    broken["spec"]["latency"] = "fast"
-    scene.profile(broken)
-    assert scene.woken() == {A, B}
-    scene.profile(broken, deleted=True)
-    assert scene.woken() == {A}
-
-
-def test_a_service_that_cannot_be_read_is_known_by_its_name() -> None:
-    scene = Scene()
-    odd = service("a") | {"spec": {"model": "m", "instanceTypes": ["g"]}}
-    odd["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    scene.feed.service(odd, deleted=False)
-    assert scene.woken() == {A}
-    scene.type(instance_type(overrides={"spec.price.hourly": "9"}))
-    scene.profile(model_profile())
-    assert scene.woken() == set()
 
 
 def test_only_a_service_that_is_deleted_or_declared_anew_renews_its_key() -> None:
@@ -332,6 +226,6 @@ def test_a_scaler_wakes_the_service_of_whose_deployments_its_target_may_be_one(s
     assert scene.woken() == set()
 
 
-@given(st.from_regex(r"[a-z]([-.a-z0-9]{0,80}[a-z0-9])?", fullmatch=True), st.sampled_from([GPU_TYPE, "a", "b" * 63]))
+@given(st.text("-.az09", max_size=80).map("a{}z".format), st.sampled_from([GPU_TYPE, "a", "b" * 63]))
 def test_a_service_knows_the_names_that_its_deployments_may_have(name: str, instance_type: str) -> None:
     assert may_be_of(deployment_name(name, instance_type), name)

@@ -123,6 +123,7 @@ def used_by_niceness(pid: int) -> Counter[int]:
     return used
 
 
+@pytest.mark.deep
 async def test_what_takes_seconds_lets_the_operator_go_first_and_what_services_wait_for_does_not() -> None:
     """Who waits for a process to be ready, or for an untried plan, waits for it alone."""
     process = await PlanningProcess.start()
@@ -211,6 +212,7 @@ async def test_a_call_that_is_cancelled_again_still_waits_for_the_end() -> None:
     assert not process.alive
 
 
+@pytest.mark.deep
 async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> None:
     async with running() as pool:
         assert await pool.answer(BY_KAIROS) == plan(BY_KAIROS)
@@ -226,6 +228,7 @@ async def test_the_pool_outlives_its_processes_and_ends_them_with_itself() -> No
         os.close(pidfd)
 
 
+@pytest.mark.deep
 async def test_a_plan_that_takes_long_is_stopped_and_the_next_one_made() -> None:
     async with running(deadline=3.0) as pool:
         assert await pool.answer(LARGE) == PlannerTimedOut("flow", Seconds(3.0))

@@ -167,6 +167,7 @@ def test_an_oldest_ticket_that_waits_for_an_equal_problem_does_not_turn_the_orde
     assert sum(name.startswith("check") for name in taken) == 1, "one due ticket has its turn, then new services have"
 
 
+@pytest.mark.deep
 def test_services_that_come_for_minutes_leave_processes_time_for_tried_plans(bench: Bench) -> None:
     """Three a second, for three processes that make an untried plan in 0.1 s and a tried one in 1.5 s."""
     declared: dict[Key, Problem] = {}

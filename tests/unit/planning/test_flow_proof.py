@@ -69,6 +69,7 @@ def test_what_no_trial_confirms_is_no_plan(proof: Callable[[Holds], None], asked
     assert "in simulation" in made.message
 
 
+@pytest.mark.deep
 def test_a_plan_of_the_papers_that_just_holds_is_proved_by_longer_trials() -> None:
     """One instance is late by 0.983 of what is allowed: 240,000 queries do not tell, and two cost twice as much."""
     made = plan(min_cost([option("one", "1", line(10))], 43.2, slo_ms=34), "flow")

@@ -18,6 +18,7 @@ MOST = problem(kairos_types(), mix=MIX, budget="1.2", planner="flow")
 LEAST = min_cost(kairos_types(), 60.0, mix=MIX, planner="flow")
 
 
+@pytest.mark.deep
 def test_a_plan_and_the_judge_say_the_same_of_its_counts() -> None:
     assert trial(MOST, plan(MOST).counts).held == pytest.approx(plan(MOST).held_qps, rel=0.02)
     assert trial(LEAST, plan(LEAST).counts) == Trial(holds=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import spread
 from hetserve.base.units import MicroDollarsPerHour
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Problem, plan
@@ -23,11 +24,11 @@ OBJECTIVES = {
 }
 
 
-@pytest.fixture(scope="module", params=OBJECTIVES)
+@pytest.fixture(scope="module", params=spread(tuple(OBJECTIVES), 1))
 def drawn(request: pytest.FixtureRequest) -> tuple[Problem, Plan, tuple[FrontierPoint, ...]]:
     asked = OBJECTIVES[request.param]
     made = plan(asked)
-    return asked, made, frontier(asked, made, points=6)
+    return asked, made, frontier(asked, made, points=4)
 
 
 def column(points: Sequence[FrontierPoint], name: str) -> list[EvaluatedConfiguration]:
@@ -64,6 +65,7 @@ def test_it_ends_at_twice_the_money(drawn: tuple[Problem, Plan, tuple[FrontierPo
     assert points[-1].budget == 2 * max(made.cost, asked.budget or 0)
 
 
+@pytest.mark.deep
 def test_each_point_is_reported_when_it_is_done() -> None:
     asked, told = OBJECTIVES["for a load"], list[str]()
     points = frontier(asked, plan(asked), points=2, done=told.append)

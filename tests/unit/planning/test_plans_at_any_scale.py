@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from effort import spread
 from hetserve.api.service.load import BatchDistribution
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
@@ -48,7 +49,7 @@ def test_the_most_for_a_budget_is_planned_for_such_a_mix_too() -> None:
     assert plan(given).reason == "PlanFeasible"
 
 
-@pytest.mark.parametrize("weight", [1e-9, 1e-15, 1e-200, 5e-324])
+@pytest.mark.parametrize("weight", spread([5e-324, 1e-9, 1e-15, 1e-200], 1))
 @pytest.mark.parametrize("load", [1e-7, 1.0, 500.0])
 def test_a_batch_that_hardly_ever_comes_wants_an_instance_that_serves_it(weight: float, load: float) -> None:
     mix = BatchMix.of([(1, 1e9), (100, weight)])
@@ -101,7 +102,7 @@ def test_no_load_and_any_budget_are_planned_from_the_slowest_type_up() -> None:
     assert frontier(given, plan(given), points=2)[0].budget == 10_000
 
 
-@pytest.mark.parametrize("load", [7.2, 7.5, 8.0])
+@pytest.mark.parametrize("load", spread([7.2, 7.5, 8.0], 1))
 def test_an_instance_that_is_hardly_busy_is_tried_at_the_load(load: float) -> None:
     """Trials at its own highest rate would take too long."""
     types = option("gpu", "0.65", line(0.25, 0.06)), option("cpu", "0.36", line(100, 28))
@@ -130,6 +131,7 @@ def test_a_cheap_type_is_found_of_which_most_that_may_be_late_are_late_without_a
     assert (made.feasible, dict(made.counts)[fast.name]) == (True, 0), made.message
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
 def test_what_carries_a_load_holds_as_much_for_its_money_however_many_are_late_without_a_wait(
     names: tuple[str, str],

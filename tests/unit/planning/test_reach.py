@@ -35,9 +35,9 @@ def total(made: Plan) -> int:
     "asked",
     [
         replace(BEYOND, most_total=6),
-        replace(BEYOND, budget=MicroDollarsPerHour(2_500_000)),
+        pytest.param(replace(BEYOND, budget=MicroDollarsPerHour(2_500_000)), marks=pytest.mark.deep),
         replace(BEYOND, budget=MicroDollarsPerHour(2_500_000), least_total=8, most_total=9),
-        capped(BEYOND, 2),
+        pytest.param(capped(BEYOND, 2), marks=pytest.mark.deep),
         capped(BEYOND, 3, r5=2, t3=1),
     ],
     ids=["total", "budget", "budget and totals", "caps", "caps and minimums"],
@@ -55,6 +55,7 @@ def test_the_most_within_reach_keeps_every_limit_and_says_both_numbers(asked: Pr
     assert made.held_qps == pytest.approx(capacity_of(asked, made.counts).held, rel=0.02)
 
 
+@pytest.mark.deep
 def test_more_reach_never_carries_noticeably_less() -> None:
     held = [most_within_reach(replace(BEYOND, most_total=most)).held_qps or 0 for most in (2, 4, 8)]
     assert held == sorted(held)
@@ -151,6 +152,7 @@ def test_too_many_instances_to_try_and_a_quick_answer_are_not_tried_and_say_less
     assert many.held > 1_500 * capacity_of(BEYOND, (("g4dn.xlarge", 1),)).held
 
 
+@pytest.mark.deep
 def test_more_instances_hold_more_but_for_some_percent() -> None:
     held = [capacity_of(BEYOND, (("g4dn.xlarge", n), ("r5n.large", n))).held for n in (1, 2, 3, 5)]
     assert all(b > 1.2 * a for a, b in itertools.pairwise(held))

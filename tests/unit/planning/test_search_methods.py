@@ -23,7 +23,7 @@ def growing(counts: Counts) -> float:
 
 
 @pytest.mark.parametrize("method", SEARCH_METHODS.names)
-@pytest.mark.parametrize("prune", [True, False])
+@pytest.mark.parametrize("prune", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_every_method_ends_with_the_best_of_the_whole_space(method: str, prune: bool) -> None:
     trace = search(a_space(), growing, method, seed=3, prune=prune)
     assert dict(trace.best.counts) == {"a": 6, "b": 0}

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from effort import spread
 from hetserve.api.manifests import read_manifests
 from hetserve.cli.app import app
 from hetserve.profiles import profile_from_spec
@@ -88,7 +89,7 @@ def enumerated(data: Path, model: str, slo: float) -> dict[tuple[int, ...], floa
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", spread(tuple(MODELS), 2))
 def test_the_ranking_of_the_planner_is_that_of_an_independent_enumeration(
     model: str, data: Path, written: Callable[[Path, str], Path]
 ) -> None:

@@ -203,6 +203,7 @@ def test_runs_that_do_not_suffice_are_named_with_what_to_measure(text: str, batc
     assert error in refused.value.errors
 
 
+@pytest.mark.deep
 def test_the_truth_is_within_the_interval_and_hardly_ever_above_what_is_stated() -> None:
     """95 % nominally, 97.5 % on one side, with noise of which half changes slowly, as a GPU's clock does."""
     runs, within, shares, factors = 100, 0, 0, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -46,18 +45,6 @@ def test_room_counts_while_an_instance_of_the_plan_is_on_no_node(of: tuple[PodFa
     assert interest(of=of).room == BOTH
 
 
-CASES: dict[str, Callable[[], PlanDecision]] = {
-    "another plan would be better on an empty cluster": lambda: replace(DECISION, ideal=False),
-    "no plan is feasible": lambda: replace(DECISION, ideal=False, feasible=replace(PLANNED, status="False")),
-    "the planner failed": lambda: replace(DECISION, ideal=False, planned=replace(PLANNED, status="False")),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_room_counts_while_another_plan_may_come(case: str) -> None:
-    assert interest(CASES[case]()).room == BOTH
-
-
 QUIET = DeadBand(QPS(10), QPS(50), Seconds(30), Seconds(300), Seconds(60), 0.99)
 FOLLOWS = replace(DECISION, ideal=False, following=Following(PLANNED, None, dead_band=QUIET))
 
@@ -75,17 +62,7 @@ def test_no_room_counts_while_samples_are_missing() -> None:
     assert interest(waits, pods(1, 1)).room == BOTH
 
 
-def test_room_counts_while_a_load_needs_more() -> None:
-    assert interest(replace(FOLLOWS, following=Following(PLANNED, None, growing=True))).room == BOTH
-
-
 def test_a_service_that_cannot_be_planned_waits_for_types_and_for_no_room() -> None:
     assert interest(PlanDecision(Finding("False", Reason.SPEC_INVALID, ""), NOT_PLANNED, NOT_PLANNED)) == Interest(
         frozenset(), None
     )
-
-
-def test_a_planned_service_reads_the_types_that_it_holds() -> None:
-    old = {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"hetserve.io/instance-type": "old"}}}}
-    of = (*pods(2), *pods(1, kind="older"), PodFact("u", "d", "p"))
-    assert interest(of=of, deployments=(old,)).types == frozenset(("gpu", "old", "older"))

@@ -27,39 +27,6 @@ def requested(**spec: Any) -> tuple[int, int]:
 
 
 CPU: dict[str, tuple[Json, int]] = {
-    "containers are summed": ({"containers": [container("1"), container("500m")]}, 1500),
-    "a larger init container counts alone": (
-        {"containers": [container("1")], "initContainers": [container("4")]},
-        4000,
-    ),
-    "init containers do not add up": (
-        {"containers": [container("1")], "initContainers": [container("4"), container("3")]},
-        4000,
-    ),
-    "a sidecar runs beside the containers": (
-        {"containers": [container("1")], "initContainers": [container("2", sidecar=True)]},
-        3000,
-    ),
-    "an init container runs beside the sidecars before it": (
-        {"containers": [container("1")], "initContainers": [container("2", sidecar=True), container("5")]},
-        7000,
-    ),
-    "and not beside those after it": (
-        {"containers": [container("1")], "initContainers": [container("10"), container("5", sidecar=True)]},
-        10000,
-    ),
-    "sidecars on both sides of it": (
-        {
-            "containers": [container("1")],
-            "initContainers": [
-                container("2", sidecar=True),
-                container("6"),
-                container("3", sidecar=True),
-            ],
-        },
-        8000,
-    ),
-    "overhead comes on top": ({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250),
     "the pod's own word stands for its containers": (
         {"containers": [container("1")], "resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "250m"}},
         3250,

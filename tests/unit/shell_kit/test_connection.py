@@ -182,6 +182,7 @@ async def test_a_watch_gives_whole_lines_and_a_refusal_its_words(tmp_path: Path)
             await anext(KubernetesApi(connection).watch("/x", {"watch": "1"}))
 
 
+@pytest.mark.deep
 async def test_a_list_that_is_too_large_is_read_in_shorter_pages(tmp_path: Path) -> None:
     """Of objects with a MiB each, and of one that is always too large."""
     asked: list[int] = []

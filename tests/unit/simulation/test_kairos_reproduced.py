@@ -53,6 +53,7 @@ def _counts(*numbers: int) -> dict[str, int]:
     return dict(zip(TYPES, numbers, strict=True))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("model", "policy", "counts", "allowable"),
     [
@@ -75,6 +76,7 @@ def test_the_reference_rate_is_allowable_within_three_percent(
     assert mean_violations(0.97 * allowable) < 0.01 < mean_violations(1.03 * allowable)
 
 
+@pytest.mark.deep
 def test_scanning_down_finds_what_bisection_misses() -> None:
     """A t3 in the pool takes the light load, and its noise alone breaks 1 %: violations are not monotone in load."""
     system, counts, policy = _system("NCF"), _counts(1, 0, 12, 1), make_policy("kairos")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropStatement, Replace, never
+from mutants.changes import Replace, never
 from mutants.mutant import Mutant
 
-WORDS: Final = "hetserve.placement.ledger.inventory"
+WORDS: Final = "hetserve.placement.ledger.other_givers"
 UNIT: Final = "tests/unit/placement/test_other_givers.py"
 FACTS: Final = "tests/unit/reconcile/test_reconcile_facts.py"
 
@@ -21,28 +21,12 @@ GIVERS: Final = (
         "test_an_annotation_does_not_make_shared_gpus_ours",
     ),
     Mutant(
-        "givers: parts that an annotation lists are nobody's",
-        WORDS,
-        "refusal_of",
-        Replace("'' if annotated else _cut(labels, allocatable)", "_cut(labels, allocatable)"),
-        UNIT,
-        "test_parts_that_an_annotation_names_are_ours",
-    ),
-    Mutant(
         "givers: MIG under strategy none looks like whole GPUs",
         WORDS,
         "_cut",
         never("labels.get(names.GFD_REPLICAS) == _MIG_ON and names.GFD_COUNT in labels"),
         UNIT,
         "test_what_the_plugin_cuts_or_shares_is_refused_by_label_value_and_remedy",
-    ),
-    Mutant(
-        "givers: any driver's slices close a node",
-        WORDS,
-        "slice_nodes",
-        never("spec.get('driver') != names.DRA_DRIVER"),
-        UNIT,
-        "test_only_slices_of_nvidias_gpu_driver_close_the_nodes_that_they_name",
     ),
     Mutant(
         "givers: a refused node opens when a pod that closed it ends",
@@ -61,22 +45,6 @@ GIVERS: Final = (
         "test_a_pod_with_a_reservation_does_not_get_a_gpu_that_is_offered_meanwhile",
     ),
     Mutant(
-        "givers: a new index opens refused nodes",
-        "hetserve.placement.ledger.index",
-        "GpuIndex.__init__",
-        Replace("not node.refused", "True"),
-        UNIT,
-        "test_a_node_takes_pods_exactly_while_no_slice_offers_its_gpus",
-    ),
-    Mutant(
-        "givers: a slice that is gone still offers GPUs",
-        "hetserve.placement.event_handlers",
-        "OfferedGpus._set",
-        DropStatement("self._slices[node].discard(name)"),
-        UNIT,
-        "test_a_node_takes_pods_exactly_while_no_slice_offers_its_gpus",
-    ),
-    Mutant(
         "givers: the operator plans on GPUs that somebody else gives",
         "hetserve.reconcile.cluster.capacity",
         "free_on",
@@ -86,21 +54,5 @@ GIVERS: Final = (
         ),
         FACTS,
         "test_gpus_that_a_slice_offers_are_no_room_until_the_last_slice_goes",
-    ),
-    Mutant(
-        "givers: the room of before a slice is remembered",
-        "hetserve.reconcile.cluster.capacity",
-        "ClusterCapacity._count_slice",
-        DropStatement("self._mark(node)"),
-        FACTS,
-        "test_gpus_that_a_slice_offers_are_no_room_until_the_last_slice_goes",
-    ),
-    Mutant(
-        "givers: a collection that is not served is awaited for ever",
-        "hetserve_shell.kube.informer",
-        "Reflector._go_without",
-        DropStatement("self.synced.set()"),
-        "tests/unit/extender/test_list_watch.py",
-        "test_a_collection_that_is_not_served_counts_as_empty_until_it_is",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropStatement, Insert, Replace, always, never
+from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
 BOOKS: Final = "hetserve.placement.ledger.ledger"
@@ -29,14 +29,6 @@ LEDGER: Final = (
         Replace("deadline", "None"),
         "tests/unit/extender/test_verbs.py",
         "test_a_reservation_nobody_binds_ends",
-    ),
-    Mutant(
-        "unsigned subtraction",
-        INDEX,
-        "GpuIndex.book",
-        Insert("self.free[$row] = max(int(self.free[$row]), 0)", after="self.free[$row] -= ..."),
-        UNIT,
-        "test_an_inventory_that_shrinks_is_over_used_not_clipped",
     ),
     Mutant(
         "terminating pods are forgotten",

@@ -1,23 +1,15 @@
-"""Bugs of the queues, and of the release of the pods that wait in them."""
+"""Bugs of queues: pods that are released and are not ours to release."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropElement, Replace, never
+from mutants.changes import DropElement, Replace
 from mutants.mutant import Mutant
 
 QUEUE: Final = "tests/unit/extender/test_queue_controller.py"
 
 QUEUES: Final = (
-    Mutant(
-        "the queue forgets priority",
-        "hetserve.placement.queues.waiting_line",
-        "WaitingLine.round",
-        Replace("sorted(self._levels, reverse=True)", "sorted(self._levels)"),
-        "tests/properties/test_placement_queues.py",
-        "test_higher_priorities_go_first_and_a_queue_is_first_come_first_served",
-    ),
     Mutant(
         "the queue lifts foreign gates",
         "hetserve.placement.queues.rounds",
@@ -33,13 +25,5 @@ QUEUES: Final = (
         DropElement('{"op": "test", "path": "/metadata/uid", "value": ...}'),
         QUEUE,
         "test_a_pod_created_again_under_its_name_is_not_released_for_the_old_one",
-    ),
-    Mutant(
-        "patches pass that of the longest waiting pod",
-        "hetserve_extender.queue.patch_order",
-        "PatchOrder",
-        never("$due < $release.number"),
-        "tests/properties/test_queue_order_seen.py",
-        "test_the_bound_holds_in_the_order_that_the_api_server_shows",
     ),
 )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropStatement, Insert, Replace, always, never
+from mutants.changes import DropStatement, Replace, always, never
 from mutants.mutant import Mutant
 
 LEADERSHIP: Final = "hetserve_extender.leader.leadership"
 FENCE: Final = "hetserve_extender.leader.fence"
 SCHEDULERS: Final = "hetserve_extender.leader.lease_reader"
 BINDING: Final = "hetserve_extender.verbs.binding"
-ELECTOR: Final = "hetserve_shell.leader.elector"
 
 FAULT: Final = "tests/modelcheck/test_single_faults.py"
-GIVING_UP: Final = "tests/unit/shell_kit/test_giving_up_a_lease.py"
 RULES: Final = "tests/unit/extender/test_scheduler_lease.py"
 TAKE_OVER: Final = "tests/unit/extender/test_take_over_goes_on.py"
 
@@ -42,14 +40,6 @@ LEADERS: Final = (
         Replace("self._renewed(lease, since, at, wall)", "self._renewed(lease, sent, at, wall)"),
         RULES,
         "test_a_renewal_counts_from_when_the_read_before_it_was_sent",
-    ),
-    Mutant(
-        "two leaders: an annotation is a renewal",
-        SCHEDULERS,
-        "SchedulerLease.observe",
-        Replace("_spec(before) != _spec(lease)", "before.version != lease.version"),
-        RULES,
-        "test_an_annotation_is_no_renewal",
     ),
     Mutant(
         "two leaders: the scheduler of any pod is ours",
@@ -82,22 +72,6 @@ LEADERS: Final = (
         Replace("$known is None or not self.lease.continues($known.term)", "$known is None"),
         TAKE_OVER,
         "test_a_take_over_begins_anew_where_another_may_have_led",
-    ),
-    Mutant(
-        "no leader: a lease is tried to be given up once, whatever the answer",
-        ELECTOR,
-        "Elector.release",
-        always("await self._try_to_release()"),
-        GIVING_UP,
-        "test_a_renewal_that_was_written_and_not_answered_does_not_keep_it",
-    ),
-    Mutant(
-        "two leaders: a fence that a lapse interrupts passes for put up",
-        FENCE,
-        "Fence.put_up",
-        Insert("if self.began is not None:\n    self.unshown.clear()"),
-        FAULT,
-        "test_a_take_over_that_a_lapse_interrupts_puts_its_fence_up_after_it",
     ),
     Mutant(
         "two leaders: a bind of an earlier term is sent in a take-over",

@@ -9,17 +9,13 @@ from mutants.catalogue.services.following import FOLLOWING
 from mutants.catalogue.services.lateness import LATENESS
 from mutants.catalogue.services.moves import MOVES
 from mutants.catalogue.services.records import RECORDS
-from mutants.catalogue.services.scalers import SCALERS
 from mutants.catalogue.services.scaling import SCALING
-from mutants.catalogue.services.twin import TWIN
 
 SERVICES: Final = (
     *DEMAND,
     *SCALING,
     *FOLLOWING,
     *LATENESS,
-    *SCALERS,
     *MOVES,
     *RECORDS,
-    *TWIN,
 )

@@ -28,14 +28,6 @@ MOVES: Final = (
         "test_a_budget_without_room_costs_no_more_capacity_than_it_must",
     ),
     Mutant(
-        "a change of plan: more goes first while successors are on their way",
-        TRANSITION,
-        "_Transition._launching",
-        Replace("held.ready < $most", "False"),
-        OPERATOR,
-        "test_a_budget_without_room_costs_no_more_capacity_than_it_must",
-    ),
-    Mutant(
         "a budget cut waits for the planner",
         "hetserve.reconcile.step",
         "_moved",

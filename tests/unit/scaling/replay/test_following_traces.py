@@ -135,6 +135,7 @@ def test_noise_of_a_tenth_for_a_day_makes_at_most_one_change(each: float, hours:
     assert len(course.changes) - 1 <= 1, [one.decision.words for one in course.changes]
 
 
+@pytest.mark.deep
 def test_two_instances_do_not_become_one_and_two_again() -> None:
     """A load between what one instance carries at its saturation and what two are needed for."""
     for load in (18.0, 20.0, 21.0, 22.0, 24.0):
@@ -168,6 +169,7 @@ def test_a_pause_keeps_the_first_plan() -> None:
     assert course.changes == []
 
 
+@pytest.mark.deep
 def test_recorded_changes_bound_the_steps_of_later_decisions() -> None:
     from testing.scaling import at_most, limited
 
@@ -206,7 +208,8 @@ def played(load: LoadTrace, playing: Playing, rules: ScalingRules | None = None)
     return follow(setting, arrived, Answers(quick=True), playing=playing), arrived, setting
 
 
-@pytest.mark.parametrize("playing", [pytest.param(TRUE, marks=pytest.mark.deep), WRONG])
+@pytest.mark.deep
+@pytest.mark.parametrize("playing", [TRUE, WRONG])
 def test_queries_that_are_played_on_the_way_fare_as_those_played_afterwards(playing: Playing) -> None:
     course, arrived, setting = played(trace(*[40.0] * 15, *[120.0] * 25, *[15.0] * 30), playing)
 
@@ -318,6 +321,7 @@ def sized(load: LoadTrace, *mixes: tuple[float, BatchMix]) -> tuple[Replay, Arri
     return follow(setting, arrived, ANSWERS), arrived, setting
 
 
+@pytest.mark.deep
 def test_queries_that_become_larger_bring_instances_and_smaller_ones_take_them_away() -> None:
     load = trace(*[60.0] * 180)
     course, arrived, setting = sized(load, (HOUR, LARGE), (2 * HOUR, SMALL))
@@ -378,6 +382,7 @@ def test_a_day_of_noise_in_loads_and_sizes_changes_the_plan_once_at_most() -> No
     assert len(course.changes) <= 2, [one.decision.words for one in course.changes]
 
 
+@pytest.mark.deep
 def test_a_load_that_swings_slowly_by_a_tenth_is_followed_unless_the_band_or_the_window_is_wider() -> None:
     """1.1 / 0.9 is more than (1 + 0.1)^2; noise that is redrawn each minute does not stay up or down for a window."""
     swings, rules = trace(*(39.0 * (1.1, 0.9)[i % 2] for i in range(24)), each=600.0), ScalingRules()
