@@ -7,7 +7,7 @@ from typing import Final
 from mutants.changes import Replace, never
 from mutants.mutant import Mutant
 
-WORDS: Final = "hetserve.placement.ledger.other_givers"
+WORDS: Final = "hetserve.placement.ledger.inventory"
 UNIT: Final = "tests/unit/placement/test_other_givers.py"
 FACTS: Final = "tests/unit/reconcile/test_reconcile_facts.py"
 
