@@ -28,6 +28,8 @@ _MUCH: Final = 1.1
 _STEEPEST, _BELOW = 0.6, 0.93
 _LESS: Final = 0.999
 """Of the saturation at which counts carry the load by their fluid rate: no program gives them again."""
+_SAVES: Final = 0.95
+"""Of the programs' cost: multiples of the fewest counts must cost less."""
 _TRIMS: Final = 5
 _PER_TRIM: Final = 6
 _MOST_NEAR: Final = 12
@@ -66,22 +68,22 @@ def untried_rate(table: ClassTable, counts: Values) -> float:
     return Theory(table).rate(counts)
 
 
-def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> Values | None:
-    """The cheapest counts found that hold the load by theory, else those that hold the most; None: there are none.
+def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> tuple[Values, float] | None:
+    """The cheapest counts found that hold the load by theory, else those that hold the most, and queries/s; None: none.
 
     fewest: counts of a mix with nothing in hand, perhaps of an easier table: the program's with something in hand are
     mostly near their multiples.
     """
     search = _Search(table, load, budget)
     found = search.by_programs(fewest)
-    if found is None or not search.holds(found):
-        return found
-    for _ in range(_TRIMS):
+    if found is None:
+        return None
+    for _ in range(_TRIMS if search.holds(found) else 0):
         less = search.trimmed(found)
         if less is None:
             break
         found = less
-    return found
+    return found, search.theory.rate(found)
 
 
 class _Search:
@@ -106,14 +108,14 @@ class _Search:
             fewest = fewest if mix is None else mix.counts
         share = self.theory.hoped(fewest)
         multiple = tuple(math.ceil(n / share) for n in fewest)
-        seen = [multiple] if allowed(self.table, multiple, self.budget) else []
+        seen: list[Values] = []
         for margin in MARGINS:
-            found = list(self._programs(margin, share))
-            seen += found
-            if found:
-                break
-        most = min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)), default=None)
-        return min(filter(self.holds, seen), key=self.key, default=most)
+            seen = seen or list(self._programs(margin, share))
+        best = min(filter(self.holds, seen), key=self.key, default=None)
+        much_cheaper = best is None or self.key(multiple)[0] < _SAVES * self.key(best)[0]
+        if much_cheaper and allowed(self.table, multiple, self.budget) and self.holds(multiple):
+            return multiple
+        return best or min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)), default=None)
 
     def _programs(self, margin: Margin, share: float) -> Iterator[Values]:
         """Counts at saturations that fall until they hold the load, or rise while they hold much more."""
