@@ -71,6 +71,9 @@ BROKE = (
     ("wide-216", 12),
     ("wide-209", 6),
     ("wide-302", 6),
+    ("51907-8", 12),
+    ("51907-146", 12),
+    ("51907-163", 12),
 )
 """Seeds and most types of problems on which some planner broke a law once, on 4 loads."""
 

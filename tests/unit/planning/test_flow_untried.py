@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetserve.base.units import MicroDollarsPerHour
+from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Problem, plan
 from hetserve.planning.flow.programs.classes import class_table
@@ -15,6 +15,7 @@ from hetserve.planning.flow.programs.program import CEILING, fixed
 from hetserve.planning.flow.search.untried import untried_cost, untried_rate
 from hetserve.planning.flow.search.waiting import MIXED, MOST, saturation
 from hetserve.planning.reach import capacity_of
+from hetserve.profiles import LinearProfile, Spread
 from testing.planning import line, min_cost, option, problem
 
 ALONE = (option("fast", "1", line(20)),)
@@ -128,11 +129,29 @@ def test_where_no_type_leaves_time_to_wait_the_plan_still_has_something_in_hand(
     assert capacity_of(given, made.counts, quick=True).held >= 100
 
 
+@pytest.mark.parametrize("load", [5, 20, 100])
+def test_a_cheap_type_that_no_margin_uses_is_planned(load: float) -> None:
+    """A tenth of the SLO before its end 14 % of it are late: programs with something in hand took the dear type."""
+    varied = LinearProfile(Seconds(0.02), Seconds(0), None, Spread.of_variation(0.1))
+    types = (option("cheap", "0.01", varied), option("dear", "1", line(10)))
+    made = plan(min_cost(types, load, slo_ms=24, percentile=90), "flow", quick=True)
+    assert made.feasible
+    assert dict(made.counts)["dear"] == 0
+
+
+@pytest.mark.parametrize(("load", "service_ms", "slo_ms"), [(2, 40, 50), (1, 25, 30), (3, 25, 30)])
+def test_counts_that_do_not_hold_are_not_asked_for_again(load: float, service_ms: float, slo_ms: float) -> None:
+    """One of them stood for eight programs in a row, and then nothing was planned."""
+    types = (option("slow", "1", line(service_ms)), option("fast", "5", line(service_ms / 5)))
+    assert plan(min_cost(types, load, slo_ms=slo_ms), "flow", quick=True).feasible
+
+
 def test_a_budget_that_leaves_too_little_buys_what_holds_most() -> None:
     given = min_cost(ALONE, 190, slo_ms=60, budget=MicroDollarsPerHour(4_000_000))
     table = class_table(given)
-    assert untried_cost(table, 190, 4_000_000, (4,)) == (4,)
-    assert untried_rate(table, (4,)) < 190
+    held = untried_rate(table, (4,))
+    assert held < 190
+    assert untried_cost(table, 190, 4_000_000, (4,)) == ((4,), held)
     assert untried_cost(table, 201, 4_000_000, (4,)) is None
 
 

@@ -110,9 +110,8 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_cost(seed), fluid)
     if quick or not judge.can_try(ceiling.counts, load):
-        counts = untried_cost(table, load, budget, ceiling.counts)
-        reckoned = untried_rate(table, counts) if counts else 0.0
-        if counts is None or reckoned < load:
+        counts, reckoned = untried_cost(table, load, budget, ceiling.counts) or ((), 0.0)
+        if reckoned < load:
             return no_load_carried(table, 0, load)
         held, why = load if table.problem.load else reckoned, _why(quick, ceiling.counts, judge)
         return explain(ChosenMix(table, counts, held, fluid, floor, untried=why, steps=not quick))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -25,6 +26,10 @@ _SOLVES: Final = 8
 _MUCH: Final = 1.1
 """Times the load: counts that hold so much more are too many."""
 _STEEPEST, _BELOW = 0.6, 0.93
+_LESS: Final = 0.999
+"""Of the saturation at which counts carry the load by their fluid rate: no program gives them again."""
+_SAVES: Final = 0.95
+"""Of the programs' cost: multiples of the fewest counts must cost less."""
 _TRIMS: Final = 5
 _PER_TRIM: Final = 6
 _MOST_NEAR: Final = 12
@@ -63,22 +68,22 @@ def untried_rate(table: ClassTable, counts: Values) -> float:
     return Theory(table).rate(counts)
 
 
-def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> Values | None:
-    """The cheapest counts found that hold the load by theory, else those that hold the most; None: there are none.
+def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> tuple[Values, float] | None:
+    """The cheapest counts found that hold the load by theory, else those that hold the most, and queries/s; None: none.
 
     fewest: counts of a mix with nothing in hand, perhaps of an easier table: the program's with something in hand are
     mostly near their multiples.
     """
     search = _Search(table, load, budget)
     found = search.by_programs(fewest)
-    if found is None or not search.holds(found):
-        return found
-    for _ in range(_TRIMS):
+    if found is None:
+        return None
+    for _ in range(_TRIMS if search.holds(found) else 0):
         less = search.trimmed(found)
         if less is None:
             break
         found = less
-    return found
+    return found, search.theory.rate(found)
 
 
 class _Search:
@@ -102,13 +107,15 @@ class _Search:
             mix = least_cost(self.table, CEILING, self.load, budget=self.budget)
             fewest = fewest if mix is None else mix.counts
         share = self.theory.hoped(fewest)
+        multiple = tuple(math.ceil(n / share) for n in fewest)
+        seen: list[Values] = []
         for margin in MARGINS:
-            seen = list(self._programs(margin, share))
-            if seen:
-                holding = filter(self.holds, seen)
-                most = min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)))
-                return min(holding, key=self.key, default=most)
-        return None
+            seen = seen or list(self._programs(margin, share))
+        best = min(filter(self.holds, seen), key=self.key, default=None)
+        much_cheaper = best is None or self.key(multiple)[0] < _SAVES * self.key(best)[0]
+        if much_cheaper and allowed(self.table, multiple, self.budget) and self.holds(multiple):
+            return multiple
+        return best or min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)), default=None)
 
     def _programs(self, margin: Margin, share: float) -> Iterator[Values]:
         """Counts at saturations that fall until they hold the load, or rise while they hold much more."""
@@ -119,11 +126,12 @@ class _Search:
                 none, share = share, (share + 1) / 2
                 continue
             yield mix.counts
-            held = self.theory.rate(mix.counts) / self.load
-            if (held < 1 and rises) or 1 <= held < _MUCH or (held >= 1 and share >= 1):
+            held, fluid = self.theory.rate(mix.counts) / self.load, self.theory.fluid(mix.counts) / self.load
+            if (held < 1 and rises) or 1 <= held < _MUCH or (held >= 1 and share * fluid >= held):
                 return
             rises = held >= 1
-            share = min(share * held, 1.0) if rises else max(share * max(_BELOW * held, _STEEPEST), (share + none) / 2)
+            lower = min(share * max(_BELOW * held, _STEEPEST), _LESS / max(fluid, 1.0))
+            share = min(share * held, 1.0) if rises else max(lower, (share + none) / 2)
 
     def trimmed(self, best: Values) -> Values | None:
         """A cheaper neighbour that holds the load too; None: none was found."""
