@@ -15,5 +15,5 @@ def timestamp(at: float | datetime) -> str:
 
 
 def unix_seconds(text: str) -> float:
-    """Unix seconds of a time in the API's words. Raises ValueError."""
-    return datetime.strptime(text, _FORM).replace(tzinfo=UTC).timestamp()
+    """Unix seconds of a time in RFC 3339, such as the API's. Raises ValueError."""
+    return datetime.fromisoformat(text).timestamp()

@@ -152,6 +152,7 @@ class Apply(_OfManifest):
     news: Event on success.
     """
 
+    repair: bool = False
     uid: str = field(kw_only=True)
     resource_version: str = field(kw_only=True)
     news: Announcement | None = None

@@ -99,6 +99,24 @@ def scene() -> Scene:
     return Scene(a=on(GPU_TYPE), b=on(CPU_TYPE), c=NOTHING)
 
 
+def test_a_pod_wakes_the_services_whose_bookings_it_breaks_when_it_comes_and_when_it_goes(scene: Scene) -> None:
+    mine, alone = gpu_pod("mine", compute=40, node="g", gpu="0"), gpu_pod("alone", compute=40, node="g", gpu="1")
+    for raw, name in ((mine, "c"), (alone, "b")):
+        raw["metadata"]["labels"]["hetserve.io/service"] = name
+        scene.pod(raw)
+    scene.woken()
+    fits = gpu_pod("fits", compute=60, node="g", gpu="0")
+    scene.pod(fits)
+    assert scene.woken() == {A}, "A is woken by room"
+    for raw in (gpu_pod("old", node="g", gpu="0"), gpu_pod("much", compute=65, node="g", gpu="0")):
+        scene.pod(fits, deleted=True)
+        scene.woken()
+        scene.pod(raw)
+        assert scene.woken() == {A, C}
+        scene.pod(raw, deleted=True)
+        assert scene.woken() == {A, C}
+
+
 def test_changes_of_the_cluster_are_gathered_and_those_of_a_service_are_not(scene: Scene) -> None:
     scene.pod(bound(service="own"))
     assert (scene.soon, scene.later) == ([Key("default", "own")], [A])
@@ -191,6 +209,31 @@ def test_a_new_price_wakes_the_services_that_may_use_the_type_once(reference: st
     assert scene.woken() == {A}
     scene.type(dearer)
     assert scene.woken() == set(), "a new version of the same type wakes nobody"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_labels_that_a_type_gets_or_loses_wake_those_that_select_them(broken: bool) -> None:
+    scene = Scene(a=NOTHING)
+    scene.service("a", **REFERENCES["by label"])
+    labelled = instance_type(overrides={"metadata.labels": {"tier": "gpu"}})
+    if broken:
+        labelled["spec"]["price"] = "free"
+    scene.type(labelled)
+    assert scene.woken() == {A}
+    scene.type(instance_type())
+    assert scene.woken() == {A}
+    scene.type(instance_type(overrides={"metadata.labels": {"tier": "cpu"}}))
+    assert scene.woken() == set()
+
+
+def test_a_type_wakes_services_that_hold_it_and_those_that_cannot_be_planned() -> None:
+    scene = Scene(a=Interest(frozenset(), frozenset((GPU_TYPE,))), b=Interest(frozenset()), c=NOTHING)
+    for name in "abc":
+        scene.service(name)
+    scene.type(instance_type(overrides={"spec.price.hourly": "9"}))
+    assert scene.woken() == {A, B}
+    scene.type(instance_type(), deleted=True)
+    assert scene.woken() == {A, B}
 
 
 def test_only_a_service_that_is_deleted_or_declared_anew_renews_its_key() -> None:

@@ -16,7 +16,15 @@ from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.capacity import MOST_ROOMS, ClusterCapacity
-from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact, node_fact, pod_fact, read_service
+from hetserve.reconcile.cluster.observed import (
+    NodeFact,
+    PodFact,
+    SliceFact,
+    node_fact,
+    pod_fact,
+    read_service,
+    slice_fact,
+)
 from testing.builders import MEASURED, instance_type, model_profile, service
 from testing.cluster import gpu_pod, plugin_pod
 from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
@@ -350,3 +358,19 @@ def test_gpus_that_the_plugin_shares_are_no_room() -> None:
     shared = node_fact(raw)
     assert len(shared.gpus) == 2
     assert facts(nodes=(shared, CPU_NODE))[GPU_TYPE] == TypeFacts(0, 0)
+
+
+def test_a_slice_that_is_made_anew_under_its_name_still_offers_its_gpus() -> None:
+    def read(uid: str) -> SliceFact:
+        spec = {"driver": "gpu.nvidia.com", "nodeName": "g", "devices": [{"name": "gpu-0"}]}
+        found = slice_fact({"metadata": {"name": "s", "uid": uid}, "spec": spec})
+        assert found is not None
+        return found
+
+    capacity = ClusterCapacity()
+    capacity.put_node(GPU_NODE)
+    # A list shows the new one before it is known that the old one is gone.
+    capacity.put_slice(read("before"))
+    capacity.put_slice(read("after"))
+    capacity.drop_slice(read("before"))
+    assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE] == TypeFacts(0, 0)

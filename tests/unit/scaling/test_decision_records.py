@@ -282,8 +282,8 @@ PROFILE = ("record", "facts", "problem", "types", 0, "profile")
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("format",), 1, "format: 1 must be 2: this hetserve reads no other"),
-        (("format",), True, "format: True must be 2"),
+        (("format",), 1, "format: 1 must be 3: this hetserve reads no other"),
+        (("format",), True, "format: True must be 3"),
         (("kind",), "Pod", "kind: 'Pod' must be ScalingDecisionRecord"),
         (("record", "facts", "now"), "soon", "record.facts.now: 'soon' must be a valid number"),
         (("record", "facts", "now"), True, "record.facts.now: True must be a valid number"),

@@ -19,7 +19,7 @@ _SCALE: Final = 1000 / FINE
 _DOLLAR: Final = 1e-6
 _ROUNDS: Final = 200
 _AT_ONCE: Final = 16
-"""Ranking whose neighbours are looked at together."""
+"""Entries whose neighbours are looked at together."""
 
 
 def found_by_program(space: Space, grid: Grid, order: Order) -> Ranking:

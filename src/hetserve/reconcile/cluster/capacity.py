@@ -77,14 +77,14 @@ class ClusterCapacity:
             self._mark(node.name)
 
     def put_slice(self, offered: SliceFact) -> None:
-        """Adds a ResourceSlice, or replaces the one with this name: the GPUs of its nodes are not ours."""
+        """Adds a ResourceSlice, or replaces the one with this UID: the GPUs of its nodes are not ours."""
         self.drop_slice(offered)
-        self._slices[offered.name] = offered
+        self._slices[offered.uid] = offered
         self._count_slice(offered, 1)
 
     def drop_slice(self, offered: SliceFact) -> None:
-        """Removes the ResourceSlice of this name, if it is known."""
-        known = self._slices.pop(offered.name, None)
+        """Removes the ResourceSlice with this UID, if it is known: another may have its name by now."""
+        known = self._slices.pop(offered.uid, None)
         if known is not None:
             self._count_slice(known, -1)
 

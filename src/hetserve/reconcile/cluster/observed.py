@@ -151,7 +151,7 @@ class NodeFact:
 class SliceFact:
     """A ResourceSlice of NVIDIA's DRA driver, and the nodes whose GPUs it offers."""
 
-    name: str
+    uid: str
     nodes: tuple[str, ...]
 
 
@@ -342,7 +342,7 @@ def node_fact(raw: RawObject) -> NodeFact:
 def slice_fact(raw: RawObject) -> SliceFact | None:
     """Facts of a ResourceSlice; None for one that offers no GPU of NVIDIA's driver. Raises as `slice_nodes`."""
     nodes = slice_nodes(raw)
-    return SliceFact(str(raw["metadata"]["name"]), nodes) if nodes else None
+    return SliceFact(str(raw["metadata"]["uid"]), nodes) if nodes else None
 
 
 def place_of(profile: ModelProfile | Broken) -> tuple[str, str | None]:

@@ -23,6 +23,7 @@ from hetserve.planning.work import PlannerJob
 from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json
 from hetserve.scaling.plans.capacity import capacity_work
 from hetserve.scaling.plans.counts import in_order, nonzero, total, without
+from hetserve.scaling.record.codec import text_of
 
 _DIGITS: Final = 16
 _MOST_WORKS: Final = 4096
@@ -110,4 +111,4 @@ def _digest(problem: Problem, counts: Counts, own: Capacity, fewer: Mapping[str,
 @lru_cache(maxsize=_MOST_WORKS)
 def _basis(work: PlannerJob) -> str:
     """Digest of what figures stand on: the question, and the version that answers it."""
-    return hashlib.sha256(f"{__version__} {work!r}".encode()).hexdigest()
+    return hashlib.sha256(f"{__version__} {text_of(work, PlannerJob)}".encode()).hexdigest()

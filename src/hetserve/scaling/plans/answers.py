@@ -10,7 +10,7 @@ from hetserve.planning.work import JobResult, PlannerJob, done
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The answer is not there yet; the service gets another look when it is."""
+    """The answer is not there yet; the service gets another pass when it is."""
 
 
 @dataclass(frozen=True, slots=True)

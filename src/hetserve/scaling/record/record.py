@@ -127,7 +127,7 @@ def is_untried(answer: Answer) -> bool:
 
 
 KIND: Final = "ScalingDecisionRecord"
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Grows when a reader of the former could mistake the new one; a field with a default may be added without."""
 MOST_BYTES: Final = 16 << 20
 """Of a document: more is refused before it is read."""
