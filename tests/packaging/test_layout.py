@@ -8,6 +8,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+import zipfile
 
 import pytest
 
@@ -97,3 +98,9 @@ def test_make_runs_benchmarks_as_modules() -> None:
     named = {name for line in runs for name in re.findall(r"-m benchmarks\.(\w+)", line)}
     there = {path.split("/")[1].removesuffix(".py") for path in tracked("benchmarks/**/*.py", "benchmarks/*.py")}
     assert named - there == set()
+
+
+def test_the_release_before_can_be_unpacked() -> None:
+    (wheel,) = (ROOT / "tests/previous").glob("*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        assert files.testzip() is None
