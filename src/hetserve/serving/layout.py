@@ -143,7 +143,8 @@ def with_room(queries: QueryRows, course: Course, needed: int) -> tuple[QueryRow
 
 def replanned(course: Course, queries: QueryRows, ids: Integers) -> Course:
     """Agenda with more queries; at equal times the earlier planned come first."""
-    to_come = np.concatenate((course.agenda[course.counts[UPCOMING] : course.counts[PLANNED]], ids))
+    planned = course.agenda[course.counts[UPCOMING] : course.counts[PLANNED]]
+    to_come = np.concatenate((planned, ids)) if len(planned) else ids
     times = queries.arrival[to_come]
     agenda = to_come if (times[1:] >= times[:-1]).all() else to_come[np.argsort(times, kind="stable")]
     counts = course.counts.copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -77,7 +78,7 @@ class Session:
         twin = copy.copy(self)
         twin._gpus = dict(self._gpus)
         twin._changed_gpus = set(self._changed_gpus)
-        twin._state = layout.copied(self._state)
+        twin._state, twin._has_room = layout.copied(self._state), False  # policies' scratch is a run's own
         return twin
 
     def join(self, instance: GpuInstance) -> int:
@@ -153,8 +154,7 @@ class Session:
         times: seconds, from now on, in any order. sizes: index into the service's batches. draws: uniform, of the
         service time. Raises ValueError for a time before now, or a size or draw out of range.
         """
-        rule = f"must be at least {self.now}, where the run is"
-        ids = self._add(service, ("time", times, times >= self.now, rule), sizes, draws)
+        ids = self._add(service, ("time", times, self.now), sizes, draws)
         place = slice(ids.start, ids.stop)
         self._state.queries.arrival[place] = times
         self._state.queries.deadline[place] += times
@@ -170,8 +170,7 @@ class Session:
         that is dropped or lost is answered, too. sizes, draws: [client, turn], as for `arrive`. Raises ValueError.
         """
         turns = thinks.shape[1]
-        flat = thinks.ravel()
-        ids = self._add(service, ("think", flat, flat >= 0, "must be at least 0"), sizes.ravel(), draws.ravel())
+        ids = self._add(service, ("think", thinks.ravel(), 0.0), sizes.ravel(), draws.ravel())
         queries, every = self._state.queries, np.arange(ids.start, ids.stop).reshape(-1, turns)
         queries.think[every] = thinks
         queries.arrival[every] = math.nan
@@ -185,14 +184,14 @@ class Session:
     def _add(
         self,
         service: str,
-        when: tuple[str, NDArray[np.float64], NDArray[np.bool_], str],
+        when: tuple[str, NDArray[np.float64], float],
         sizes: NDArray[np.int64],
         draws: NDArray[np.float64],
     ) -> range:
-        """Rows of queries whose deadlines are the SLO. when: name, values, which are good, and the rule."""
+        """Rows of queries whose deadlines are the SLO. when: name, values and the least of the times."""
         index = self._service(service)
         system = self.services[index].system
-        _check_queries(service, len(system.served.batches), when, sizes, draws)
+        _check_queries(service, when, sizes, draws, len(system.served.batches))
         ids = range(self._queries, self._queries + len(sizes))
         self._queries = ids.stop
         queries, course = layout.with_room(self._state.queries, self._state.course, ids.stop)
@@ -334,19 +333,20 @@ def _sizes_within(old: Service, new: Service) -> Integers:
 
 def _check_queries(
     service: str,
-    sizes_known: int,
-    when: tuple[str, NDArray[np.float64], NDArray[np.bool_], str],
+    when: tuple[str, NDArray[np.float64], float],
     sizes: NDArray[np.int64],
     draws: NDArray[np.float64],
+    sizes_known: int,
 ) -> None:
-    name, times, good_times, rule = when
+    """when: name, values and the least of the times. Raises ValueError."""
+    name, times, least = when
     if not len(times) == len(sizes) == len(draws):
         raise ValueError(f"{service}: {len(times)} times, {len(sizes)} sizes, {len(draws)} draws: must be as many")
-    checks = (
-        (name, times, np.isfinite(times) & good_times, rule),
-        ("size", sizes, (sizes >= 0) & (sizes < sizes_known), f"must be an index of {sizes_known} batches"),
-        ("draw", draws, (draws >= 0) & (draws <= 1), "must be between 0 and 1"),
-    )
-    for what, values, good, rule_of in checks:
-        if not good.all():
-            raise ValueError(f"{service}: {what} {values[~good][0]}: {rule_of}")
+    for what, values, low, high, rule in (
+        (name, times, least, sys.float_info.max, f"must be at least {least:g} and finite"),
+        ("size", sizes, 0, sizes_known - 1, f"must be an index of {sizes_known} batches"),
+        ("draw", draws, 0.0, 1.0, "must be between 0 and 1"),
+    ):
+        if len(values) and not (values.min() >= low and values.max() <= high):  # a minimum of nan is nan
+            bad = values[~((values >= low) & (values <= high))][0]
+            raise ValueError(f"{service}: {what} {bad}: {rule}")
