@@ -13,10 +13,10 @@ from typing import Final
 
 from hetserve.dispatch import Policy, make_policy
 from hetserve.planning import Problem
+from hetserve.serving.state import DROPPED
+from hetserve.serving.system import System
 from hetserve.simulation.run import count_violations, run_trace
 from hetserve.simulation.stability import Backlog, backlog_of, ceiling, fewest_queries, grows
-from hetserve.simulation.state import DROPPED
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload, draw_workload
 
 Numbers = tuple[int, ...]

@@ -11,7 +11,7 @@ from benchmarks.sharing.tenants import Tenant
 
 from hetserve.base.units import Millionths
 from hetserve.profiles.sharing import ONE, STEP, WHOLE, compute_booking
-from hetserve.simulation.shared.services import coefficient
+from hetserve.serving.services import coefficient
 
 SIGMA: Final = 1.25
 _BATCHES: Final = (1, 2, 4, 8, 16)

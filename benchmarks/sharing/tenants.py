@@ -10,10 +10,10 @@ import numpy as np
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
-from hetserve.simulation.shared.report import ServiceLoad, SharedReport, play
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
-from hetserve.simulation.system import System
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.system import System
+from hetserve.simulation.joint import ServiceLoad, SharedReport, play
 from testing.dispatching import table
 
 SEED: Final = 15
@@ -35,10 +35,10 @@ class Tenant:
     time: float = 1.0
     slo: float = _NEVER_LATE
 
-    def service(self, slowed: float = 1.0) -> SharedService:
+    def service(self, slowed: float = 1.0) -> Service:
         """slowed: factor on the service times."""
         system = System.of({"gpu": table([self.time * slowed], [self.batch], _VARIATION)}, (self.batch,), self.slo)
-        return SharedService(self.name, system, _POLICY, {"gpu": ComputeUse(self.share, self.inflicts, self.otherwise)})
+        return Service(self.name, system, _POLICY, {"gpu": ComputeUse(self.share, self.inflicts, self.otherwise)})
 
 
 def stretches(tenants: Sequence[Tenant]) -> list[float]:
@@ -52,8 +52,8 @@ def throughput(tenants: Sequence[Tenant], queries: int) -> float:
     return len(tenants) * queries / run.now
 
 
-def _rush(tenants: Sequence[Tenant], queries: int) -> JointRun:
-    run = JointRun([tenant.service() for tenant in tenants])
+def _rush(tenants: Sequence[Tenant], queries: int) -> Session:
+    run = Session([tenant.service() for tenant in tenants])
     draws = np.random.default_rng(SEED).random((len(tenants), queries))
     for tenant, drawn in zip(tenants, draws, strict=True):
         run.join(GpuInstance(tenant.name, "gpu", "shared"))

@@ -18,8 +18,9 @@ from hetserve.dispatch.calling import decide
 from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, WorkerArrays
 from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
-from hetserve.simulation.run import PolicyContractError, run_trace, simulate
-from hetserve.simulation.system import System
+from hetserve.serving.faults import PolicyContractError
+from hetserve.serving.system import System
+from hetserve.simulation.run import run_trace, simulate
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
 

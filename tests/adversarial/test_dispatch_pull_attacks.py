@@ -12,8 +12,8 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import DispatchSnapshot, Policy, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
 from hetserve.dispatch.lp import fluid_bound
+from hetserve.serving.system import System
 from hetserve.simulation.run import run_trace
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import AUXILIARY, BASE, BATCHES, EVEN_MIX, SLO, latency_model, snapshot, table
 

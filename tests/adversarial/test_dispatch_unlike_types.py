@@ -7,8 +7,8 @@ import pytest
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound
+from hetserve.serving.system import System
 from hetserve.simulation.run import count_violations, run_trace
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import table
 

@@ -7,10 +7,10 @@ import pytest
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
-from hetserve.simulation.shared.report import ServiceLoad, SharedReport, play
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
-from hetserve.simulation.system import System
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.system import System
+from hetserve.simulation.joint import ServiceLoad, SharedReport, play
 from testing.dispatching import table
 
 FCFS = make_policy("fcfs")
@@ -18,11 +18,11 @@ SECOND = 0.1
 """Service time [s] of every query at batch 8."""
 
 
-def _service(name: str, use: ComputeUse, times: dict[int, float] | None = None) -> SharedService:
+def _service(name: str, use: ComputeUse, times: dict[int, float] | None = None) -> Service:
     """times: {batch: seconds}."""
     times = times or {8: SECOND}
     profile = table(list(times.values()), tuple(times), 0.05)
-    return SharedService(name, System.of({"a": profile}, tuple(times), 100.0), FCFS, {"a": use})
+    return Service(name, System.of({"a": profile}, tuple(times), 100.0), FCFS, {"a": use})
 
 
 def _together(uses: list[ComputeUse], loads: list[float], seconds: float = 2000.0) -> tuple[SharedReport, ...]:
@@ -62,7 +62,7 @@ def test_a_neighbour_can_speed_one_up_by_holding_up_a_third() -> None:
 
     def finish_of_s0(*, beside: bool) -> float:
         uses = [ComputeUse(0.1), ComputeUse(0.1, {"s0": 0.4}), ComputeUse(0.1, {"s1": 0.4})]
-        run = JointRun([_service(f"s{k}", use, {1: 0.1, 8: 0.2}) for k, use in enumerate(uses)])
+        run = Session([_service(f"s{k}", use, {1: 0.1, 8: 0.2}) for k, use in enumerate(uses)])
         for k in range(3):
             run.join(GpuInstance(f"s{k}", "a", "g"))
         run.arrive("s0", np.array([0.0]), np.array([1]), np.array([0.5]))
@@ -77,7 +77,7 @@ def test_a_neighbour_can_speed_one_up_by_holding_up_a_third() -> None:
 
 def test_what_happens_at_one_instant_leaves_no_trace_of_its_order() -> None:
     """Ends and starts of neighbours at the same time: nobody may be charged a stretch that lasts no time."""
-    run = JointRun([_service(f"s{k}", ComputeUse(1.0)) for k in range(2)])
+    run = Session([_service(f"s{k}", ComputeUse(1.0)) for k in range(2)])
     for k in range(2):
         run.join(GpuInstance(f"s{k}", "a", "g"))
     first = run.arrive("s0", np.array([0.0]), np.array([0]), np.array([0.5]))
@@ -92,7 +92,7 @@ def test_what_happens_at_one_instant_leaves_no_trace_of_its_order() -> None:
 
 def test_a_crowd_that_arrives_at_once_is_served_at_the_speed_of_the_gpu() -> None:
     crowd = 200
-    run = JointRun([_service(f"s{k}", ComputeUse(1.0)) for k in range(crowd)])
+    run = Session([_service(f"s{k}", ComputeUse(1.0)) for k in range(crowd)])
     for k in range(crowd):
         run.join(GpuInstance(f"s{k}", "a", "g"))
         run.arrive(f"s{k}", np.array([0.0]), np.array([0]), np.array([0.3]))
@@ -102,7 +102,7 @@ def test_a_crowd_that_arrives_at_once_is_served_at_the_speed_of_the_gpu() -> Non
 
 
 def test_a_service_without_instances_waits_and_harms_nobody() -> None:
-    run = JointRun([_service("s0", ComputeUse(1.0)), _service("gone", ComputeUse(1.0))])
+    run = Session([_service("s0", ComputeUse(1.0)), _service("gone", ComputeUse(1.0))])
     run.join(GpuInstance("s0", "a", "g"))
     run.arrive("s0", np.array([0.0]), np.array([0]), np.array([0.5]))
     lost = run.arrive("gone", np.array([0.0]), np.array([0]), np.array([0.5]))
@@ -117,7 +117,7 @@ def test_many_small_injections_lose_no_query_and_change_no_outcome() -> None:
     """Rows grow and move at each of them."""
     source = np.random.default_rng(4)
     times, draws = np.cumsum(source.exponential(0.09, 600)), source.random(600)
-    whole, pieces = (JointRun([_service(f"s{k}", ComputeUse(0.7, otherwise=0.1)) for k in range(2)]) for _ in range(2))
+    whole, pieces = (Session([_service(f"s{k}", ComputeUse(0.7, otherwise=0.1)) for k in range(2)]) for _ in range(2))
     for run in (whole, pieces):
         for k in range(2):
             run.join(GpuInstance(f"s{k}", "a", "g"))
@@ -132,7 +132,7 @@ def test_many_small_injections_lose_no_query_and_change_no_outcome() -> None:
 
 @pytest.mark.parametrize("again", [1, 3])
 def test_draining_an_instance_again_or_after_it_left_does_nothing(again: int) -> None:
-    run = JointRun([_service("s", ComputeUse())])
+    run = Session([_service("s", ComputeUse())])
     numbers = [run.join(GpuInstance("s", "a", "g")) for _ in range(2)]
     run.arrive("s", np.array([0.0, 0.0]), np.array([0, 0]), np.array([0.5, 0.5]))
     run.until(SECOND / 2)

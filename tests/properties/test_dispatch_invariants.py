@@ -11,8 +11,8 @@ from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
-from hetserve.simulation.run import RunTrace, arrival_arrays, run_trace
-from hetserve.simulation.system import System
+from hetserve.serving.system import System
+from hetserve.simulation.run import RunTrace, run_trace
 from hetserve.simulation.workload import Workload, draw_workload
 from testing.dispatching import EVEN_MIX, systems
 from testing.plain_simulation import simulate_plainly
@@ -84,13 +84,11 @@ def test_service_takes_what_the_profile_draws_for_this_query_whoever_dispatches(
     name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]
 ) -> None:
     outcome = _run(name, system, numbers, load).outcome
-    workload, rate = _drawn(load)
-    knots = arrival_arrays(system, workload, rate)
+    workload, _ = _drawn(load)
     types = system.workers(_configuration(system, numbers))[outcome.worker]
-    ratios = system.served.ratios[types, workload.sizes]
-    every = np.arange(len(workload))
-    low, high = ratios[every, knots.knots], ratios[every, knots.knots + 1]
-    drawn = system.served.means[types, workload.sizes] * (low + (high - low) * knots.weights)
+    probabilities, ratios = system.served.probabilities, system.served.ratios[types, workload.sizes]
+    factors = [np.interp(draw, probabilities, row) for draw, row in zip(workload.service_draws, ratios, strict=True)]
+    drawn = system.served.means[types, workload.sizes] * factors
     np.testing.assert_allclose(outcome.finish - outcome.start, drawn, rtol=1e-6, atol=1e-9)
 
 

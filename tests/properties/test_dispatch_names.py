@@ -12,9 +12,9 @@ from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.serving.system import System
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.stability import ceiling
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import BATCHES, EVEN_MIX, table
 

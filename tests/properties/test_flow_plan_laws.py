@@ -20,8 +20,8 @@ from hetserve.planning import Counts, LatencySlo, Plan, Problem, plan
 from hetserve.planning.check import violations
 from hetserve.planning.flow.programs.program import CEILING
 from hetserve.planning.flow.search.judge import REMEMBERED
+from hetserve.serving.system import System
 from hetserve.simulation.criteria import Pooled
-from hetserve.simulation.system import System
 from hetserve.simulation.trial import RateTrial, TrialSetup
 from hetserve.simulation.workload import draw_workload
 from testing import flow_brute_force as brute_force

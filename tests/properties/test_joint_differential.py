@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.dispatch import Policy, make_policy
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import GpuInstance
+from hetserve.serving.services import GpuInstance
+from hetserve.serving.session import Session
 from testing.plain_sharing import PlainSharing
 from testing.sharing import SharingScene, assert_same_fates, sharing_scenes
 
@@ -47,7 +47,7 @@ def _assert_same(scene: SharingScene) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happens `wait` seconds after the last change: an instance joins or drains, or queries are announced."""
+    """What happens `wait` seconds after the last change: an instance comes, goes or fails, or queries are announced."""
 
     wait: float
     what: str
@@ -62,7 +62,7 @@ _changes = st.lists(
     st.builds(
         Change,
         wait=st.floats(0.01, 5.0),
-        what=st.sampled_from(("join", "drain", "arrive")),
+        what=st.sampled_from(("join", "drain", "fail", "fail and requeue", "arrive", "attend")),
         number=st.integers(0, 11),
         type=st.sampled_from("ab"),
         gpu=st.sampled_from(("g0", "g1", "new")),
@@ -71,6 +71,13 @@ _changes = st.lists(
     ),
     max_size=6,
 )
+
+
+@settings(max_examples=examples(60))
+@given(sharing_scenes(PULL, least=2))
+def test_services_of_one_run_may_have_different_policies(scene: SharingScene) -> None:
+    pairs = zip(scene.loads, (FCFS, LINES, PULL), strict=False)
+    _assert_same(replace(scene, loads=tuple(replace(one, service=replace(one.service, policy=p)) for one, p in pairs)))
 
 
 @settings(max_examples=examples(150))
@@ -89,7 +96,7 @@ def test_instances_and_queries_that_come_and_go_change_both_alike(policy: Policy
     assert_same_fates(run, plain.fates)
 
 
-def _change(change: Change, scene: SharingScene, run: JointRun, plain: PlainSharing) -> None:
+def _change(change: Change, scene: SharingScene, run: Session, plain: PlainSharing) -> None:
     name = scene.loads[change.number % len(scene.loads)].service.name
     if change.what == "join":
         seat = GpuInstance(name, change.type, change.gpu)
@@ -97,6 +104,14 @@ def _change(change: Change, scene: SharingScene, run: JointRun, plain: PlainShar
     elif change.what == "drain":
         run.drain(change.number % len(scene.seats))
         plain.drain(change.number % len(scene.seats))
+    elif change.what.startswith("fail"):
+        for each in (run, plain):
+            each.fail(change.number % len(scene.seats), requeue=change.what != "fail")
+    elif change.what == "attend":
+        source, shape = np.random.default_rng(change.seed), (3, change.queries)
+        turns = source.exponential(1.0, shape), source.integers(0, 4, shape), source.random(shape)
+        run.attend(name, *turns)
+        plain.attend(name, *turns)
     else:
         source = np.random.default_rng(change.seed)
         times = run.now + np.sort(source.exponential(1.0, change.queries))

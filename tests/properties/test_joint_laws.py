@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.dispatch import make_policy
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.system import System
 from hetserve.simulation.run import run_trace
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import BATCHES, EVEN_MIX, systems
 from testing.sharing import Offered, SharingScene, shared_service, sharing_scenes
@@ -35,10 +35,10 @@ def test_without_neighbours_a_service_is_served_exactly_as_alone(
     policy, work = make_policy(name), draw_workload(EVEN_MIX, 60, seed)
     alone = run_trace(system, counts, policy, work, rate).outcome
 
-    run = JointRun([SharedService("s", system, policy)])
+    run = Session([Service("s", system, policy)])
     for k, kind in enumerate(system.workers(counts).tolist()):
         run.join(GpuInstance("s", system.types[kind], f"g{k}"))
-    run.offer("s", work, rate)
+    work.offer_to(run, "s", rate)
     run.until()
 
     outcome = run.outcome()
@@ -139,7 +139,7 @@ def test_order_and_names_of_services_make_no_difference(scene: SharingScene, sou
             np.testing.assert_allclose(getattr(one, field), getattr(two, field), rtol=0, atol=1e-9)
 
 
-def _renamed(service: SharedService, new: dict[str, str]) -> SharedService:
+def _renamed(service: Service, new: dict[str, str]) -> Service:
     uses = {
         kind: replace(use, inflicts={new[name]: c for name, c in use.inflicts.items() if name in new})
         for kind, use in service.uses.items()

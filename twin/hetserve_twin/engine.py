@@ -16,9 +16,9 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.registry.dispatch_policies import default_dispatch_policy
-from hetserve.simulation.shared.run import JointOutcome, JointRun
-from hetserve.simulation.shared.services import GpuInstance
-from hetserve.simulation.system import System
+from hetserve.serving.services import GpuInstance
+from hetserve.serving.session import Outcomes, Session
+from hetserve.serving.system import System
 from hetserve.simulation.workload import draw_sizes
 from hetserve_twin.devices import DeviceUse, Place, union_by_group
 from hetserve_twin.figures import InstanceFigures, Seat, ServiceFigures
@@ -126,7 +126,7 @@ class LoadTwin:
         self._loads = dict(loads)
         self._policy: Policy = make_policy(self.rules.policy)
         self._played: dict[Key, _PlayedService] = {}
-        self._run: JointRun | None = None
+        self._run: Session | None = None
         self._began = Seconds(0.0)
         self._rows: dict[tuple[Key, str, str], int] = {}
         """Row by service, pod and type: a pod that is made anew under its name goes on with its series."""
@@ -191,7 +191,7 @@ class LoadTwin:
         known = {key: (one.facts, one.system, one.truth) for key, one in self._played.items()}
         services = shared_services(known, self._policy, self.rules.slowdown)
         if self._run is None:
-            self._run, self._began = JointRun(services), self.now
+            self._run, self._began = Session(services), self.now
         else:
             self._run.revise(services)
 
@@ -216,7 +216,7 @@ class LoadTwin:
             log.warning("pod %s/%s: no ModelProfile of %s; it takes no queries", pod.key[0], pod.name, pod.type)
         return False
 
-    def _join(self, run: JointRun, pod: ReadyPod) -> None:
+    def _join(self, run: Session, pod: ReadyPod) -> None:
         series = (pod.key, pod.name, pod.type)
         if series not in self._rows:
             self._rows[series] = self.instances.add(Seat(pod.key, pod.name, pod.type))
@@ -236,7 +236,7 @@ class LoadTwin:
                 self._step(self._run, self.now, end)
             self.now = end
 
-    def _step(self, run: JointRun, start: Seconds, end: Seconds) -> None:
+    def _step(self, run: Session, start: Seconds, end: Seconds) -> None:
         began = self._began
         for key, played in self._played.items():
             figures = self.services[key]
@@ -255,7 +255,7 @@ class LoadTwin:
         self._occupy(run, run.outcome(ended), start - began, end - began)
         run.forget()
 
-    def _end(self, outcome: JointOutcome) -> None:
+    def _end(self, outcome: Outcomes) -> None:
         """Counts queries that have ended."""
         served = np.isfinite(outcome.finish)
         rows = np.array(self._row_of, np.int64)
@@ -268,14 +268,14 @@ class LoadTwin:
             durations = outcome.finish[own] - outcome.arrival[own]
             self.instances.serve(rows[outcome.instance[own]], durations, figures.latencies)
 
-    def _give_up(self, run: JointRun) -> None:
+    def _give_up(self, run: Session) -> None:
         for (key, played), waiting in zip(self._played.items(), run.waiting().tolist(), strict=True):
             patience = max(self.rules.timeout, played.facts.slo)
             gone = len(run.give_up(played.facts.title, run.now - patience)) if waiting else 0
             self.services[key].dropped += gone
             self.services[key].waiting = waiting - gone
 
-    def _occupy(self, run: JointRun, outcome: JointOutcome, start: float, end: float) -> None:
+    def _occupy(self, run: Session, outcome: Outcomes, start: float, end: float) -> None:
         """Counts what instances and GPUs did between these times of the run [s]."""
         standing, table = run.standing(), self.instances
         row_of = np.array(self._row_of, np.int64)
@@ -313,10 +313,10 @@ class LoadTwin:
 def compile_loop(policy: str) -> None:
     """Compiles the loop of a policy (seconds, once per machine), so that the first query does not wait for it."""
     from hetserve.profiles import LinearProfile  # noqa: PLC0415
-    from hetserve.simulation.shared.services import SharedService  # noqa: PLC0415
+    from hetserve.serving.services import Service  # noqa: PLC0415
 
     system = System.of({"a": LinearProfile(Seconds(0.01), Seconds(0.0))}, (1,), 1.0)
-    run = JointRun([SharedService("s", system, make_policy(policy))])
+    run = Session([Service("s", system, make_policy(policy))])
     run.join(GpuInstance("s", "a", "g"))
     run.arrive("s", np.zeros(1), np.zeros(1, np.int64), np.zeros(1))
     run.until(1.0)

@@ -13,8 +13,8 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_spec
 from hetserve.profiles.sharing import compute_share
-from hetserve.simulation.shared.services import UNMEASURED, ComputeUse, Neighbour, SharedService, compute_use
-from hetserve.simulation.system import FEASIBILITY_PERCENTILE, System
+from hetserve.serving.services import UNMEASURED, ComputeUse, Neighbour, Service, compute_use
+from hetserve.serving.system import FEASIBILITY_PERCENTILE, System
 
 Key = tuple[str, str]
 """Namespace and name of a service."""
@@ -84,14 +84,14 @@ class Truth:
 
 def shared_services(
     known: Mapping[Key, tuple[ServiceFacts, System, Truth]], policy: Policy, slowdown: float
-) -> list[SharedService]:
+) -> list[Service]:
     """The services of a joint run, in this order. slowdown: expected of instances that share GPUs."""
     neighbours = {
         key: Neighbour(facts.title, facts.namespace, facts.model, facts.mix.largest)
         for key, (facts, _, _) in known.items()
     }
     return [
-        SharedService(
+        Service(
             facts.title,
             system,
             policy,

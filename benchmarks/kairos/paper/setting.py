@@ -18,7 +18,7 @@ from hetserve.dispatch import LatencyModel
 from hetserve.planning import Counts, LatencySlo, Plan, Problem, TypeOption
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
-from hetserve.simulation.system import System
+from hetserve.serving.system import System
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 PRICES: Final = {"g4dn.xlarge": "0.526", "c5n.2xlarge": "0.432", "r5n.large": "0.149", "t3.xlarge": "0.1664"}

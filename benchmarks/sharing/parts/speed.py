@@ -13,10 +13,10 @@ from benchmarks.sharing.results import goals
 from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy, make_policy
 from hetserve.profiles import TableProfile
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.system import System
 from hetserve.simulation.run import run_trace
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import table as profile_of
 
@@ -41,11 +41,11 @@ def a_system() -> System:
 def joint(policy: Policy, load: float, queries: int) -> Callable[[], int]:
     """32 instances of 8 services, two on each of 16 GPUs, at a share of what they carry alone."""
     system = a_system()
-    run = JointRun([SharedService(f"s{s}", system, policy, {"v100": USE, "t4": USE}) for s in range(SERVICES)])
+    run = Session([Service(f"s{s}", system, policy, {"v100": USE, "t4": USE}) for s in range(SERVICES)])
     for s in range(SERVICES):
         for k in range(INSTANCES):
             run.join(GpuInstance(f"s{s}", ("v100", "t4")[k % 2], f"g{(s * INSTANCES + k) % GPUS}"))
-        run.offer(f"s{s}", draw_workload(MIX, queries // SERVICES, s), load * carried(system))
+        draw_workload(MIX, queries // SERVICES, s).offer_to(run, f"s{s}", load * carried(system))
     return lambda: len(run.until())
 
 

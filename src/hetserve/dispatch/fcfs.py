@@ -40,4 +40,4 @@ def decide(
 
 
 def policy() -> Policy:
-    return Policy("fcfs", decide)
+    return Policy("fcfs", decide, acts_when_all_busy=False)

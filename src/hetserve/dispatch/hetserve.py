@@ -361,4 +361,10 @@ def policy(reserve: int = RESERVE, patience: float = PATIENCE, window: int = WIN
     def scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
         return board_sizes(workers, max(int(window), 8 * workers), _MOST_TYPES)
 
-    return Policy("hetserve", decide, (float(reserve), float(patience), float(window), float(late)), scratch)
+    return Policy(
+        "hetserve",
+        decide,
+        (float(reserve), float(patience), float(window), float(late)),
+        scratch,
+        acts_when_all_busy=False,
+    )

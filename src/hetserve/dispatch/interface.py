@@ -75,10 +75,12 @@ def no_scratch(workers: int, queries: int) -> tuple[int, int]:  # noqa: ARG001
 class Policy:
     """One query-distribution policy.
 
-    parameters: for example xi. scratch: (floats, integers) for so many workers and queries.
+    parameters: for example xi. scratch: (floats, integers) for so many workers and queries. acts_when_all_busy: whether
+    it may send or drop queries, or ask to be woken, while no instance is idle; else it is not called then.
     """
 
     name: str
     kernel: Kernel
     parameters: tuple[float, ...] = ()
     scratch: ScratchSizes = no_scratch
+    acts_when_all_busy: bool = True

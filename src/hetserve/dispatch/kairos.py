@@ -103,4 +103,4 @@ def policy(xi: float = XI, penalty: float = PENALTY, window: float = WINDOW) -> 
         floats, integers = work_sizes(workers, wide)
         return workers * wide + floats, integers
 
-    return Policy("kairos", decide, (xi, penalty, window), scratch)
+    return Policy("kairos", decide, (xi, penalty, window), scratch, acts_when_all_busy=False)

@@ -85,4 +85,4 @@ def policy(size: int = WITHIN_SLO) -> Policy:
     """size: index of the largest batch for auxiliaries; see WITHIN_SLO."""
     if size < WITHIN_SLO:
         raise ValueError(f"size {size}: the index of a batch size, or {WITHIN_SLO} for the largest within the SLO")
-    return Policy("threshold", decide, (float(size),))
+    return Policy("threshold", decide, (float(size),), acts_when_all_busy=False)

@@ -16,8 +16,8 @@ from typing import Final
 from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
+from hetserve.serving.system import System
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed
-from hetserve.simulation.system import System
 from hetserve.simulation.trial import RateTrial, TrialSetup
 from hetserve.simulation.workload import Recording, Workload, draw_workload
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
+from hetserve.serving.system import System
 from hetserve.simulation.stability import Backlog, backlog_of
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
 
 if TYPE_CHECKING:
-    from hetserve.simulation.state import QueryOutcomes
+    from hetserve.simulation.run import QueryOutcomes
 
 _DROPPED = -2
 PERCENTILES = (50.0, 90.0, 95.0, 99.0)

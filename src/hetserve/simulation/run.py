@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from hetserve.dispatch import Policy
-from hetserve.dispatch.kernel import AnswerArrays, KernelArguments, Scratch
-from hetserve.simulation import loop
+from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.serving import GpuInstance, Service, Session
+from hetserve.serving.system import System
 from hetserve.simulation.report import RunReport, late_queries, make_report
-from hetserve.simulation.state import WAITING, ArrivalArrays, QueryOutcomes, ServiceTimeArrays, new_state
-from hetserve.simulation.system import System
-from hetserve.simulation.workload import Workload, on_knots
+from hetserve.simulation.workload import Workload
 
-_FAULTS = {
-    loop.REPEATED_QUERY: "answered twice for one query",
-    loop.NO_SUCH_QUERY: "answered for a query that is not in the queue",
-    loop.NO_SUCH_WORKER: "dispatched to an instance that does not exist",
-    loop.UNSERVABLE: "dispatched a batch to a type that cannot serve it",
-    loop.ENDLESS_WAKING: "asks to be woken again and again without doing anything",
-}
+_ONLY = "service"
 
 
-class PolicyContractError(RuntimeError):
-    """A policy broke the contract of hetserve.dispatch.interface."""
+class QueryOutcomes(NamedTuple):
+    """By query: start and finish of service (nan: none), worker (or WAITING, DROPPED)."""
 
-
-def contract_error(policy: str, status: int) -> PolicyContractError:
-    """Error for the fault (negative) that a loop returned."""
-    return PolicyContractError(f"policy {policy} {_FAULTS[status]}")
+    start: Floats
+    finish: Floats
+    worker: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,40 +67,28 @@ def run_trace(
     stop_after: int | None = None,
 ) -> RunTrace:
     """As `simulate`, with every query's outcome."""
-    queries, present = len(workload), system.present(counts)
-    types = present.types
+    queries = len(workload)
     if not 0 <= warm_up < queries:
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
-    load = arrival_arrays(system, workload, rate)
-    outcome = QueryOutcomes(np.full(queries, math.nan), np.full(queries, math.nan), np.full(queries, WAITING, np.int64))
-    floats, integers = policy.scratch(len(types), queries)
-    asking = KernelArguments(
-        present.model,
-        np.array(policy.parameters, dtype=np.float64),
-        Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
-        AnswerArrays(np.zeros((len(types), 2), np.int64), np.zeros(len(types), np.int64)),
-    )
-    status = loop.compiled_loop(policy.name, policy.kernel)(
-        load,
-        ServiceTimeArrays(present.means, present.ratios),
-        asking,
-        new_state(types, queries),
-        outcome,
-        warm_up,
-        queries if stop_after is None else stop_after,
-    )
-    if status < 0:
-        raise contract_error(policy.name, status)
-    return RunTrace(outcome, status == loop.STOPPED)
+    session = _idle(system, tuple(sorted(counts.items())), policy).copy()
+    workload.offer_to(session, _ONLY, rate)
+    session.stop_when_late(_ONLY, queries if stop_after is None else stop_after, warm_up)
+    session.until()
+    outcome = session.outcome()
+    if session.stopped:
+        serving, ends = session.expected_ends()
+        outcome.finish[serving] = ends
+    return RunTrace(QueryOutcomes(outcome.start, outcome.finish, outcome.instance), session.stopped)
 
 
-def arrival_arrays(system: System, workload: Workload, rate: float) -> ArrivalArrays:
-    """The workload's queries at a rate, with service draws on the system's spread."""
-    if tuple(system.predicted.batches.tolist()) != workload.batches:
-        raise ValueError("the system and the workload must be made for the same batch sizes")
-    times = workload.times(rate)
-    knots, weights = on_knots(workload.service_draws, system.served.probabilities)
-    return ArrivalArrays(times, workload.sizes, times + system.slo, knots, weights)
+@lru_cache(maxsize=16)
+def _idle(system: System, counts: tuple[tuple[str, int], ...], policy: Policy) -> Session:
+    """Instances alone on their GPUs, in the order of `System.workers`: one configuration is tried at many rates."""
+    workers = system.workers(dict(counts))
+    session = Session([Service(_ONLY, system.present(dict(counts)), policy)])
+    session.join_all(GpuInstance(_ONLY, system.types[kind], f"gpu {k}") for k, kind in enumerate(workers.tolist()))
+    session.until(0.0)
+    return session
 
 
 def count_violations(system: System, workload: Workload, rate: float, trace: RunTrace, warm_up: int) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hetserve.demand import BatchMix
 from hetserve.dispatch import LatencyModel
 from hetserve.dispatch.lp import fluid_bound
-from hetserve.simulation.system import System
+from hetserve.serving.system import System
 
 PARTS: Final = 10
 _LEFT_OUT: Final = 0.25

@@ -11,11 +11,11 @@ import numpy as np
 
 from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
+from hetserve.serving.state import DROPPED
+from hetserve.serving.system import System
 from hetserve.simulation.criteria import Criterion
 from hetserve.simulation.run import count_violations, run_trace
 from hetserve.simulation.stability import Backlog, backlog_of, grows, looks_steady
-from hetserve.simulation.state import DROPPED
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import Workload
 
 
@@ -52,9 +52,9 @@ class TrialSetup:
     @property
     def fingerprint(self) -> bytes:
         """Equal for trials that give equal answers to equal questions: a digest of all that they depend on."""
-        present, policy = self.system.present(self.counts), self.policy
-        found = hashlib.sha256()
-        for array in (present.types, *present.model[:-1], present.means, present.ratios):
+        types = np.unique(self.system.workers(self.counts), return_inverse=True)[1]
+        present, policy, found = self.system.present(self.counts), self.policy, hashlib.sha256()
+        for array in (types, *present.predicted.arrays[:-1], present.served.means, present.served.ratios):
             found.update(repr(np.shape(array)).encode() + np.asarray(array).tobytes())
         judged = (self.percentile, self.criterion, self.warm_up, self.ceiling)
         rest = (self.system.slo, self.system.served.probabilities.tolist(), policy.name, policy.parameters, judged)

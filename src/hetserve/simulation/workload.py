@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from hetserve.base.files import read_lines
 from hetserve.demand import BatchMix
 from hetserve.demand.batches import whole_number
 from hetserve.registry.choices import Arrivals
+
+if TYPE_CHECKING:
+    from hetserve.serving.session import Session
 
 MOST_BYTES: Final = 128 << 20
 """Ten million queries."""
@@ -115,6 +118,15 @@ class Workload:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    def offer_to(self, session: Session, service: str, rate: float) -> range:
+        """Queries of a service at a rate [queries/s], from where the session is; returns their ids in order.
+
+        Raises ValueError for a service with other batch sizes.
+        """
+        if session.batches(service) != self.batches:
+            raise ValueError(f"{service}: the system and the workload must be made for the same batch sizes")
+        return session.arrive(service, session.now + self.times(rate), self.sizes, self.service_draws)
+
     def times(self, rate: float) -> NDArray[np.float64]:
         """Arrival times [query] in seconds at a mean rate [queries/s]."""
         if not (math.isfinite(rate) and rate > 0):
@@ -170,14 +182,6 @@ def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, s
         known, drawn = np.unique(np.asarray(batches, dtype=np.int64), return_inverse=True)
         distinct = tuple(known.tolist())
     return Workload(Arrivals.RECORDED, distinct, drawn.astype(np.int64), gaps, services.random(len(at)), seed)
-
-
-def on_knots(
-    draws: NDArray[np.float64], probabilities: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Uniform draws [query] on rising probabilities: knot below, weight of the next."""
-    below = (np.searchsorted(probabilities, draws, side="right") - 1).clip(0, len(probabilities) - 2)
-    return below, (draws - probabilities[below]) / (probabilities[below + 1] - probabilities[below])
 
 
 def _streams(seed: int) -> list[np.random.Generator]:

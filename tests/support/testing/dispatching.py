@@ -12,7 +12,7 @@ from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
-from hetserve.simulation.system import System
+from hetserve.serving.system import System
 
 SLO = 1.0
 BATCHES = (1, 2, 5, 10)

@@ -1,4 +1,4 @@
-"""Services on shared GPUs in plain Python: the reference of `hetserve.simulation.shared`.
+"""Services on shared GPUs in plain Python: the reference of `hetserve.serving`.
 
 At every event the work of every busy instance is brought up to date, and every speed is worked out anew.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from hetserve.dispatch import Dispatch, DispatchSnapshot, Query, Worker
-from hetserve.simulation.shared.services import GpuInstance, SharedService
+from hetserve.serving.services import GpuInstance, Service
 from testing.plain_dispatch import plainly
 
 
@@ -46,16 +47,18 @@ class _Serving:
 class _Tenant:
     """A service with its queue, and its uniform draws by query."""
 
-    service: SharedService
+    service: Service
     queue: list[Query] = field(default_factory=list)
     wake_at: float = math.inf
     draws: dict[int, float] = field(default_factory=dict)
+    following: dict[int, tuple[float, Query]] = field(default_factory=dict)
+    """By query: seconds after its answer, and the query that its client sends then."""
 
 
 class PlainSharing:
-    """As `JointRun`, with lists of fates."""
+    """As `Session`, with lists of fates."""
 
-    def __init__(self, services: Sequence[SharedService]) -> None:
+    def __init__(self, services: Sequence[Service]) -> None:
         self.now = 0.0
         self.fates: list[SharedFate] = []
         self._tenants = {service.name: _Tenant(service) for service in services}
@@ -82,6 +85,45 @@ class PlainSharing:
             self.fates.append(SharedFate())
             self._upcoming.append((query.arrival, service, query))
         self._upcoming.sort(key=lambda entry: (entry[0], entry[2].id))
+
+    def attend(self, service: str, thinks: Any, sizes: Any, draws: Any) -> None:
+        """Clients that send one query after the other: [client, turn]."""
+        tenant = self._tenants[service]
+        system = tenant.service.system
+        for client in zip(thinks.tolist(), sizes.tolist(), draws.tolist(), strict=True):
+            last = -1
+            for think, size, draw in zip(*client, strict=True):
+                query = Query(len(self.fates), int(system.served.batches[size]), math.nan, math.nan)
+                tenant.draws[query.id] = draw
+                self.fates.append(SharedFate())
+                tenant.following[last] = think, query
+                self._answer(tenant, last) if last < 0 else None
+                last = query.id
+
+    def _answer(self, tenant: _Tenant, query: int) -> None:
+        """The query has ended: its client sends the next one."""
+        if query not in tenant.following:
+            return
+        think, follower = tenant.following.pop(query)
+        at = self.now + think
+        follower = Query(follower.id, follower.batch, at, at + tenant.service.system.slo)
+        self._upcoming.append((at, tenant.service.name, follower))
+        self._upcoming.sort(key=lambda entry: (entry[0], entry[2].id))
+
+    def fail(self, number: int, *, requeue: bool) -> None:
+        one = self._instances[number]
+        if one.leaving and one.query is None:
+            return
+        tenant = self._tenants[one.seat.service]
+        held = [query for query in (one.query, *one.line) if query is not None]
+        one.query, one.line, one.leaving = None, [], True
+        for query in held:
+            self.fates[query.id] = SharedFate(instance=-1 if requeue else -3)
+            if not requeue:
+                self._answer(tenant, query.id)
+        if requeue:
+            tenant.queue = sorted([*tenant.queue, *held], key=lambda query: (query.arrival, query.id))
+            tenant.wake_at = self.now
 
     def until(self, time: float = math.inf) -> None:
         """Runs all that comes before `time` [s]."""
@@ -151,6 +193,7 @@ class PlainSharing:
                 self._hand_over(tenant, instances, dispatch)
             for dropped in decision.drops:
                 self.fates[dropped].instance = -2
+                self._answer(tenant, dropped)
                 tenant.queue = [query for query in tenant.queue if query.id != dropped]
 
     def _hand_over(self, tenant: _Tenant, instances: Sequence[_Serving], dispatch: Dispatch) -> None:
@@ -178,6 +221,7 @@ class PlainSharing:
         tenant = self._tenants[one.seat.service]
         assert one.query is not None
         self.fates[one.query.id].finish = self.now
+        self._answer(tenant, one.query.id)
         one.query = None
         if one.line:
             query = one.line.pop(0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hetserve.dispatch import Dispatch, DispatchSnapshot, Policy, Query, Worker
-from hetserve.simulation.system import System
+from hetserve.serving.system import System
 from hetserve.simulation.workload import Workload
 from testing.plain_dispatch import plainly
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hetserve.dispatch import Policy
 from hetserve.dispatch.kernel import Floats
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
 from hetserve.simulation.workload import Workload, draw_workload
 from testing.dispatching import AUXILIARY, BASE, EVEN_MIX, system
 from testing.plain_sharing import PlainSharing, SharedFate
@@ -24,7 +24,7 @@ class Offered:
     only: index of the one batch size of all its queries.
     """
 
-    service: SharedService
+    service: Service
     rate: float
     queries: int
     seed: int
@@ -43,13 +43,13 @@ class SharingScene:
     loads: tuple[Offered, ...]
     seats: tuple[GpuInstance, ...]
 
-    def run(self) -> JointRun:
+    def run(self) -> Session:
         """With instances and queries, at time 0."""
-        run = JointRun([load.service for load in self.loads])
+        run = Session([load.service for load in self.loads])
         for seat in self.seats:
             run.join(seat)
         for load in self.loads:
-            run.offer(load.service.name, load.workload, load.rate)
+            load.workload.offer_to(run, load.service.name, load.rate)
         return run
 
     def plain(self) -> PlainSharing:
@@ -88,7 +88,7 @@ class Fates:
     peak: Floats
 
 
-def assert_same_fates(run: JointRun, fates: Iterable[SharedFate], tolerance: float = 1e-9) -> None:
+def assert_same_fates(run: Session, fates: Iterable[SharedFate], tolerance: float = 1e-9) -> None:
     """Of every query, in the compiled loop and its reference."""
     outcome = run.outcome()
     for name in ("start", "finish", "instance", "work", "peak"):
@@ -96,11 +96,9 @@ def assert_same_fates(run: JointRun, fates: Iterable[SharedFate], tolerance: flo
         np.testing.assert_allclose(getattr(outcome, name), expected, rtol=0, atol=tolerance, err_msg=name)
 
 
-def shared_service(name: str, policy: Policy, *uses: ComputeUse, slo: float = 1.0) -> SharedService:
+def shared_service(name: str, policy: Policy, *uses: ComputeUse, slo: float = 1.0) -> Service:
     """Types a and b with a spread; uses: of a, b."""
-    return SharedService(
-        name, system(BASE, AUXILIARY, slo=slo, variation=0.3), policy, dict(zip("ab", uses, strict=False))
-    )
+    return Service(name, system(BASE, AUXILIARY, slo=slo, variation=0.3), policy, dict(zip("ab", uses, strict=False)))
 
 
 _shares = st.floats(0.05, 1.0)

@@ -88,7 +88,7 @@ def test_a_budget_cut_keeps_what_holds_most() -> None:
 
 
 def test_the_oracle_gives_an_auxiliary_what_it_serves_beyond_a_hump() -> None:
-    from hetserve.simulation.system import System
+    from hetserve.serving.system import System
 
     model = System.of({"big": STEADY, "small": HUMP}, MIX.batches, SLO).predicted
     sizes = [0, 1, 1, 2, 2, 2, 2]

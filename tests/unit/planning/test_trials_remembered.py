@@ -18,8 +18,8 @@ from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search import judge
 from hetserve.planning.flow.search.judge import Judge, Remembered, TrialEffort, choosing_cost, choosing_rate
 from hetserve.planning.problem import LatencySlo
+from hetserve.serving.system import System
 from hetserve.simulation.criteria import Pooled
-from hetserve.simulation.system import System
 from hetserve.simulation.trial import RateTrial, TrialSetup
 from testing.planning import kairos_types, line, problem
 

@@ -4,7 +4,7 @@ import pytest
 
 from hetserve.api.model_profile import ModelProfile
 from hetserve.profiles.sharing import compute_share
-from hetserve.simulation.shared.services import Neighbour, compute_use
+from hetserve.serving.services import Neighbour, compute_use
 from testing import builders
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,9 +9,9 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.dispatch import make_policy
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
-from hetserve.simulation.system import System
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.system import System
 from testing.dispatching import BATCHES, table
 from testing.sharing import SharingScene, sharing_scenes
 
@@ -21,12 +19,12 @@ FCFS, PULL, EARLIEST = make_policy("fcfs"), make_policy("hetserve"), make_policy
 TIMES = (0.2, 0.25, 0.4, 0.6)
 
 
-def service(name: str, times: tuple[float, ...] = TIMES, batches: tuple[int, ...] = BATCHES) -> SharedService:
+def service(name: str, times: tuple[float, ...] = TIMES, batches: tuple[int, ...] = BATCHES) -> Service:
     system = System.of({"a": table(times, batches)}, batches, 1.0)
-    return SharedService(name, system, FCFS, {"a": ComputeUse(1.0)})
+    return Service(name, system, FCFS, {"a": ComputeUse(1.0)})
 
 
-def arrive(run: JointRun, name: str, times: list[float], size: int = 0) -> range:
+def arrive(run: Session, name: str, times: list[float], size: int = 0) -> range:
     n = len(times)
     return run.arrive(name, np.array(times), np.full(n, size), np.full(n, 0.5))
 
@@ -65,7 +63,7 @@ def test_a_revision_that_changes_nothing_changes_nothing(scene: SharingScene, st
 
 
 def test_what_is_revised_holds_from_the_next_query_on() -> None:
-    run = JointRun([service("s")])
+    run = Session([service("s")])
     run.join(GpuInstance("s", "a", "g"))
     arrive(run, "s", [0.0, 0.0], size=1)
     run.until(0.1)
@@ -75,7 +73,7 @@ def test_what_is_revised_holds_from_the_next_query_on() -> None:
 
 
 def test_services_join_a_run_and_share_gpus_with_those_that_are_there() -> None:
-    run = JointRun([service("s")])
+    run = Session([service("s")])
     run.join(GpuInstance("s", "a", "g"))
     arrive(run, "s", [0.0], size=3)
     run.until(0.3)
@@ -92,11 +90,10 @@ def test_services_join_a_run_and_share_gpus_with_those_that_are_there() -> None:
         ([], "no service given"),
         ([service("t")], "t: in the place of s with a, which must stay, first"),
         ([service("s", (0.3,), (2,))], "batch sizes of all queries that have not ended must stay"),
-        ([replace(service("s"), policy=PULL)], "need the 1 of the run and its policy"),
     ],
 )
-def test_a_revision_that_loses_something_is_refused(services: list[SharedService], message: str) -> None:
-    run = JointRun([service("s")])
+def test_a_revision_that_loses_something_is_refused(services: list[Service], message: str) -> None:
+    run = Session([service("s")])
     arrive(run, "s", [0.0])
     run.until(0.1)
     with pytest.raises(ValueError, match=message):
@@ -104,7 +101,7 @@ def test_a_revision_that_loses_something_is_refused(services: list[SharedService
 
 
 def test_clients_give_up_queries_that_wait_and_not_those_that_are_served() -> None:
-    run = JointRun([service("s"), service("t")])
+    run = Session([service("s"), service("t")])
     run.join(GpuInstance("s", "a", "g"))
     mine = arrive(run, "s", [0.0, 0.01, 0.05], size=3)
     others = arrive(run, "t", [0.0])
@@ -120,7 +117,7 @@ def test_clients_give_up_queries_that_wait_and_not_those_that_are_served() -> No
 
 
 def test_standing_says_what_each_instance_does() -> None:
-    run = JointRun([SharedService("s", service("s").system, EARLIEST)])
+    run = Session([Service("s", service("s").system, EARLIEST)])
     run.join(GpuInstance("s", "a", "g0"))
     run.join(GpuInstance("s", "a", "g1"))
     arrive(run, "s", [0.0, 0.05, 0.06, 0.07, 0.08], size=3)
@@ -135,7 +132,7 @@ def test_standing_says_what_each_instance_does() -> None:
 
 
 def test_instances_stand_idle_in_a_run_without_queries() -> None:
-    run = JointRun([service("s")])
+    run = Session([service("s")])
     assert len(run.standing().id) == 0
     number = run.join(GpuInstance("s", "a", "g"))
     standing = run.standing()

@@ -11,10 +11,10 @@ from hetserve.base.units import Seconds
 from hetserve.demand import kairos_mixture
 from hetserve.dispatch import make_policy
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
+from hetserve.serving.system import System
 from hetserve.simulation.allowable import allowable_throughput
 from hetserve.simulation.criteria import PerSeed
 from hetserve.simulation.run import simulate
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload
 from testing.data import reference_data
 

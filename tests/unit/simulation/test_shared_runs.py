@@ -10,30 +10,30 @@ import pytest
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
-from hetserve.simulation.shared.report import ServiceLoad, play
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import ComputeUse, GpuInstance, SharedService
-from hetserve.simulation.system import System
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.system import System
+from hetserve.simulation.joint import ServiceLoad, play
 from testing.dispatching import BATCHES, table
 from testing.sharing import shared_service
 
 FCFS = make_policy("fcfs")
 
 
-def _service(name: str, use: ComputeUse, *, expected: float = 1.0, slo: float = 1.0) -> SharedService:
+def _service(name: str, use: ComputeUse, *, expected: float = 1.0, slo: float = 1.0) -> Service:
     """0.2, 0.25, 0.4, 0.6 s at batches 1, 2, 5, 10, without spread."""
     system = System.of({"a": table((0.2, 0.25, 0.4, 0.6))}, BATCHES, slo)
-    return SharedService(name, system, FCFS, {"a": use}, {"a": expected})
+    return Service(name, system, FCFS, {"a": use}, {"a": expected})
 
 
-def _on_one_gpu(*uses: ComputeUse) -> JointRun:
-    run = JointRun([_service(f"s{k}", use) for k, use in enumerate(uses)])
+def _on_one_gpu(*uses: ComputeUse) -> Session:
+    run = Session([_service(f"s{k}", use) for k, use in enumerate(uses)])
     for k in range(len(uses)):
         run.join(GpuInstance(f"s{k}", "a", "g"))
     return run
 
 
-def _arrive(run: JointRun, service: str, *queries: tuple[float, int]) -> range:
+def _arrive(run: Session, service: str, *queries: tuple[float, int]) -> range:
     """Queries (time, batch), of the mean service time."""
     times, batches = zip(*queries, strict=True)
     sizes = np.array([BATCHES.index(batch) for batch in batches])
@@ -64,7 +64,7 @@ def test_a_neighbour_slows_by_its_coefficient_and_both_batches() -> None:
 
 
 def test_instances_on_other_gpus_are_no_neighbours() -> None:
-    run = JointRun([_service("s0", ComputeUse(1.0)), _service("s1", ComputeUse(1.0))])
+    run = Session([_service("s0", ComputeUse(1.0)), _service("s1", ComputeUse(1.0))])
     run.join(GpuInstance("s0", "a", "g0"))
     run.join(GpuInstance("s1", "a", "g1"))
     for name in ("s0", "s1"):
@@ -119,7 +119,7 @@ def test_three_replicas_on_one_gpu_serve_as_much_as_hetsev_says() -> None:
     gains = []
     for batch, share, c in MODELS:
         system = System.of({"a": table((0.1,), (batch,))}, (batch,), 1.0)
-        run = JointRun([SharedService("m", system, FCFS, {"a": ComputeUse(share, {"m": c})})])
+        run = Session([Service("m", system, FCFS, {"a": ComputeUse(share, {"m": c})})])
         for _ in range(3):
             run.join(GpuInstance("m", "a", "g"))
         run.arrive("m", np.zeros(3000), np.zeros(3000, np.int64), np.full(3000, 0.5))
@@ -148,8 +148,8 @@ def test_reports_say_whether_each_slo_holds_and_what_stretch_was_met() -> None:
         (lambda: ComputeUse(0.0), "share 0.0: must be above 0"),
         (lambda: ComputeUse(1.1), "share 1.1: .* at most 1"),
         (lambda: ComputeUse(0.5, {"s": -0.1}), "interference -0.1 with s"),
-        (lambda: JointRun([]), "no service given"),
-        (lambda: JointRun([_service("s", ComputeUse())] * 2), "names of their own"),
+        (lambda: Session([]), "no service given"),
+        (lambda: Session([_service("s", ComputeUse())] * 2), "names of their own"),
         (lambda: _service("s", ComputeUse(), expected=0.9), "expected slow-down 0.9"),
         (lambda: _on_one_gpu(ComputeUse()).join(GpuInstance("x", "a", "g")), "no service x; there are: s0"),
         (lambda: _on_one_gpu(ComputeUse()).join(GpuInstance("s0", "z", "g")), "no instance type z; there are: a"),
@@ -161,9 +161,3 @@ def test_reports_say_whether_each_slo_holds_and_what_stretch_was_met() -> None:
 def test_what_does_not_fit_is_refused_with_field_and_value(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
-
-
-def test_services_of_different_policies_are_refused() -> None:
-    other = SharedService("t", _service("t", ComputeUse()).system, make_policy("hetserve"))
-    with pytest.raises(ValueError, match=r"t uses policy hetserve and s fcfs: .* need the same policy"):
-        JointRun([_service("s", ComputeUse()), other])

@@ -10,9 +10,9 @@ import pytest
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
+from hetserve.serving.system import System
 from hetserve.simulation.report import RunReport
 from hetserve.simulation.run import run_trace, simulate
-from hetserve.simulation.system import System
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, system, table
 

@@ -127,9 +127,9 @@ def _below(one: BoundedConfiguration, other: BoundedConfiguration) -> bool:
 def _simulation(inputs: RankingInputs, queries: int, seed: int) -> Evaluator:
     """Highest rate below their bound that counts hold under the problem's policy."""
     from hetserve.dispatch import make_policy  # noqa: PLC0415  numba loads late
+    from hetserve.serving.system import System  # noqa: PLC0415
     from hetserve.simulation.allowable import allowable_throughput  # noqa: PLC0415
     from hetserve.simulation.criteria import steady_per_seed  # noqa: PLC0415
-    from hetserve.simulation.system import System  # noqa: PLC0415
 
     problem, rates = inputs.problem, inputs.rates
     names = (rates.base.name, *(aux.option.name for aux in rates.auxiliaries))

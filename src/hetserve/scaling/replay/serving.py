@@ -18,9 +18,9 @@ from hetserve.planning.problem import Problem
 from hetserve.profiles.latency_factors import factor_of
 from hetserve.scaling.replay.arrivals import SLACK, Arrived, Floats
 from hetserve.scaling.replay.fleet import Span
-from hetserve.simulation.shared.run import JointRun
-from hetserve.simulation.shared.services import GpuInstance, SharedService
-from hetserve.simulation.system import System
+from hetserve.serving.services import GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.system import System
 from hetserve.simulation.workload import draw_workload
 
 _PIECE: Final = 60.0
@@ -67,7 +67,7 @@ class Play:
         """
         self._arrived, self._service, self._slo = arrived, problem.service, problem.slo.latency
         batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
-        self._run = JointRun([_service(problem, batches, factors)])
+        self._run = Session([_service(problem, batches, factors)])
         self._tally, self._players = _Tally(problem.slo.latency, arrived), _Players(problem.service, spans, arrived)
         self._at = arrived.times - arrived.begin
         self._sizes, self._draws = _drawn(problem, len(arrived.times), seed)
@@ -146,7 +146,7 @@ class _Players:
         drains = (self._time(span.left) for span in (*self._coming, *(span for span, _ in self._there)))
         return {at for at in (*joins, *drains) if begin <= at < end}
 
-    def move(self, run: JointRun, now: float) -> None:
+    def move(self, run: Session, now: float) -> None:
         """Those that join by now, then those that drain by now."""
         for span in [one for one in self._coming if self._time(one.ready) <= now]:
             number = run.join(GpuInstance(self._service, span.type, f"{self._joined}"))
@@ -174,7 +174,7 @@ class _Tally:
     def _minutes(at: Floats) -> NDArray[np.int64]:
         return (at // _MINUTE).astype(np.int64)
 
-    def count(self, run: JointRun, ended: NDArray[np.int64]) -> None:
+    def count(self, run: Session, ended: NDArray[np.int64]) -> None:
         outcome = run.outcome(ended)
         # As the loops compare: the deadline is a sum too; nan, of what was dropped, is not in time.
         met = self._minutes(outcome.arrival[outcome.finish <= outcome.arrival + self._slo])
@@ -206,11 +206,11 @@ class _Tally:
         return Served(len(self._at), int(late.sum()), np.stack((all_queries, late), axis=1))
 
 
-def _service(problem: Problem, batches: tuple[int, ...], factors: Mapping[str, float]) -> SharedService:
+def _service(problem: Problem, batches: tuple[int, ...], factors: Mapping[str, float]) -> Service:
     profiles = {option.name: option.profile for option in problem.types}
     system = System.of(profiles, batches, problem.slo.latency)
     slower = np.array([factor_of(factors, name) for name in profiles])
-    return SharedService(problem.service, system.slowed(slower), make_policy(problem.policy))
+    return Service(problem.service, system.slowed(slower), make_policy(problem.policy))
 
 
 def _drawn(problem: Problem, queries: int, seed: int) -> tuple[NDArray[np.int64], Floats]:

@@ -17,15 +17,15 @@ from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
-from hetserve.simulation.shared.report import ServiceLoad, SharedReport, play
-from hetserve.simulation.shared.services import (
+from hetserve.serving.services import (
     UNMEASURED,
     ComputeUse,
     GpuInstance,
     Neighbour,
-    SharedService,
+    Service,
     compute_use,
 )
+from hetserve.simulation.joint import ServiceLoad, SharedReport, play
 from hetserve.simulation.stability import SLOS
 
 if TYPE_CHECKING:
@@ -180,10 +180,10 @@ def length(services: Sequence[PlannedService], effort: SimulationEffort) -> floa
     return seconds
 
 
-def _shared(one: PlannedService, services: Sequence[PlannedService]) -> SharedService:
+def _shared(one: PlannedService, services: Sequence[PlannedService]) -> Service:
     uses = {kind: _use(offer.profile, one, services) for kind, offer in one.offers.items() if kind in one.counts}
     policy = serving.policy_for(one.policy, one.problem, one.counts)
-    return SharedService(one.name, serving.system_of(one.alone), policy, uses, one.expected)
+    return Service(one.name, serving.system_of(one.alone), policy, uses, one.expected)
 
 
 def _use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse:

@@ -19,7 +19,7 @@ from hetserve.simulation.stability import SLOS, fewest_queries
 
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy
-    from hetserve.simulation.system import System
+    from hetserve.serving.system import System
     from hetserve.simulation.trial import RateTrial, TrialSetup
     from hetserve.simulation.workload import Workload
 
@@ -227,7 +227,7 @@ class Judge:
     @functools.cached_property
     def _served(self) -> tuple[System, Policy]:
         from hetserve.dispatch import make_policy  # noqa: PLC0415
-        from hetserve.simulation.system import System  # noqa: PLC0415
+        from hetserve.serving.system import System  # noqa: PLC0415
 
         problem = self.table.problem
         profiles = {option.name: option.profile for option in self.table.types}

@@ -1,40 +1,46 @@
-"""Data of the joint event loop, as arrays: tables that stay, and rows of queries, instances, queues and GPUs.
+"""Data of the engine, as arrays: tables that stay, and rows of queries, instances, queues and GPUs.
 
-A *kind* is an instance type of one service; a *cell* is one batch size of one kind; a *slot* is an instance's place in
-the rows. The active instances of service s are in slots[s]:slots[s + 1]; those that drain come after all services.
+A *kind* is an instance type of one service; a *slot* is an instance's place in the rows. The active instances of
+service s are in slots[s]:slots[s + 1]; those that drain come after all services.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from hetserve.dispatch.kernel import AnswerArrays, Flags, Floats, Integers, Scratch
-from hetserve.simulation.state import WAITING
 
-UPCOMING, PLANNED, ENDED, TOUCHED = 0, 1, 2, 3
+WAITING, DROPPED, LOST = -1, -2, -3
+"""In the place of a query's instance: it has none yet, its policy or client gave it up, its instance failed."""
+UPCOMING, PLANNED, ENDED, TOUCHED, TO_DECIDE, WAKES, RELEASED = range(7)
 """Places in Course.counts."""
+COUNTS: Final = 7
+UNLIMITED: Final = 1 << 62
 
 
 class Tables(NamedTuple):
-    """What stays. By service: first kind and first cell (one more entry), number of sizes, SLO [s], parameters.
+    """What stays.
 
-    By cell: predicted mean and safe [s], real means [s] x ratios [cell, knot], batch. By kind: Kairos's C_j, how many
-    sizes are within the SLO, share of compute; harm [kind that suffers, kind that causes].
+    By service: kernel; whether its policy is eager, that is acts while all are busy; first kind (one more entry); SLO
+    [s]; parameters; probabilities of the knots; batch [size]. By kind: predicted mean and safe [size] in seconds,
+    infinite beyond the service's sizes; real means [size] in seconds x ratios [size, knot]; Kairos's C_j; how many
+    sizes are within the SLO; share of compute. harm [kind that suffers, kind that causes].
     """
 
+    kernels: Integers
+    eager: Flags
     kinds: Integers
-    cells: Integers
-    sizes: Integers
     slo: Floats
     parameters: Floats
+    probabilities: Floats
+    batches: Floats
     mean: Floats
     safe: Floats
     means: Floats
     ratios: Floats
-    batches: Floats
     coefficients: Floats
     in_time: Integers
     shares: Floats
@@ -44,29 +50,31 @@ class Tables(NamedTuple):
 class QueryRows(NamedTuple):
     """Queries by id, and what became of them. Times in seconds, nan if it has not come to that.
 
-    work: service time of the instance alone. peak: greatest stretch while it was served. instance: id, or WAITING,
-    DROPPED.
+    draw: uniform, of the service time. work: service time of the instance alone. peak: greatest stretch while it was
+    served. instance: id, or WAITING, DROPPED, LOST. follower: query that its client sends `think` seconds after the
+    answer, 0: none, as no client's first. Until it is sent, its arrival is nan and its deadline counts from there.
     """
 
     service: Integers
     size: Integers
     arrival: Floats
     deadline: Floats
-    knot: Integers
-    weight: Floats
+    draw: Floats
     next_in_line: Integers
     start: Floats
     finish: Floats
     instance: Integers
     work: Floats
     peak: Floats
+    follower: Integers
+    think: Floats
 
 
 class InstanceRows(NamedTuple):
     """Instances by slot. type: within the service. pending: predicted work in line. line: first and last query in line.
 
     remaining: work left [s alone] at the time `since`; stretch: since then, 0: not known yet. done_at: end at this
-    stretch.
+    stretch. shares: others are on its GPU. is_late: what it serves is counted as late already.
     """
 
     id: Integers
@@ -75,6 +83,8 @@ class InstanceRows(NamedTuple):
     type: Integers
     gpu: Integers
     leaving: Flags
+    shares: Flags
+    is_late: Flags
     busy: Flags
     free_at: Floats
     done_at: Floats
@@ -98,16 +108,6 @@ class WaitingRows(NamedTuple):
     wake_at: Floats
 
 
-class ServiceQueue(NamedTuple):
-    """One service's part of WaitingRows, as `close_gaps` takes it."""
-
-    ends: Integers
-    ids: Integers
-    sizes: Integers
-    arrivals: Floats
-    deadlines: Floats
-
-
 class GpuRows(NamedTuple):
     """members[ends[g]:ends[g + 1]]: slots on GPU g. touched: whose busy instances changed at this instant."""
 
@@ -117,16 +117,28 @@ class GpuRows(NamedTuple):
     touched: Integers
 
 
+class MissRows(NamedTuple):
+    """Late and unserved queries by service: those with ids below `first` do not count; beyond `most` the run stops."""
+
+    first: Integers
+    number: Integers
+    most: Integers
+
+
 class Course(NamedTuple):
-    """Where the run is. clock [1]: seconds. agenda: queries to come, in order; ended: queries in order of their end."""
+    """Where the run is. clock [1]: seconds. agenda: queries to come, in order; ended: queries in order of their end.
+
+    released: heap of the followers that were sent, by arrival and id.
+    """
 
     clock: Floats
     counts: Integers
     agenda: Integers
     ended: Integers
+    released: Integers
 
 
-class JointState(NamedTuple):
+class EngineState(NamedTuple):
     """All of a run. slots [service + 1]. scratch, answer: what policies write to; they carry nothing over."""
 
     tables: Tables
@@ -135,6 +147,7 @@ class JointState(NamedTuple):
     slots: Integers
     waiting: WaitingRows
     gpus: GpuRows
+    misses: MissRows
     course: Course
     scratch: Scratch
     answer: AnswerArrays
@@ -144,20 +157,15 @@ Rows = TypeVar("Rows", QueryRows, InstanceRows)
 
 
 def blank_queries(n: int) -> QueryRows:
-    return QueryRows(
-        service=_integers(n),
-        size=_integers(n),
-        arrival=np.zeros(n),
-        deadline=np.zeros(n),
-        knot=_integers(n),
-        weight=np.zeros(n),
-        next_in_line=_integers(n, -1),
-        start=np.full(n, math.nan),
-        finish=np.full(n, math.nan),
-        instance=_integers(n, WAITING),
-        work=np.full(n, math.nan),
-        peak=np.zeros(n),
-    )
+    # Zeros come from the system untouched, and cost nothing until they are used.
+    blank = QueryRows._make(np.zeros(n, _INTEGERS.get(name, np.float64)) for name in QueryRows._fields)
+    for times in (blank.start, blank.finish, blank.work):
+        times.fill(math.nan)
+    blank.instance.fill(WAITING)
+    return blank
+
+
+_INTEGERS: Final = dict.fromkeys(("service", "size", "next_in_line", "instance", "follower"), np.int64)
 
 
 def blank_instances(n: int) -> InstanceRows:
@@ -169,6 +177,8 @@ def blank_instances(n: int) -> InstanceRows:
         type=_integers(n),
         gpu=_integers(n),
         leaving=np.zeros(n, np.bool_),
+        shares=np.zeros(n, np.bool_),
+        is_late=np.zeros(n, np.bool_),
         busy=np.zeros(n, np.bool_),
         free_at=np.zeros(n),
         done_at=np.full(n, math.inf),

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
 from hetserve.registry.choices import Arrivals
+from hetserve.serving.services import GpuInstance, Service
+from hetserve.serving.session import Outcomes, Session
+from hetserve.serving.state import DROPPED
 from hetserve.simulation.report import PERCENTILES, or_null, percentile_of
-from hetserve.simulation.shared.run import JointOutcome, JointRun
-from hetserve.simulation.shared.services import GpuInstance, SharedService
 from hetserve.simulation.stability import Backlog, backlog_of, grows
-from hetserve.simulation.state import DROPPED
 from hetserve.simulation.workload import draw_workload
 
 
@@ -80,17 +80,15 @@ class SharedReport:
         }
 
 
-def report_of(
-    service: SharedService, outcome: JointOutcome, ids: range, percentile: float, warm_up: int = 0
-) -> SharedReport:
+def report_of(service: Service, outcome: Outcomes, ids: range, percentile: float, warm_up: int = 0) -> SharedReport:
     """Report on a service's queries, given in order of arrival. warm_up: first queries, which do not count.
 
     Raises ValueError for a warm-up that leaves no query.
     """
     if not 0 <= warm_up < len(ids):
         raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {len(ids)} queries")
-    mine = JointOutcome._make(array[ids.start : ids.stop] for array in outcome)
-    counted = JointOutcome._make(array[warm_up:] for array in mine)
+    mine = Outcomes._make(array[ids.start : ids.stop] for array in outcome)
+    counted = Outcomes._make(array[warm_up:] for array in mine)
     delays = counted.finish - counted.arrival
     served = np.isfinite(delays)
     # As the loops compare: the deadline is a sum too.
@@ -108,7 +106,7 @@ def report_of(
     )
 
 
-def _stretch(counted: JointOutcome, served: NDArray[np.bool_]) -> Stretch:
+def _stretch(counted: Outcomes, served: NDArray[np.bool_]) -> Stretch:
     # Between 1 and the greatest: late in a run the difference of two times is rounded.
     each = np.clip((counted.finish - counted.start) / counted.work, 1.0, counted.peak)[served]
     if not len(each):
@@ -123,7 +121,7 @@ class ServiceLoad:
     stream: which arrivals are drawn with a seed; two services with the same one get the same draws.
     """
 
-    service: SharedService
+    service: Service
     rate: float
     mix: BatchMix
     percentile: float
@@ -137,11 +135,11 @@ def play(
     """One report per load, in order.
 
     seconds: length of the arrivals; every service has its share of them. warm_up: first seconds that do not count.
-    Raises ValueError for a length without a query, two loads with one stream, or inputs that do not fit (`JointRun`).
+    Raises ValueError for a length without a query, two loads with one stream, or inputs that do not fit (`Session`).
     """
     if len({load.stream for load in loads}) < len(loads):
         raise ValueError(f"streams {[load.stream for load in loads]}: each load needs its own")
-    run = JointRun([load.service for load in loads])
+    run = Session([load.service for load in loads])
     for instance in instances:
         run.join(instance)
     ids = [_offer(run, load, seconds, seed) for load in loads]
@@ -153,12 +151,12 @@ def play(
     )
 
 
-def _offer(run: JointRun, load: ServiceLoad, seconds: float, seed: int) -> range:
+def _offer(run: Session, load: ServiceLoad, seconds: float, seed: int) -> range:
     queries = round(seconds * load.rate)
     if queries < 1:
         raise ValueError(f"{load.service.name}: {seconds:g} s at {load.rate:g} queries/s bring no query")
     workload = draw_workload(load.mix, queries, paired(seed, load.stream), load.arrivals)
-    return run.offer(load.service.name, workload, load.rate)
+    return workload.offer_to(run, load.service.name, load.rate)
 
 
 def paired(seed: int, stream: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +16,6 @@ from hetserve.profiles import DenseLatency, LatencyProfile, dense
 
 FEASIBILITY_PERCENTILE: Final = 95.0
 """Quantile by which a policy judges whether a query will be in time."""
-
-
-class Present(NamedTuple):
-    """The instances of a run, and the types that have some: others only take time.
-
-    types: [instance], row of its type. model: as policies see them. means: [type, batch]. ratios: [type, batch, knot].
-    """
-
-    types: NDArray[np.int64]
-    model: ModelArrays
-    means: NDArray[np.float64]
-    ratios: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,15 +88,15 @@ class System:
             raise ValueError("the configuration has no instance")
         return out
 
-    def present(self, counts: Mapping[str, int]) -> Present:
-        """The arrays of a run with these counts; raises as `workers`."""
-        kinds, types = np.unique(self.workers(counts), return_inverse=True)
-        given = self.predicted.arrays
-        model = ModelArrays(
+    def present(self, counts: Mapping[str, int]) -> System:
+        """Of the types that have instances in these counts: others only take time. Raises as `workers`."""
+        kinds = np.unique(self.workers(counts))
+        given, served = self.predicted.arrays, self.served
+        arrays = ModelArrays(
             given.mean[kinds], given.safe[kinds], given.coefficients[kinds], given.in_time[kinds], given.slo
         )
-        means, ratios = self.served.means[kinds], self.served.ratios[kinds]
-        # As the whole tables are: the compiled loop knows one kind of array.
-        for array in (*model[:-1], means, ratios):
-            array.flags.writeable = False
-        return Present(types.astype(np.int64), model, means, ratios)
+        predicted = LatencyModel(tuple(self.types[k] for k in kinds), self.predicted.batches, arrays, base=0)
+        dense = DenseLatency(served.batches, served.means[kinds], served.probabilities, served.ratios[kinds])
+        found = System(dense, predicted)
+        object.__setattr__(found, "order", np.searchsorted(kinds, self.order[np.isin(self.order, kinds)]))
+        return found

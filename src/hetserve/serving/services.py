@@ -10,7 +10,7 @@ import numpy as np
 
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.profiles.sharing import ONE, ComputeShare
-from hetserve.simulation.system import System
+from hetserve.serving.system import System
 
 MEASURED_AT = 8.0
 """Batch of both neighbours at which a coefficient c counts in full [items]."""
@@ -26,7 +26,7 @@ class ComputeUse:
     """What a busy instance takes of its GPU, and does to its neighbours.
 
     share: of the GPU's compute, above 0 and at most 1. inflicts: {service: c}, the coefficient by which it slows that
-    service's instances (`hetserve.simulation.shared.serving`). otherwise: c for services that `inflicts` leaves out.
+    service's instances (`hetserve.serving.progress`). otherwise: c for services that `inflicts` leaves out.
     """
 
     share: float = 1.0
@@ -50,7 +50,7 @@ UNMEASURED = ComputeUse()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedService:
+class Service:
     """One service: instance types that serve its model, its dispatch policy, and what its instances take by type.
 
     uses: types that are left out are UNMEASURED. expected: {type: factor} on the service times that the policy
@@ -94,25 +94,13 @@ class GpuInstance:
     gpu: str
 
 
-def one_kernel(services: Sequence[SharedService]) -> Policy:
-    """The policy whose kernel all services use; their parameters may differ.
-
-    The loop is compiled for one kernel: a switch over policies would compile all of them for the first use of one.
-    Raises ValueError for no service, a repeated name, or policies with different kernels.
-    """
+def check_services(services: Sequence[Service]) -> None:
+    """Raises ValueError for no service, or a repeated name."""
     if not services:
         raise ValueError("no service given: at least one is needed")
     names = [service.name for service in services]
     if len(set(names)) < len(names):
         raise ValueError(f"services need names of their own, got {', '.join(sorted(names))}")
-    first = services[0].policy
-    for service in services:
-        if service.policy.kernel is not first.kernel:
-            raise ValueError(
-                f"{service.name} uses policy {service.policy.name} and {services[0].name} {first.name}: "
-                "services that are simulated together need the same policy; its settings may differ"
-            )
-    return first
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,140 @@
+"""The compiled event loop: all that happens between queries and instances, in the order of time.
+
+At equal times completions come first, then arrivals, then wake-ups; lower slots and services first. The loop runs all
+that comes before a time and can go on from there: whatever it needs is in its arrays. Each policy has its own copy. It
+returns at a decision of a service with another policy's kernel, whose copy goes on.
+`tests/support/testing/plain_sharing.py` is its reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+from hetserve.compiled import njit_inner, specialise
+from hetserve.dispatch.interface import Policy
+from hetserve.dispatch.kernel import Floats, Kernel, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
+from hetserve.serving.answers import apply, complete, enqueue
+from hetserve.serving.clients import next_arrival, take_arrival
+from hetserve.serving.faults import ENDLESS_WAKING
+from hetserve.serving.progress import refresh
+from hetserve.serving.state import ENDED, TO_DECIDE, TOUCHED, WAKES, EngineState
+
+FINISHED, TOO_MANY_LATE, OTHER_KERNEL = 0, 1, 2
+
+
+@njit_inner
+def _earliest(times: Floats) -> int:
+    """Index of the least, -1: there is none. numpy's looks for nan, too, which costs a tenth of a run."""
+    best = -1
+    for k in range(times.shape[0]):
+        if best < 0 or times[k] < times[best]:
+            best = k
+    return best
+
+
+@njit_inner
+def _next_event(until: float, state: EngineState) -> int:
+    """Lets the next thing happen before `until` [s]; the service that it concerns, -1: nothing is left."""
+    instances, waiting, course = state.instances, state.waiting, state.course
+    while True:
+        slot, waker, arrives_at = _earliest(instances.done_at), _earliest(waiting.wake_at), next_arrival(state)
+        done_at = instances.done_at[slot] if slot >= 0 else math.inf
+        now = min(done_at, arrives_at, waiting.wake_at[waker])
+        if course.counts[TOUCHED] == 0 or now <= course.clock[0]:
+            break
+        refresh(course.clock[0], state)
+    if now >= until or now == math.inf:
+        if until < math.inf:
+            course.clock[0] = until
+        return -1
+    course.clock[0] = now
+    service = waker
+    if done_at <= now:
+        service = complete(now, slot, state)
+    elif arrives_at <= now:
+        service = enqueue(take_arrival(state), state)
+    else:
+        course.counts[WAKES] += 1
+    waiting.wake_at[service] = math.inf
+    return service
+
+
+@njit_inner
+def _is_called(service: int, state: EngineState) -> bool:
+    """Whether a service's policy may have something to do."""
+    first, last, ends = state.slots[service], state.slots[service + 1], state.waiting.ends
+    if ends[service, 1] == ends[service, 0]:
+        return False
+    called: bool = not state.instances.busy[first:last].all() or (state.tables.eager[service] and last > first)
+    return called
+
+
+def _run(state: EngineState, until: float, most_ended: int, kernel: int) -> int:
+    """Runs all before `until` [s], or until so many queries have ended in all; FINISHED or why not.
+
+    TOO_MANY_LATE: of one service. OTHER_KERNEL: the service TO_DECIDE has another than this. Negative: a fault.
+    """
+    tables, instances, slots = state.tables, state.instances, state.slots
+    waiting, counts = state.waiting, state.course.counts
+    service, most_wakes = counts[TO_DECIDE], 10 * state.queries.size.shape[0] + 1000
+    counts[TO_DECIDE] = -1
+    while counts[WAKES] <= most_wakes:
+        if service < 0:
+            service = _next_event(until, state)
+            if service < 0:
+                return FINISHED
+        first, last = slots[service], slots[service + 1]
+        if _is_called(service, state):
+            if tables.kernels[service] != kernel:
+                counts[TO_DECIDE] = service
+                return OTHER_KERNEL
+            # Inline: named tuples are slow to pass, and only here a policy's kernel is bound.
+            kind, end_kind = tables.kinds[service], tables.kinds[service + 1]
+            workers = WorkerArrays(
+                instances.type[first:last], instances.busy[first:last], instances.free_at[first:last]
+            )
+            model = ModelArrays(
+                tables.mean[kind:end_kind],
+                tables.safe[kind:end_kind],
+                tables.coefficients[kind:end_kind],
+                tables.in_time[kind:end_kind],
+                tables.slo[service],
+            )
+            asking, now = (
+                KernelArguments(model, tables.parameters[service], state.scratch, state.answer),
+                state.course.clock[0],
+            )
+            while waiting.ends[service, 1] > waiting.ends[service, 0]:
+                head, tail = waiting.ends[service, 0], waiting.ends[service, 1]
+                queue = QueueArrays(waiting.sizes[head:tail], waiting.arrivals[head:tail], waiting.deadlines[head:tail])
+                sent, dropped, asked = _decide(now, queue, workers, asking)
+                if sent + dropped == 0:
+                    waiting.wake_at[service] = asked if asked > now else math.inf
+                    break
+                fault = apply(now, service, sent, dropped, state)
+                if fault < 0:
+                    return fault
+        if state.misses.number[service] > state.misses.most[service]:
+            refresh(state.course.clock[0], state)
+            return TOO_MANY_LATE
+        service = -1
+        if counts[ENDED] >= most_ended:
+            refresh(state.course.clock[0], state)
+            return FINISHED
+    return ENDLESS_WAKING
+
+
+def _decide(*arguments: object) -> tuple[int, int, float]:
+    raise NotImplementedError
+
+
+def engine_of(policy: Policy) -> Callable[[EngineState, float, int, int], int]:
+    """The loop compiled for a policy's kernel."""
+    return _compiled(policy.name, policy.kernel)
+
+
+@cache
+def _compiled(name: str, kernel: Kernel) -> Callable[[EngineState, float, int, int], int]:
+    return specialise(_run, f"run_{name}", _decide=kernel)

@@ -1,0 +1,309 @@
+"""Builds and rebuilds the rows between runs: the only place where instances move and rows grow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetserve.dispatch import Policy
+from hetserve.dispatch.kernel import AnswerArrays, Floats, Integers, Scratch
+from hetserve.serving.services import Service
+from hetserve.serving.state import (
+    COUNTS,
+    ENDED,
+    PLANNED,
+    RELEASED,
+    TO_DECIDE,
+    UNLIMITED,
+    UPCOMING,
+    Course,
+    EngineState,
+    GpuRows,
+    InstanceRows,
+    MissRows,
+    QueryRows,
+    Tables,
+    WaitingRows,
+    blank_instances,
+    blank_queries,
+    joined,
+    taken,
+)
+
+
+def blank_state(services: Sequence[Service]) -> EngineState:
+    """Services without instances or queries, at time 0."""
+    n, none, instances = len(services), np.zeros(0, np.int64), blank_instances(0)
+    slots, counts = np.zeros(n + 1, np.int64), np.zeros(COUNTS, np.int64)
+    counts[TO_DECIDE] = -1
+    return EngineState(
+        tables_of(services),
+        blank_queries(0),
+        instances,
+        slots,
+        empty_waiting(n, 0),
+        gpu_rows(instances, 0),
+        unlimited(n),
+        Course(np.zeros(1), counts, none, none, none),
+        Scratch(np.zeros(0), none),
+        AnswerArrays(np.zeros((0, 2), np.int64), none),
+    )
+
+
+def copied(state: EngineState) -> EngineState:
+    """A state that goes its own way; what is never changed in place is not copied."""
+    rows = {
+        name: type(part)._make(array.copy() for array in part)
+        for name, part in state._asdict().items()
+        if name in ("queries", "instances", "waiting", "misses", "course")
+    }
+    gpus = state.gpus._replace(is_touched=state.gpus.is_touched.copy(), touched=state.gpus.touched.copy())
+    return state._replace(gpus=gpus, **rows)
+
+
+def unlimited(services: int) -> MissRows:
+    return MissRows(np.zeros(services, np.int64), np.zeros(services, np.int64), np.full(services, UNLIMITED))
+
+
+def tables_of(services: Sequence[Service]) -> Tables:
+    """Tables of these services, in this order."""
+    kernels = list(dict.fromkeys(service.policy.kernel for service in services))
+    models, served = [service.predicted for service in services], [service.system.served for service in services]
+    uses = [(service.name, service.use(name)) for service in services for name in service.system.types]
+    sizes = max(len(model.batches) for model in models)
+    return Tables(
+        kernels=np.array([kernels.index(service.policy.kernel) for service in services], np.int64),
+        eager=np.array([service.policy.acts_when_all_busy for service in services]),
+        kinds=np.cumsum([0, *(len(model.types) for model in models)]),
+        slo=np.array([service.system.slo for service in services]),
+        parameters=_padded([np.array([service.policy.parameters]) for service in services]),
+        probabilities=np.array([latency.probabilities for latency in served]),
+        batches=_padded([model.batches[None].astype(np.float64) for model in models], sizes),
+        mean=_padded([model.arrays.mean for model in models], sizes),
+        safe=_padded([model.arrays.safe for model in models], sizes),
+        means=_padded([latency.means for latency in served], sizes),
+        ratios=_padded([latency.ratios for latency in served], sizes),
+        coefficients=np.concatenate([model.arrays.coefficients for model in models]),
+        in_time=np.concatenate([model.arrays.in_time for model in models]),
+        shares=np.array([use.share for _, use in uses]),
+        harm=np.array([[causes.on(suffers) for _, causes in uses] for suffers, _ in uses]),
+    )
+
+
+def _padded(tables: Sequence[Floats], columns: int | None = None) -> Floats:
+    """Tables below each other, infinite beyond their columns."""
+    width = max(table.shape[1] for table in tables) if columns is None else columns
+    out = np.full((sum(map(len, tables)), width, *tables[0].shape[2:]), math.inf)
+    row = 0
+    for table in tables:
+        out[row : row + len(table), : table.shape[1]] = table
+        row += len(table)
+    return out
+
+
+def arranged(instances: InstanceRows, ranks: Integers) -> InstanceRows:
+    """Instances in their slots: by service, rank of their kind (`fastest_first`) and id, those that drain last.
+
+    ranks: [kind]. Drained ones are gone.
+    """
+    order = np.lexsort((instances.id, ranks[instances.kind], instances.service, instances.leaving))
+    gone = instances.leaving & ~instances.busy
+    return taken(instances, order[~gone[order]])
+
+
+def slots_of(instances: InstanceRows, services: int) -> Integers:
+    """[service + 1] First slot of each service's active instances."""
+    active = instances.service[~instances.leaving]
+    return np.searchsorted(active, np.arange(services + 1)).astype(np.int64)
+
+
+def gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
+    """Who is on which GPU; marks the instances that are not alone there."""
+    instances.shares[:] = np.bincount(instances.gpu, minlength=gpus)[instances.gpu] > 1
+    members = np.argsort(instances.gpu, kind="stable").astype(np.int64)
+    ends = np.searchsorted(instances.gpu[members], np.arange(gpus + 1)).astype(np.int64)
+    return GpuRows(ends, members, np.zeros(gpus, np.bool_), np.zeros(gpus, np.int64))
+
+
+def with_room(queries: QueryRows, course: Course, needed: int) -> tuple[QueryRows, Course]:
+    """Rows for so many queries; they double, so that injections cost no more than what they inject."""
+    held = len(queries.size)
+    if needed <= held:
+        return queries, course
+    if not held:
+        return blank_queries(needed), course._replace(
+            ended=np.empty(needed, np.int64), released=np.empty(needed, np.int64)
+        )
+    more = max(needed, 2 * held) - held
+    ended, released = (np.concatenate((ids, np.zeros(more, np.int64))) for ids in (course.ended, course.released))
+    return joined(queries, blank_queries(more)), course._replace(ended=ended, released=released)
+
+
+def replanned(course: Course, queries: QueryRows, ids: Integers) -> Course:
+    """Agenda with more queries; at equal times the earlier planned come first."""
+    planned = course.agenda[course.counts[UPCOMING] : course.counts[PLANNED]]
+    to_come = np.concatenate((planned, ids)) if len(planned) else ids
+    times = queries.arrival[to_come]
+    agenda = to_come if (times[1:] >= times[:-1]).all() else to_come[np.argsort(times, kind="stable")]
+    counts = course.counts.copy()
+    counts[UPCOMING], counts[PLANNED] = 0, len(agenda)
+    return course._replace(agenda=agenda, counts=counts)
+
+
+def requeued(waiting: WaitingRows, course: Course, queries: QueryRows) -> WaitingRows:
+    """Regions with room for all who wait and all who come."""
+    services = len(waiting.wake_at)
+    released, followers = course.released[: course.counts[RELEASED]], queries.follower[queries.follower > 0]
+    to_come = np.concatenate((course.agenda[course.counts[UPCOMING] :], released, followers))
+    coming = np.bincount(queries.service[to_come], minlength=services) if services > 1 else np.array([len(to_come)])
+    lengths = waiting.ends[:, 1] - waiting.ends[:, 0]
+    starts = np.cumsum([0, *(lengths + coming)])
+    new = empty_waiting(services, int(starts[-1]), waiting.wake_at)
+    for s in range(services):
+        old, place = slice(*waiting.ends[s]), slice(starts[s], starts[s] + lengths[s])
+        for source, target in zip(waiting[1:5], new[1:5], strict=True):
+            target[place] = source[old]
+        new.ends[s] = place.start, place.stop
+    return new
+
+
+def empty_waiting(services: int, room: int, wake_at: Floats | None = None) -> WaitingRows:
+    return WaitingRows(
+        np.zeros((services, 2), np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(room),
+        np.zeros(room),
+        np.full(services, math.inf) if wake_at is None else wake_at,
+    )
+
+
+def desk_of(policies: Sequence[Policy], slots: Integers, room: int) -> tuple[Scratch, AnswerArrays]:
+    """What policies write to, large enough for each service. room: most queries that wait at once."""
+    workers = np.maximum(np.diff(slots), 1).tolist()
+    asked = [policy.scratch(n, room) for policy, n in zip(policies, workers, strict=True)]
+    floats, integers, most = max(a for a, _ in asked), max(b for _, b in asked), max(workers)
+    return (
+        Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
+        AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64)),
+    )
+
+
+def without_waiting(state: EngineState, service: int, before: float) -> Integers:
+    """Takes out a service's waiting queries that arrived before this time [s]; returns their ids in order."""
+    waiting = state.waiting
+    head, tail = waiting.ends[service]
+    stays = waiting.arrivals[head:tail] >= before
+    gone = waiting.ids[head:tail][~stays]
+    left = head + int(stays.sum())
+    for rows in waiting[1:5]:
+        rows[head:left] = rows[head:tail][stays]
+    waiting.ends[service, 1] = left
+    return gone
+
+
+def without_instance(state: EngineState, slot: int) -> Integers:
+    """Takes what an instance serves and what waits in its line from it, in this order; it is gone then."""
+    queries, instances = state.queries, state.instances
+    held, query = [int(instances.query[slot])] * bool(instances.busy[slot]), int(instances.line[slot, 0])
+    while query >= 0:
+        held.append(query)
+        query = int(queries.next_in_line[query])
+    instances.leaving[slot], instances.busy[slot] = True, False
+    ids, blank = np.array(held, np.int64), blank_queries(1)
+    for name in ("start", "instance", "work", "peak"):
+        getattr(queries, name)[ids] = getattr(blank, name)[0]
+    return ids
+
+
+def put_back(state: EngineState, service: int, ids: Integers) -> EngineState:
+    """Queries wait again, at the place of their arrival."""
+    queries, waiting = state.queries, state.waiting
+    head, tail = waiting.ends[service]
+    wait = np.concatenate((waiting.ids[head:tail], ids))
+    wait = wait[np.lexsort((wait, queries.arrival[wait]))]
+    rows = (wait, queries.size[wait], queries.arrival[wait], queries.deadline[wait])
+    more = (np.concatenate((old[:head], new, old[tail:])) for old, new in zip(waiting[1:5], rows, strict=True))
+    ends = waiting.ends + len(ids) * (waiting.ends >= tail)
+    ends[service] = head, tail + len(ids)
+    return state._replace(waiting=WaitingRows._make((ends, *more, waiting.wake_at)))
+
+
+def ended_unserved(state: EngineState, ids: Integers, why: int) -> EngineState:
+    """Notes that queries end without an answer; their clients may send the next. why: in the instance's place."""
+    queries, course = state.queries, state.course
+    queries.instance[ids] = why
+    np.add.at(state.misses.number, queries.service[ids], ids >= state.misses.first[queries.service[ids]])
+    ended = course.counts[ENDED]
+    course.ended[ended : ended + len(ids)] = ids
+    course.counts[ENDED] += len(ids)
+    sent = queries.follower[ids]
+    sent = sent[sent > 0]
+    queries.arrival[sent] = course.clock[0] + queries.think[sent]
+    queries.deadline[sent] += queries.arrival[sent]
+    return state._replace(course=replanned(course, queries, sent)) if len(sent) else state
+
+
+def line_lengths(instances: InstanceRows, queries: QueryRows) -> Integers:
+    """[slot] Queries in each instance's line."""
+    lengths, query = np.zeros(len(instances.id), np.int64), instances.line[:, 0]
+    while (query >= 0).any():
+        lengths += query >= 0
+        query = np.where(query >= 0, queries.next_in_line[query], -1)
+    return lengths
+
+
+def forget_ended(state: EngineState, held: int) -> Integers:
+    """Takes out the rows of the queries that have ended, of `held`; returns the ids that the others had, in order."""
+    queries, instances, waiting, course = state.queries, state.instances, state.waiting, state.course
+    stays = np.ones(held, np.bool_)
+    stays[course.ended[: course.counts[ENDED]]] = False
+    kept = np.flatnonzero(stays)
+    numbers = np.append(np.cumsum(stays) - 1, -1)  # the last for -1: none
+    for rows, blank in zip(queries, blank_queries(held - len(kept)), strict=True):
+        rows[: len(kept)] = rows[kept]
+        rows[len(kept) : held] = blank
+    followed = queries.follower > 0
+    queries.follower[followed] = numbers[queries.follower[followed]]
+    for links in (queries.next_in_line, course.released[: course.counts[RELEASED]]):
+        links[: len(kept)] = numbers[links[: len(kept)]]
+    instances.query[:] = numbers[instances.query]
+    instances.line[:] = numbers[instances.line]
+    for head, tail in waiting.ends:
+        waiting.ids[head:tail] = numbers[waiting.ids[head:tail]]
+    upcoming = slice(course.counts[UPCOMING], course.counts[PLANNED])
+    course.agenda[upcoming] = numbers[course.agenda[upcoming]]
+    course.counts[ENDED] = 0
+    return kept
+
+
+def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers], held: int) -> EngineState:
+    """The state with other tables, in which services come first that it has.
+
+    sizes: by service that it has, [size] its index in the new tables, -1: none. held: queries. Raises ValueError for a
+    query of a size that is not there any more.
+    """
+    queries, instances, waiting = state.queries, state.instances, state.waiting
+    ended = np.zeros(held, np.bool_)
+    ended[state.course.ended[: state.course.counts[ENDED]]] = True
+    found = queries.size.copy()
+    for service, places in enumerate(sizes):
+        mine = np.flatnonzero(queries.service[:held] == service)
+        found[mine] = places[queries.size[mine]]
+    if (found[:held][~ended] < 0).any():
+        raise ValueError("the batch sizes of all queries that have not ended must stay")
+    queries.size[:] = found
+    instances.kind[:] = tables.kinds[instances.service] + instances.type
+    known, services, misses = len(waiting.wake_at), len(tables.slo), unlimited(len(tables.slo))
+    for old, new in zip(state.misses, misses, strict=True):
+        new[:known] = old
+    ends = np.zeros((services, 2), np.int64)
+    ends[:known] = waiting.ends
+    for head, tail in waiting.ends:
+        waiting.sizes[head:tail] = queries.size[waiting.ids[head:tail]]
+    wake_at = np.append(waiting.wake_at, np.full(services - known, math.inf))
+    wake_at[ends[:, 1] > ends[:, 0]] = state.course.clock[0]
+    waiting = waiting._replace(ends=ends, wake_at=wake_at)
+    return state._replace(tables=tables, waiting=waiting, misses=misses)

@@ -1,0 +1,352 @@
+"""A run of the engine: it stops at any time and goes on from there; between, instances and queries come and go."""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.serving import layout
+from hetserve.serving.engine import OTHER_KERNEL, engine_of
+from hetserve.serving.faults import contract_error
+from hetserve.serving.services import GpuInstance, Service, check_services
+from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, TOUCHED, WAKES, blank_instances, joined, taken
+
+
+class Outcomes(NamedTuple):
+    """By query id; times in seconds, nan: not yet, or never.
+
+    service: index. work: service time alone; (finish - start) / work is the query's stretch, peak the greatest that it
+    met. instance: id, WAITING, DROPPED or LOST.
+    """
+
+    service: Integers
+    size: Integers
+    arrival: Floats
+    start: Floats
+    finish: Floats
+    instance: Integers
+    work: Floats
+    peak: Floats
+
+
+class Occupancy(NamedTuple):
+    """Instances that have joined and not left. id: as `join` returned it; service: index; serving: query id, -1: none.
+
+    in_line: queries that wait in its line. since: start of what it serves [s], nan: it is idle.
+    """
+
+    id: Integers
+    service: Integers
+    serving: Integers
+    in_line: Integers
+    since: Floats
+
+
+class Session:
+    """Services on GPUs, which they may share. A copy goes its own way; all that it depends on is in it."""
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        """Services without instances or queries, at time 0. Raises ValueError for no service, or a repeated name."""
+        check_services(services)
+        self._gpus: dict[str, int] = {}
+        self._joined = self._queries = 0
+        self._changed_gpus: set[int] = set()
+        self._state = layout.blank_state(services)
+        self._take(services)
+
+    def _take(self, services: Sequence[Service]) -> None:
+        self.services = tuple(services)
+        self._index = {service.name: s for s, service in enumerate(services)}
+        self._ranks = np.concatenate([np.argsort(service.system.order) for service in services])
+        # In the order of Tables.kernels.
+        self._policies = list({service.policy.kernel: service.policy for service in services}.values())
+        self._is_seated = self._has_room = False
+
+    @property
+    def now(self) -> float:
+        """Seconds."""
+        return float(self._state.course.clock[0])
+
+    def copy(self) -> Session:
+        twin = copy.copy(self)
+        twin._gpus = dict(self._gpus)
+        twin._changed_gpus = set(self._changed_gpus)
+        twin._state, twin._has_room = layout.copied(self._state), False  # policies' scratch is a run's own
+        return twin
+
+    def join(self, instance: GpuInstance) -> int:
+        """Adds an instance, from now on; returns its id. Raises ValueError for an unknown service or type."""
+        return self.join_all([instance])[0]
+
+    def join_all(self, instances: Iterable[GpuInstance]) -> range:
+        """Adds instances, from now on; returns their ids. Raises as `join`, and adds none then."""
+        added = list(instances)
+        kinds = [self._kind(instance) for instance in added]
+        ids = range(self._joined, self._joined + len(added))
+        new, tables, waiting = blank_instances(len(added)), self._state.tables, self._state.waiting
+        new.id[:] = ids
+        for row, (instance, (service, kind)) in enumerate(zip(added, kinds, strict=True)):
+            new.service[row], new.type[row], new.kind[row] = service, kind, tables.kinds[service] + kind
+            new.gpu[row] = self._gpus.setdefault(instance.gpu, len(self._gpus))
+            if waiting.ends[service, 1] > waiting.ends[service, 0]:
+                waiting.wake_at[service] = self.now
+        self._joined = ids.stop
+        rows = joined(self._state.instances, new) if len(self._state.instances.id) else new
+        self._state = self._state._replace(instances=rows)
+        self._is_seated = False
+        return ids
+
+    def _kind(self, instance: GpuInstance) -> tuple[int, int]:
+        """Indices of its service, and of its type there."""
+        service = self._service(instance.service)
+        types = self.services[service].system.types
+        if instance.type not in types:
+            raise ValueError(f"{instance.service}: no instance type {instance.type}; there are: {', '.join(types)}")
+        return service, types.index(instance.type)
+
+    def drain(self, number: int) -> None:
+        """The instance takes no more queries; it serves what it has, and leaves. Again, or when gone: nothing."""
+        self._state.instances.leaving[self._slots(number)] = True
+        self._is_seated = False
+
+    def fail(self, number: int, *, requeue: bool) -> Integers:
+        """The instance is gone now; returns the ids of the queries that it held. When it is gone: none.
+
+        requeue: they wait again, with their old arrival; else they end without an answer.
+        """
+        held = np.zeros(0, np.int64)
+        for slot in self._slots(number).tolist():
+            rows = self._state.instances
+            service = int(rows.service[slot])
+            self._changed_gpus.add(int(rows.gpu[slot]))
+            held = layout.without_instance(self._state, slot)
+            if requeue:
+                self._state = layout.put_back(self._state, service, held)
+                self._state.waiting.wake_at[service] = self.now
+            else:
+                self._state = layout.ended_unserved(self._state, held, LOST)
+            self._is_seated = False
+        return held
+
+    def _slots(self, number: int) -> Integers:
+        """Where an instance is: one slot, or none when it is gone. Raises ValueError for one that never joined."""
+        if not 0 <= number < self._joined:
+            raise ValueError(f"instance {number}: there are {self._joined}, from 0 on")
+        rows = self._state.instances
+        return np.flatnonzero((rows.id == number) & (~rows.leaving | rows.busy))
+
+    def batches(self, service: str) -> tuple[int, ...]:
+        """Batch sizes of a service [items]."""
+        return tuple(self.services[self._service(service)].system.served.batches.tolist())
+
+    def arrive(
+        self, service: str, times: NDArray[np.float64], sizes: NDArray[np.int64], draws: NDArray[np.float64]
+    ) -> range:
+        """Queries of a service that are to come; returns their ids.
+
+        times: seconds, from now on, in any order. sizes: index into the service's batches. draws: uniform, of the
+        service time. Raises ValueError for a time before now, or a size or draw out of range.
+        """
+        ids = self._add(service, ("time", times, self.now), sizes, draws)
+        place = slice(ids.start, ids.stop)
+        self._state.queries.arrival[place] = times
+        self._state.queries.deadline[place] += times
+        self._plan(np.arange(ids.start, ids.stop))
+        return ids
+
+    def attend(
+        self, service: str, thinks: NDArray[np.float64], sizes: NDArray[np.int64], draws: NDArray[np.float64]
+    ) -> range:
+        """Clients that send one query after the other; returns the ids of their queries, client by client.
+
+        thinks: [client, turn], seconds from the answer to the last query, or from now, until this one is sent; a query
+        that is dropped or lost is answered, too. sizes, draws: [client, turn], as for `arrive`. Raises ValueError.
+        """
+        turns = thinks.shape[1]
+        ids = self._add(service, ("think", thinks.ravel(), 0.0), sizes.ravel(), draws.ravel())
+        queries, every = self._state.queries, np.arange(ids.start, ids.stop).reshape(-1, turns)
+        queries.think[every] = thinks
+        queries.arrival[every] = math.nan
+        queries.follower[every[:, :-1]] = every[:, 1:]
+        first = every[:, 0]
+        queries.arrival[first] = self.now + thinks[:, 0]
+        queries.deadline[first] += queries.arrival[first]
+        self._plan(first)
+        return ids
+
+    def _add(
+        self,
+        service: str,
+        when: tuple[str, NDArray[np.float64], float],
+        sizes: NDArray[np.int64],
+        draws: NDArray[np.float64],
+    ) -> range:
+        """Rows of queries whose deadlines are the SLO. when: name, values and the least of the times."""
+        index = self._service(service)
+        system = self.services[index].system
+        _check_queries(service, when, sizes, draws, len(system.served.batches))
+        ids = range(self._queries, self._queries + len(sizes))
+        self._queries = ids.stop
+        queries, course = layout.with_room(self._state.queries, self._state.course, ids.stop)
+        place = slice(ids.start, ids.stop)
+        queries.service[place], queries.size[place], queries.deadline[place] = index, sizes, system.slo
+        queries.draw[place] = draws
+        self._state = self._state._replace(queries=queries, course=course)
+        return ids
+
+    def _plan(self, ids: Integers) -> None:
+        self._state = self._state._replace(course=layout.replanned(self._state.course, self._state.queries, ids))
+        self._has_room = False
+
+    def stop_when_late(self, service: str, more_than: int, first: int = 0) -> None:
+        """Ends runs once more queries of a service are late, or dropped, for certain.
+
+        first: queries with lower ids do not count. The ends of what is served then are in `expected_ends`.
+        """
+        index, misses = self._service(service), self._state.misses
+        misses.first[index], misses.most[index] = first, more_than
+
+    @property
+    def stopped(self) -> bool:
+        """Whether too many queries of a service are late."""
+        return bool((self._state.misses.number > self._state.misses.most).any())
+
+    def expected_ends(self) -> tuple[Integers, Floats]:
+        """Queries that are being served, and when they end [s] at the speeds of now."""
+        rows = self._state.instances
+        return rows.query[rows.busy], rows.done_at[rows.busy]
+
+    def until(self, time: float = math.inf, most_ended: int | None = None) -> Integers:
+        """Runs all that comes before `time` [s]; ids of the queries that ended (served or dropped), in order.
+
+        most_ended: stop as soon as so many have ended, so that arrivals can depend on them. Raises ValueError for a
+        time before now, PolicyContractError.
+        """
+        if not time >= self.now:
+            raise ValueError(f"time {time}: must be at least {self.now}, where the run is")
+        self._arrange()
+        counts = self._state.course.counts
+        before = int(counts[ENDED])
+        most = before + max(self._queries if most_ended is None else most_ended, 1)
+        counts[WAKES] = 0
+        status, kernel = OTHER_KERNEL, 0
+        while status == OTHER_KERNEL:
+            if counts[TO_DECIDE] >= 0:
+                kernel = int(self._state.tables.kernels[counts[TO_DECIDE]])
+            status = engine_of(self._policies[kernel])(self._state, float(time), most, kernel)
+        if status < 0:
+            raise contract_error(self._policies[kernel].name, status)
+        return self._state.course.ended[before : counts[ENDED]].copy()
+
+    def give_up(self, service: str, before: float) -> Integers:
+        """Drops the queries of a service that wait for an instance and arrived before this time [s]; returns their ids.
+
+        Queries in the line of an instance stay there.
+        """
+        gone = layout.without_waiting(self._state, self._service(service), before)
+        state = layout.ended_unserved(self._state, gone, DROPPED)
+        self._has_room &= state is self._state
+        self._state = state
+        return gone
+
+    def waiting(self) -> Integers:
+        """[service] Queries that have arrived and wait for an instance."""
+        ends = self._state.waiting.ends
+        return ends[:, 1] - ends[:, 0]
+
+    def standing(self) -> Occupancy:
+        """What each present instance does now, by slot."""
+        rows = self._state.instances
+        rows = taken(rows, np.flatnonzero(~rows.leaving | rows.busy))
+        since = np.append(self._state.queries.start, math.nan)[rows.query]  # the last for -1: it serves nothing
+        return Occupancy(rows.id, rows.service, rows.query, layout.line_lengths(rows, self._state.queries), since)
+
+    def forget(self) -> Integers:
+        """Forgets the queries that have ended, so that a run can go on for ever. The rest are numbered anew from 0 on,
+        in order; returns the ids that they had.
+        """
+        kept = layout.forget_ended(self._state, self._queries)
+        self._queries = len(kept)
+        return kept
+
+    def revise(self, services: Sequence[Service]) -> None:
+        """Goes on with other service times, SLOs and uses, and with more services.
+
+        services: those of the run in their order, then new ones; each with its types in their order, then new ones, and
+        with the batch sizes of its queries. What is being served keeps its work, and queries their deadlines. Raises
+        ValueError.
+        """
+        check_services(services)
+        sizes = [_sizes_within(old, now) for old, now in zip(self.services, services, strict=False)]
+        if len(services) < len(self.services):
+            raise ValueError(f"{len(services)} services: need the {len(self.services)} of the run")
+        self._state = layout.revised(self._state, layout.tables_of(services), sizes, self._queries)
+        self._take(services)
+
+    def outcome(self, ids: Integers | None = None) -> Outcomes:
+        """What became of every query so far, or of these. Of all: views, which change as the run goes on."""
+        rows = self._state.queries
+        which = slice(self._queries) if ids is None else ids
+        return Outcomes(*(getattr(rows, name)[which] for name in Outcomes._fields))
+
+    def _service(self, name: str) -> int:
+        if name not in self._index:
+            raise ValueError(f"no service {name}; there are: {', '.join(self._index)}")
+        return self._index[name]
+
+    def _arrange(self) -> None:
+        """Makes room for what has changed since the last run."""
+        state = self._state
+        if not self._is_seated:
+            instances = layout.arranged(state.instances, self._ranks)
+            slots = layout.slots_of(instances, len(self.services))
+            gpus, changed = layout.gpu_rows(instances, len(self._gpus)), sorted(self._changed_gpus)
+            gpus.is_touched[changed] = True
+            gpus.touched[: len(changed)] = changed
+            state.course.counts[TOUCHED] = len(changed)
+            self._changed_gpus.clear()
+            state = state._replace(instances=instances, slots=slots, gpus=gpus)
+        if not (self._is_seated and self._has_room):
+            policies = [service.policy for service in self.services]
+            scratch, answer = layout.desk_of(policies, state.slots, self._queries)
+            waiting = layout.requeued(state.waiting, state.course, state.queries)
+            state = state._replace(waiting=waiting, scratch=scratch, answer=answer)
+        self._state, self._is_seated, self._has_room = state, True, True
+
+
+def _sizes_within(old: Service, new: Service) -> Integers:
+    """[old size] index among the new ones, -1: it is not there. Raises ValueError if the new service is another."""
+    types, batches = old.system.types, old.system.served.batches
+    if new.name != old.name or new.system.types[: len(types)] != types:
+        raise ValueError(f"{new.name}: in the place of {old.name} with {', '.join(types)}, which must stay, first")
+    there = new.system.served.batches
+    places = np.searchsorted(there, batches).clip(0, len(there) - 1)
+    return np.where(there[places] == batches, places, -1)
+
+
+def _check_queries(
+    service: str,
+    when: tuple[str, NDArray[np.float64], float],
+    sizes: NDArray[np.int64],
+    draws: NDArray[np.float64],
+    sizes_known: int,
+) -> None:
+    """when: name, values and the least of the times. Raises ValueError."""
+    name, times, least = when
+    if not len(times) == len(sizes) == len(draws):
+        raise ValueError(f"{service}: {len(times)} times, {len(sizes)} sizes, {len(draws)} draws: must be as many")
+    for what, values, low, high, rule in (
+        (name, times, least, sys.float_info.max, f"must be at least {least:g} and finite"),
+        ("size", sizes, 0, sizes_known - 1, f"must be an index of {sizes_known} batches"),
+        ("draw", draws, 0.0, 1.0, "must be between 0 and 1"),
+    ):
+        if len(values) and not (values.min() >= low and values.max() <= high):  # a minimum of nan is nan
+            bad = values[~((values >= low) & (values <= high))][0]
+            raise ValueError(f"{service}: {what} {bad}: {rule}")

@@ -1,0 +1,132 @@
+"""Sessions in which instances fail, clients wait for answers, and services have different policies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from effort import examples
+from hetserve.dispatch import make_policy
+from hetserve.serving.services import ComputeUse, GpuInstance, Service
+from hetserve.serving.session import Session
+from hetserve.serving.state import LOST
+from hetserve.serving.system import System
+from testing.dispatching import BATCHES, system, table
+from testing.sharing import SharingScene, sharing_scenes
+
+TIMES = (0.2, 0.25, 0.4, 0.6)
+
+
+def session(*gpus: str, policy: str = "fcfs") -> Session:
+    """Service s with an instance on each GPU; 0.2, 0.25, 0.4, 0.6 s at batches 1, 2, 5, 10, without spread."""
+    found = Session(
+        [Service("s", System.of({"a": table(TIMES)}, BATCHES, 1.0), make_policy(policy), {"a": ComputeUse()})]
+    )
+    found.join_all(GpuInstance("s", "a", gpu) for gpu in gpus)
+    return found
+
+
+def arrive(run: Session, *times: float, size: int = 3) -> range:
+    n = len(times)
+    return run.arrive("s", np.array(times), np.full(n, size), np.full(n, 0.5))
+
+
+def test_a_failed_instance_loses_what_it_served_and_nothing_else() -> None:
+    run = session("g0", "g1")
+    arrive(run, 0.0, 0.0, 0.1)
+    run.until(0.3)
+    assert run.fail(0, requeue=False).tolist() == [0]
+    run.until()
+    outcome = run.outcome()
+    assert outcome.instance.tolist() == [LOST, 1, 1]
+    assert outcome.finish.tolist() == pytest.approx([np.nan, 0.6, 1.2], nan_ok=True)
+    assert run.fail(0, requeue=False).tolist() == []
+
+
+def test_a_query_of_a_failed_instance_waits_again_at_the_place_of_its_arrival() -> None:
+    run = session("g0", "g1")
+    arrive(run, 0.0, 0.05, 0.1)
+    run.until(0.3)
+    run.fail(0, requeue=True)
+    run.until()
+    assert run.outcome().start.tolist() == pytest.approx([0.65, 0.05, 1.25])
+    assert run.outcome().arrival.tolist() == [0.0, 0.05, 0.1]
+
+
+def test_a_line_is_requeued_with_the_query_that_is_served() -> None:
+    run = session("g0", policy="clockwork_earliest")
+    arrive(run, 0.0, 0.1, 0.2)
+    run.until(0.3)
+    assert run.fail(0, requeue=True).tolist() == [0, 1, 2]
+    run.join(GpuInstance("s", "a", "g1"))
+    run.until()
+    assert run.outcome().start.tolist() == pytest.approx([0.3, 0.9, 1.5])
+
+
+def test_the_neighbour_of_a_failed_instance_goes_on_at_full_speed() -> None:
+    run = session("g", "g")
+    arrive(run, 0.0, 0.0)
+    run.until(0.3)
+    run.fail(0, requeue=False)
+    run.until()
+    assert run.outcome().finish[1] == pytest.approx(0.3 + 0.45)
+
+
+def test_a_client_sends_its_next_query_after_the_answer_and_thinks_before() -> None:
+    run = session("g0")
+    ids = run.attend("s", np.array([[0.0, 0.1, 0.2]]), np.full((1, 3), 0), np.full((1, 3), 0.5))
+    run.until()
+    assert (len(ids), run.outcome().arrival.tolist()) == (3, pytest.approx([0.0, 0.3, 0.7]))
+
+
+def test_a_client_that_gives_up_sends_its_next_query() -> None:
+    run = session()
+    run.attend("s", np.array([[0.0, 0.5]]), np.full((1, 2), 0), np.full((1, 2), 0.5))
+    run.until(1.0)
+    assert run.give_up("s", before=1.0).tolist() == [0]
+    run.until(3.0)
+    assert run.outcome().arrival.tolist() == [0.0, 1.5]
+
+
+@pytest.mark.parametrize("thinks", [[[-0.1]], [[np.nan]]])
+def test_a_time_to_think_that_is_none_is_refused(thinks: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match=r"s: think .*: must be at least 0"):
+        session("g").attend("s", np.array(thinks), np.zeros((1, 1), np.int64), np.zeros((1, 1)))
+
+
+@settings(max_examples=examples(100))
+@given(sharing_scenes(make_policy("hetserve")), st.integers(1, 30), st.floats(0.1, 20.0), st.integers(0, 99))
+def test_clients_in_pieces_fare_as_in_one_piece(scene: SharingScene, turns: int, stop: float, seed: int) -> None:
+    source = np.random.default_rng(seed)
+    given = source.exponential(0.5, (2, turns)), source.integers(0, 4, (2, turns)), source.random((2, turns))
+    whole, pieces = scene.run(), scene.run()
+    for run in (whole, pieces):
+        run.attend(scene.loads[0].service.name, *given)
+    whole.until()
+    finish, names = np.full(len(whole.outcome().finish), np.nan), np.arange(len(whole.outcome().finish))
+    for time in (stop, 2 * stop, np.inf):
+        ended = pieces.until(time)
+        finish[names[ended]] = pieces.outcome(ended).finish
+        names = names[pieces.forget()]
+    np.testing.assert_array_equal(finish, whole.outcome().finish)
+
+
+def test_a_run_ends_once_too_many_queries_of_a_service_are_late() -> None:
+    run = session("g0")
+    arrive(run, *(0.0 for _ in range(9)))
+    run.stop_when_late("s", 2, first=1)
+    assert len(run.until()) < 9
+    assert run.stopped
+    serving, ends = run.expected_ends()
+    assert serving.tolist() == [3]
+    assert ends.tolist() == pytest.approx([2.4])
+
+
+def test_types_that_have_no_instances_only_take_time() -> None:
+    given = system(TIMES, (0.25, 0.45, 0.9, 1.6), (0.1, 0.2, 0.3, 0.4))
+    found = given.present({"b": 2, "c": 1})
+    assert found.types == ("b", "c")
+    assert found.order.tolist() == [1, 0]
+    assert found.predicted.arrays.coefficients.tolist() == given.predicted.arrays.coefficients[1:].tolist()
