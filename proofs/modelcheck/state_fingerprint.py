@@ -112,5 +112,4 @@ def _take_over(leadership: Leadership, memory: Memory) -> Any:
     if known is None:
         return None
     lists = memory.listing.lists > known.listed_after, memory.listing.taken > known.listed_after
-    fence = known.fence.began is not None, known.fence.state.name, sorted(known.shown_before)
-    return known.term, fence, known.unshown_after is not None, lists
+    return known.term, known.fence.began is not None, known.fence.state.name, known.unshown_after is not None, lists

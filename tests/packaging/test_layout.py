@@ -8,7 +8,6 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
-import zipfile
 
 import pytest
 

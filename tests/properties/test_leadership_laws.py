@@ -222,17 +222,3 @@ def test_who_served_goes_on_after_a_lapse_and_takes_over_anew_if_another_may_hav
     scene.win()
     assert scene.leadership.serving() is None
     assert scene.leadership.state is LeadershipState.LISTING
-
-
-def test_a_fence_that_pods_bring_from_their_template_makes_one_take_over() -> None:
-    scene = Scene()
-    for raw in scene.cluster.values():
-        raw["metadata"]["labels"] |= {names.LABEL_FENCE: "of-a-template"}
-    scene.win()
-    scene.list_arrives()
-    for name in PODS:
-        scene.write(200)
-        scene.show(name)
-    assert scene.leadership.serving() is not None
-    assert not scene.leadership.superseded("of-a-template")
-    assert scene.leadership.superseded("never-seen")

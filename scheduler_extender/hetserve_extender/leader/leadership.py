@@ -56,8 +56,6 @@ class TakeOver:
     listed_after: int
     """How many lists had begun by then."""
     fence: Fence
-    shown_before: frozenset[str] = frozenset()
-    """Fences of the pods in the list of that term: none is of a later leader. A pod's template may carry one."""
     unshown_after: int | None = None
     """How many lists had begun when the watch had not shown the fence in time."""
 
@@ -147,7 +145,6 @@ class Leadership:
             self.state = LeadershipState.LISTING_AGAIN
         else:
             self.state = LeadershipState.FENCING
-            take_over.shown_before = self._stamps_shown()
             take_over.fence.put_up(bindable(self.revisions, self.placer), self.clock())
             self.fenced()
 
@@ -166,11 +163,9 @@ class Leadership:
         """The ledger holds what the pods hold at this moment."""
         if self.take_over is not None:
             self._drop_unconfirmed()
-            self.stamps = self.take_over.shown_before | self._stamps_shown() | {self.take_over.fence.stamp}
+            known = {pod.stamp for pod in self.revisions.unbound.values()}
+            self.stamps = frozenset({*known, self.take_over.fence.stamp})
         self.served, self.take_over, self.state = self.term, None, LeadershipState.SERVING
-
-    def _stamps_shown(self) -> frozenset[str]:
-        return frozenset(pod.stamp for pod in self.revisions.unbound.values())
 
     def _drop_unconfirmed(self) -> None:
         """End bookings of an earlier term of ours: what landed of it is confirmed by the list."""
