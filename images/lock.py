@@ -47,6 +47,8 @@ def pins(lock: str) -> list[Pin]:
         lines = block.splitlines()
         asking = [line.removeprefix(_VIA) for line in lines if line.startswith(_VIA)]
         via = {normalized(asker.partition(" ")[0]) for line in asking for asker in line.split(", ")}
+        if not via:
+            raise ValueError(f"requirements.lock: {lines[0]!r} names nothing that needs it: run make lock")
         text = "\n".join(line for line in lines if not line.startswith(_VIA))
         found.append(Pin(normalized(_parsed(block)["name"]), text, frozenset(via)))
     return found

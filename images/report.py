@@ -58,7 +58,7 @@ def read(archive: Path) -> Image:
     sizes: list[int] = []
     found: dict[tuple[str, str], list[Package]] = {}
     with tarfile.open(archive) as file:
-        (described,) = json.load(file.extractfile("manifest.json") or sys.stdin)
+        (described,) = json.loads(_manifest(file, archive))
         for name in described["Layers"]:
             with tarfile.open(fileobj=file.extractfile(name)) as layer:
                 members = [member for member in layer if member.size]
@@ -66,6 +66,13 @@ def read(archive: Path) -> Image:
                 for path, text in _lists(layer, members):
                     found[path] = [_distribution(text)] if path[0] == "pypi" else [*_debian(text)]
     return Image(tuple(sizes), tuple(sorted(package for listed in found.values() for package in listed)))
+
+
+def _manifest(file: tarfile.TarFile, archive: Path) -> bytes:
+    found = file.extractfile("manifest.json") if "manifest.json" in file.getnames() else None
+    if found is None:
+        raise ValueError(f"{archive}: has no manifest.json, so it is no image that `docker save` wrote")
+    return found.read()
 
 
 def _lists(layer: tarfile.TarFile, members: list[tarfile.TarInfo]) -> Iterator[tuple[tuple[str, str], str]]:
