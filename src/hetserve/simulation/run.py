@@ -11,7 +11,8 @@ import numpy as np
 
 from hetserve.dispatch import Policy
 from hetserve.dispatch.kernel import Floats, Integers
-from hetserve.serving import GpuInstance, Service, Session
+from hetserve.serving.services import GpuInstance, Service
+from hetserve.serving.session import Session
 from hetserve.serving.system import System
 from hetserve.simulation.report import RunReport, late_queries, make_report
 from hetserve.simulation.workload import Workload
