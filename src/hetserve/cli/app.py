@@ -20,22 +20,22 @@ PLUGIN: Final = "kubectl hetserve"
 _NOTHING, _DIRECTIVES = 4, {"file": 0, "dir": 16}
 """What kubectl's shell does beside the words, in the numbers of cobra (ShellCompDirective)."""
 COMMANDS: Final = {
-    "autoscale": "capacity.autoscale.command",
-    "compare": "capacity.compare.command",
+    "autoscale": "capacity.commands",
+    "compare": "capacity.commands",
     "completion": "completion",
-    "decision": "decisions.decision",
-    "doctor": "health.doctor",
-    "explain": "decisions.explain",
-    "gpus": "placement.gpus",
-    "placement": "placement.placement",
-    "plan": "capacity.plan.command",
-    "profile": "profiles.profile",
-    "queue": "placement.queue",
-    "reference": "profiles.reference",
-    "search": "capacity.search.command",
-    "simulate": "capacity.simulate.command",
-    "wait": "health.wait",
-    "why": "placement.why",
+    "decision": "decisions.commands",
+    "doctor": "health.commands",
+    "explain": "decisions.commands",
+    "gpus": "placement.commands",
+    "placement": "placement.commands",
+    "plan": "capacity.commands",
+    "profile": "profiles.commands",
+    "queue": "placement.commands",
+    "reference": "profiles.commands",
+    "search": "capacity.commands",
+    "simulate": "capacity.commands",
+    "wait": "health.commands",
+    "why": "placement.commands",
 }
 """Module of each command below `hetserve.cli`; the function has the command's name."""
 

@@ -16,7 +16,7 @@ from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.api.service.demand_source import MetricsSpec
 from hetserve.api.service.scaling import ScalingSpec
 from hetserve.base.units import QPS, format_money
-from hetserve.cli.capacity.autoscale.command import Changes
+from hetserve.cli.capacity.commands import Changes
 from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
 from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each, finish, planned
 from hetserve.cli.output.messages import note, refuse

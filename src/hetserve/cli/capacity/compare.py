@@ -12,7 +12,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving, tenancy
-from hetserve.cli.capacity.compare.command import DEFAULT_PLANNERS, DEFAULT_POLICIES
+from hetserve.cli.capacity.commands import DEFAULT_PLANNERS, DEFAULT_POLICIES
 from hetserve.cli.capacity.effort import SimulationEffort, asked, take
 from hetserve.cli.capacity.not_planned import NotPlanned, answered, each_problem, finish
 from hetserve.cli.output import messages
