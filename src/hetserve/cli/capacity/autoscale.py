@@ -17,11 +17,19 @@ from hetserve.api.service.demand_source import MetricsSpec
 from hetserve.api.service.scaling import ScalingSpec
 from hetserve.base.units import QPS, format_money
 from hetserve.cli.capacity.commands import Changes
-from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
-from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each, finish, planned
-from hetserve.cli.output.messages import note, refuse
+from hetserve.cli.capacity.services import (
+    NotPlannedError,
+    Overrides,
+    answered,
+    choose,
+    each,
+    finish,
+    planned,
+    problem_of,
+)
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
+from hetserve.cli.output.streams import note, refuse
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.demand.queries import wanted_by
 from hetserve.demand.trace import LoadTrace, read_trace

@@ -14,11 +14,11 @@ from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving, tenancy
 from hetserve.cli.capacity.commands import DEFAULT_PLANNERS, DEFAULT_POLICIES
 from hetserve.cli.capacity.effort import SimulationEffort, asked, take
-from hetserve.cli.capacity.not_planned import NotPlanned, answered, each_problem, finish
-from hetserve.cli.output import messages
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.capacity.services import NotPlanned, answered, each_problem, finish
+from hetserve.cli.output import streams
 from hetserve.cli.output.plots import COLOURS, new_figure, save, wrapped
 from hetserve.cli.output.progress import steps
+from hetserve.cli.output.streams import refuse
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.planning import Counts, Plan, Problem, summary
 from hetserve.planning import plan as decide
@@ -101,7 +101,7 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
     results = answered(found)
     for result in results:
         for line in refusals(result):
-            (messages.note if result.entries else messages.error)(line)
+            (streams.note if result.entries else streams.error)(line)
     shown = [one for one in found if output != "table" or isinstance(one, NotPlanned) or one.entries]
     drawn = plot if any(result.entries for result in results) else None
     finish(shown, output, drawn, document, table, draw, holds=all(result.entries for result in results))

@@ -12,10 +12,9 @@ import click
 
 from hetserve.base.units import format_money
 from hetserve.cli import values
-from hetserve.cli.capacity.inputs import Overrides
-from hetserve.cli.output.documents import FORMATS
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.capacity.services import Overrides
 from hetserve.cli.output.plots import plot_option
+from hetserve.cli.output.streams import FORMATS, refuse
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 

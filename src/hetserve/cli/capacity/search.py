@@ -16,7 +16,7 @@ from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.commands import GUIDED
 from hetserve.cli.capacity.effort import SimulationEffort, asked, take
-from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each_problem, finish
+from hetserve.cli.capacity.services import NotPlannedError, answered, each_problem, finish
 from hetserve.cli.capacity.serving import MOST_TO_TRY_MANY, evaluator, long_enough
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps

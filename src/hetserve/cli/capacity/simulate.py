@@ -13,11 +13,10 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving, tenancy
 from hetserve.cli.capacity.effort import SimulationEffort, take
-from hetserve.cli.capacity.inputs import Overrides
-from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each_problem, finish
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, answered, each_problem, finish
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
+from hetserve.cli.output.streams import refuse
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, plan, summary

@@ -13,9 +13,8 @@ from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.base.files import read_text
 from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, RawObject, namespaced
-from hetserve.cli.cluster.forward import get_forwarded
-from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_shown, get_url
-from hetserve.cli.output import messages
+from hetserve.cli.cluster.probe_port import ProbeRefusalError, get_forwarded, get_shown, get_url
+from hetserve.cli.output import streams
 
 USUAL: Final = "hetserve"
 """What names of objects begin with unless the chart is told otherwise."""
@@ -206,4 +205,4 @@ def _text(where: str, token: Callable[[], str]) -> str:
 
 
 def _note(words: str) -> None:
-    messages.note(f"{words}; its defaults are taken")
+    streams.note(f"{words}; its defaults are taken")

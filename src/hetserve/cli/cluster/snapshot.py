@@ -22,7 +22,7 @@ from hetserve.base.units import Seconds
 from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.extender import MOST_BYTES
-from hetserve.cli.output.messages import note
+from hetserve.cli.output.streams import note
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.node import Node
 from hetserve.objects.pod import Pod

@@ -6,7 +6,7 @@ import click
 
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.snapshot import cluster_options
-from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.output.streams import FORMATS
 
 
 @click.group()
@@ -72,6 +72,6 @@ def explain(service: str, namespace: str | None, *, every: bool, output: str, **
       hetserve explain web -n team
       hetserve explain web -o json
     """
-    from hetserve.cli.decisions.explain_answer import run  # noqa: PLC0415
+    from hetserve.cli.decisions.explain import run  # noqa: PLC0415
 
     run(service, namespace, ClusterClient.connect(**kubeconfig), output, every=every)

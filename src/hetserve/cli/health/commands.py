@@ -9,7 +9,7 @@ import click
 from hetserve.cli import values
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.snapshot import cluster_options, system_option
-from hetserve.cli.output.documents import FORMATS
+from hetserve.cli.output.streams import FORMATS
 
 if TYPE_CHECKING:
     from hetserve.base.units import Seconds

@@ -16,9 +16,8 @@ from hetserve.api.conditions import ConditionType
 from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, RawObject, absent
-from hetserve.cli.output import messages
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import EXIT_INFEASIBLE
+from hetserve.cli.output import streams
+from hetserve.cli.output.streams import EXIT_INFEASIBLE, dump
 from hetserve.sanitize import sanitize
 
 EXIT_TIMED_OUT: Final = 4
@@ -70,7 +69,7 @@ def _settled(cluster: ClusterClient, namespace: str, name: str, timeout: Seconds
         if last[1].settled:
             break
         if before is None or before[1] != last[1]:
-            messages.note(f"{namespace}/{name} is {last[1]}")
+            streams.note(f"{namespace}/{name} is {last[1]}")
     assert last is not None  # noqa: S101  the first is yielded before the deadline is looked at
     return last
 

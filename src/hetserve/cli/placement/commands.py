@@ -11,8 +11,8 @@ import click
 from hetserve.cli.cluster.client import ClusterClient, ClusterError
 from hetserve.cli.cluster.extender import Record, live_log, read_log, reader_token_of, system_namespace
 from hetserve.cli.cluster.snapshot import Source, cluster_options, dump_document, source_options, system_option
-from hetserve.cli.output import messages
-from hetserve.cli.output.documents import view_option
+from hetserve.cli.output import streams
+from hetserve.cli.output.streams import view_option
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
 
 
@@ -92,7 +92,7 @@ def _log(source: Source, where: str | None, named: str | None) -> list[Record]:
     try:
         return live_log(source.cluster, system_namespace(source.cluster, named))
     except ClusterError as error:
-        messages.note(f"no placement log in this dump: {error.message}")
+        streams.note(f"no placement log in this dump: {error.message}")
         return []
 
 

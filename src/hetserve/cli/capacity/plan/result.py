@@ -16,14 +16,12 @@ from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import tenancy
 from hetserve.cli.capacity.effort import SimulationEffort
-from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
-from hetserve.cli.capacity.not_planned import NotPlannedError, exit_code
 from hetserve.cli.capacity.plan.flow import candidate, flow_document, rate
-from hetserve.cli.output import messages
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.capacity.services import NotPlannedError, Overrides, choose, exit_code, problem_of
+from hetserve.cli.output import streams
 from hetserve.cli.output.plots import draw_or_refuse
 from hetserve.cli.output.progress import Steps, steps
+from hetserve.cli.output.streams import dump, refuse
 from hetserve.planning import Plan, Problem, Unplannable
 from hetserve.planning import plan as decide
 from hetserve.planning.plan import EvaluatedConfiguration
@@ -86,12 +84,12 @@ def _answer(results: list[ServicePlan], output: str, notes: Sequence[str]) -> No
     """Writes plans to stdout, the rest to stderr, and exits."""
     text = _text(results, output)
     for note in notes:
-        messages.note(note)
+        streams.note(note)
     if text:
         click.echo(text, nl=False)
     refused = [result for result in results if not result.feasible]
     for result in refused:
-        messages.error(f"{result.service}: {result.reason}: {result.message}")
+        streams.error(f"{result.service}: {result.reason}: {result.message}")
     sys.exit(exit_code([result.reason for result in refused], infeasible=bool(refused)))
 
 
@@ -146,12 +144,12 @@ def _note_unused(problem: Problem, overrides: Overrides) -> None:
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
     if tries and overrides.base is not None:
-        messages.note(f"--base: planner {planner} has no base; it is of kairos and kairos-plus")
+        streams.note(f"--base: planner {planner} has no base; it is of kairos and kairos-plus")
     if tries and overrides.saturation_threshold is not None:
-        messages.note(f"--saturation-threshold: planner {planner} tries its margins; it is of ilp and greedy")
+        streams.note(f"--saturation-threshold: planner {planner} tries its margins; it is of ilp and greedy")
     if problem.objective == "MinCost" and "MinCost" not in PLANNERS[planner].objectives:
         others = ", ".join(made_for("MinCost"))
-        messages.note(
+        streams.note(
             f"--planner {planner} plans the most throughput and ignores the load; "
             f"for its least cost choose from {others}"
         )
