@@ -10,25 +10,18 @@ import click
 
 from hetserve.cli import values
 from hetserve.cli.capacity.effort import (
-    base_option,
     batches,
-    batches_option,
-    budget_option,
     counts,
     effort_options,
     files_argument,
     manifests_options,
-    max_slowdown_option,
     names_of,
     numbers,
-    output_option,
-    percentile_option,
+    output_options,
     policy_option,
     rate,
-    service_option,
-    slo_option,
+    service_options,
 )
-from hetserve.cli.output.plots import plot_option
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, SEARCH_METHODS, compared_for, default_planner, evaluating
 
@@ -63,12 +56,7 @@ def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ..
 @click.option(
     "--load", "trace", metavar="TRACE.csv", required=True, help="Load over time: columns time_s (rising) and qps."
 )
-@service_option
-@budget_option
-@slo_option
-@percentile_option
-@batches_option
-@max_slowdown_option
+@service_options
 @click.option(
     "--mix-change",
     "changes",
@@ -90,8 +78,7 @@ def mix_changes(ctx: click.Context, param: click.Parameter, value: tuple[str, ..
 @click.option(
     "--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of arrivals, sizes, service times."
 )
-@output_option
-@plot_option
+@output_options
 def autoscale(**options: Any) -> None:
     """Follow a load trace in virtual time, for every MinCost InferenceService in FILE..., as the operator would.
 
@@ -177,8 +164,7 @@ _SEEDED: Final = _enumerated(PLANNERS.names_of(lambda member: member.seeded))
 
 
 @click.command()
-@files_argument
-@output_option
+@manifests_options
 @click.option(
     "--planner",
     type=click.Choice(PLANNERS.names),
@@ -191,25 +177,13 @@ _SEEDED: Final = _enumerated(PLANNERS.names_of(lambda member: member.seeded))
     f"{_enumerated(evaluating())}: evaluate by the full simulation under it "
     "instead of the quick one (slower: about a second per configuration).",
 )
-@budget_option
-@click.option(
-    "--load",
-    metavar="Q/S",
-    callback=rate,
-    help="Plan the least cost of this load (MinCost) instead.",
-)
-@slo_option
-@percentile_option
-@batches_option
-@base_option
-@max_slowdown_option
+@click.option("--load", metavar="Q/S", callback=rate, help="Plan the least cost of this load (MinCost) instead.")
 @click.option(
     "--min-instances",
     metavar="TYPE=N,...",
     callback=numbers,
     help="Least number of instances, whatever the load; overrides the types' minInstances.",
 )
-@service_option
 @click.option(
     "--saturation-threshold",
     metavar="SHARE",
@@ -234,7 +208,7 @@ _SEEDED: Final = _enumerated(PLANNERS.names_of(lambda member: member.seeded))
     help="Also try what several budgets buy, beside HetSev's ILP, Kairos's pick and the best single type; --plot "
     "draws that instead.",
 )
-@plot_option
+@output_options
 def plan(**options: Any) -> None:
     """Decide which instance types to run, and how many of each, for every InferenceService in FILE...
 

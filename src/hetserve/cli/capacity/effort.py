@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.base.units import format_money
 from hetserve.cli import values
 from hetserve.cli.capacity.services import Overrides
 from hetserve.cli.output.plots import plot_option
@@ -20,11 +18,7 @@ from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispa
 
 if TYPE_CHECKING:
     from hetserve.demand import BatchMix
-    from hetserve.planning import Problem
     from hetserve.simulation.workload import Recording
-
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _counts(text: str) -> dict[str, int]:
@@ -76,60 +70,43 @@ policy_option = click.option(
     help="Dispatch policy.",
 )
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
-percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
 files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-service_option = click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
-budget_option = click.option(
-    "--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."
+service_options = values.options(
+    click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
+    click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."),
+    click.option(
+        "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
+    ),
+    click.option(
+        "--percentile",
+        metavar="P",
+        callback=values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99"),
+        help="Overrides the file's; for example 99.",
+    ),
+    click.option(
+        "--batches",
+        "mix",
+        metavar="MIX",
+        callback=batches,
+        help="Overrides the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
+        "optionally, weight.",
+    ),
+    click.option(
+        "--max-slowdown",
+        metavar="FACTOR",
+        callback=values.max_slowdown,
+        help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.25, as of "
+        "the chart (sharing.maxSlowdown).",
+    ),
 )
-slo_option = click.option(
-    "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
+manifests_options = values.options(
+    files_argument,
+    service_options,
+    click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
 )
-percentile_option = click.option(
-    "--percentile", metavar="P", callback=percentile, help="Overrides the file's; for example 99."
+output_options = values.options(
+    click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table."), plot_option
 )
-batches_option = click.option(
-    "--batches",
-    "mix",
-    metavar="MIX",
-    callback=batches,
-    help="Overrides the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
-    "optionally, weight.",
-)
-max_slowdown_option = click.option(
-    "--max-slowdown",
-    metavar="FACTOR",
-    callback=values.max_slowdown,
-    help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.25, as of the "
-    "chart (sharing.maxSlowdown).",
-)
-
-
-base_option = click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
-output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
-
-
-def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return upon(
-        command,
-        (
-            files_argument,
-            service_option,
-            budget_option,
-            slo_option,
-            percentile_option,
-            batches_option,
-            base_option,
-            max_slowdown_option,
-        ),
-    )
-
-
-def upon(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
-    """Decorates a command with options, in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +141,6 @@ class SimulationEffort:
         return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
 
 
-def asked(problem: Problem, effort: SimulationEffort) -> dict[str, Any]:
-    from hetserve.cli.capacity import tenancy  # noqa: PLC0415
-
-    return {
-        "sloSeconds": problem.slo.latency,
-        "percentile": problem.slo.percentile,
-        "budget": None if problem.budget is None else format_money(problem.budget),
-        "queries": effort.queries,
-        "seed": effort.seeds[0],
-        "seeds": list(effort.seeds),
-        **tenancy.document(problem),
-    }
-
-
 def _arrivals(text: str) -> Arrivals | Recording:
     """A name of DRAWN_ARRIVALS, or the recording in a file."""
     if text in DRAWN_ARRIVALS:
@@ -190,57 +153,51 @@ def _arrivals(text: str) -> Arrivals | Recording:
     return read_recording(path)
 
 
-_arrivals_option = click.option(
-    "--arrivals",
-    metavar="HOW",
-    default=str(DRAWN_ARRIVALS[0]),
-    show_default=True,
-    callback=values.parsed(_arrivals),
-    help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's artifact) or a "
-    "CSV file with one line per query: a column time in seconds and, optionally, batch. A file is stretched to each "
-    "load, and --queries does not apply.",
-)
-_warm_up_option = click.option(
-    "--warm-up",
-    type=click.IntRange(0, 100_000_000),
-    default=0,
-    show_default=True,
-    help="Number of first queries of a run that are served but not counted.",
-)
-_seed_option = click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="First seed.")
-_jobs_option = click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    default=lambda: min(os.cpu_count() or 1, 4),
-    help="Threads; they do not change the answer. Default: number of cores, at most 4.",
-)
-
 _OVERRIDES: Final = ("budget", "slo", "percentile", "mix", "base", "max_slowdown")
 
 
-def effort_options(queries: int, seeds: str) -> Decorator:
+def effort_options(queries: int, seeds: str) -> values.Decorator:
     """`seeds`: the default number of seeds, in words."""
-    queries_option = click.option(
-        "--queries",
-        type=click.IntRange(100, 100_000_000),
-        default=queries,
-        show_default=True,
-        help="Queries per run; use 100000 or more for figures in a report.",
+    return values.options(
+        click.option(
+            "--queries",
+            type=click.IntRange(100, 100_000_000),
+            default=queries,
+            show_default=True,
+            help="Queries per run; use 100000 or more for figures in a report.",
+        ),
+        click.option(
+            "--arrivals",
+            metavar="HOW",
+            default=str(DRAWN_ARRIVALS[0]),
+            show_default=True,
+            callback=values.parsed(_arrivals),
+            help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's "
+            "artifact) or a CSV file with one line per query: a column time in seconds and, optionally, batch. A file "
+            "is stretched to each load, and --queries does not apply.",
+        ),
+        click.option(
+            "--warm-up",
+            type=click.IntRange(0, 100_000_000),
+            default=0,
+            show_default=True,
+            help="Number of first queries of a run that are served but not counted.",
+        ),
+        click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="First seed."),
+        click.option(
+            "--seeds",
+            "runs",
+            type=click.IntRange(1, 30),
+            help=f"Number of seeds, counted up from SEED; default: {seeds}.",
+        ),
+        click.option(
+            "--jobs",
+            type=click.IntRange(1, 256),
+            default=lambda: min(os.cpu_count() or 1, 4),
+            help="Threads; they do not change the answer. Default: number of cores, at most 4.",
+        ),
+        output_options,
     )
-    seeds_option = click.option(
-        "--seeds", "runs", type=click.IntRange(1, 30), help=f"Number of seeds, counted up from SEED; default: {seeds}."
-    )
-    options = (
-        queries_option,
-        _arrivals_option,
-        _warm_up_option,
-        _seed_option,
-        seeds_option,
-        _jobs_option,
-        output_option,
-        plot_option,
-    )
-    return lambda command: upon(command, options)
 
 
 def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, SimulationEffort]:

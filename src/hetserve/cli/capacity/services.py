@@ -20,6 +20,7 @@ from hetserve.cli.output.streams import EXIT_BAD_INPUT, EXIT_INFEASIBLE, dump, r
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
+    from hetserve.cli.output.terminal import Block
     from hetserve.demand import BatchMix
     from hetserve.planning import PlanSettings, Problem, Unplannable
 
@@ -104,14 +105,17 @@ class NotPlannedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NotPlanned:
+    """A service without an answer. whole: its document, where there is more to say."""
+
     service: str
     model: str
     reason: str
     message: str
+    whole: dict[str, Any] | None = None
 
     def document(self) -> dict[str, Any]:
         outcome = {"feasible": False, "reason": self.reason, "message": self.message}
-        return {"service": self.service, "model": self.model, **outcome}
+        return self.whole or {"service": self.service, "model": self.model, **outcome}
 
 
 def planned(problem: Problem | Unplannable) -> Problem:
@@ -157,28 +161,30 @@ def finish(  # noqa: PLR0917
     output: str,
     plot: str | None,
     document: Callable[[T], dict[str, Any]],
-    table: Callable[[Sequence[T]], str],
+    block: Callable[[T], Block],
     draw: Callable[[Sequence[T], str], None],
     *,
-    holds: bool,
+    holds: bool = True,
+    beside: Callable[[Sequence[T]], Sequence[Block]] = lambda _: (),
 ) -> NoReturn:
     """Writes the answers as `output`, draws them to `plot`, reports refused services on stderr, and exits.
 
-    A table leaves out the refused services. Exit code: 2 for bad input, 3 for no feasible answer, else 0.
+    A table has a block for each answer, and what is `beside` them. Exit code: 2 for bad input, 3 for no feasible
+    answer, else 0.
     """
-    results = answered(found)
+    results, text = answered(found), ""
     if plot is not None and results:
         draw_or_refuse(lambda: draw(results, plot), plot)
-    documents = [one.document() if isinstance(one, NotPlanned) else document(one) for one in found]
-    text = dump(documents, output) if output != "table" else table(results) if results else ""
+    if output != "table":
+        text = dump([one.document() if isinstance(one, NotPlanned) else document(one) for one in found], output)
+    elif results:
+        from hetserve.cli.output.terminal import text_of  # noqa: PLC0415
+
+        text = text_of([*map(block, results), *beside(results)])
     click.echo(text, nl=False)
     refused = [one for one in found if isinstance(one, NotPlanned)]
     for one in refused:
         streams.error(f"{one.service}: {one.reason}: {one.message}")
-    sys.exit(exit_code([one.reason for one in refused], infeasible=bool(refused) or not holds))
-
-
-def exit_code(reasons: Iterable[str], *, infeasible: bool) -> int:
-    if Reason.SPEC_INVALID in {str(reason) for reason in reasons}:
-        return EXIT_BAD_INPUT
-    return EXIT_INFEASIBLE if infeasible else 0
+    if any(one.reason == Reason.SPEC_INVALID for one in refused):
+        sys.exit(EXIT_BAD_INPUT)
+    sys.exit(EXIT_INFEASIBLE if refused or not holds else 0)

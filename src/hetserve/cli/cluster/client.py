@@ -104,8 +104,7 @@ class ClusterClient:
 
     def get(self, path: str) -> RawObject:
         """Raises ClusterError, with status 404 if absent."""
-        content: RawObject = _decoded(self._request("GET", path)[0])
-        return content
+        return self._object("GET", path)
 
     def find(self, path: str) -> RawObject | None:
         try:
@@ -151,13 +150,11 @@ class ClusterClient:
 
     def patch(self, path: str, body: object) -> RawObject:
         """Patches an object by a JSON patch, which begins with `test` operations, and returns it."""
-        content: RawObject = _decoded(self._request("PATCH", path, body=body)[0])
-        return content
+        return self._object("PATCH", path, body=body)
 
     def create(self, path: str, body: object) -> RawObject:
         """Creates an object in a collection and returns it, for example an access review. Raises ClusterError."""
-        content: RawObject = _decoded(self._request("POST", path, body=body)[0])
-        return content
+        return self._object("POST", path, body=body)
 
     def time(self) -> Seconds:
         """The API server's clock [s since 1970], in whole seconds: ours may differ. Raises ClusterError."""
@@ -195,6 +192,10 @@ class ClusterClient:
         found = page.get("items") or []
         kept = [one for one in map(keep, found) if one is not None]
         return kept, page.get("metadata") or {}, next_page(limit, len(found), len(data), PAGE_BYTES)
+
+    def _object(self, method: str, path: str, **more: Any) -> RawObject:
+        content: RawObject = _decoded(self._request(method, path, **more)[0])
+        return content
 
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None = None, **more: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -18,7 +18,6 @@ EXIT_BAD_INPUT: Final = 2
 EXIT_INFEASIBLE: Final = 3
 FORMATS: Final = ("table", "json", "yaml")
 """Choices of `-o`; a table is no document."""
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def error(message: str) -> None:
@@ -40,7 +39,7 @@ def _line(text: str) -> None:
     click.echo(sanitize(text), err=True)
 
 
-def view_option(wide: str) -> Callable[[_Command], _Command]:
+def view_option(wide: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Option `-o` with a wide table; `wide`: its help."""
     choices = click.Choice(["table", "wide", "json", "yaml"])
     return click.option("-o", "--output", type=choices, default="table", show_default=True, help=wide)

@@ -189,7 +189,8 @@ def _answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta:
     elif pod.terminating:
         state = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
     else:
-        state = _waiting(raw, pod, placer, snapshot, policy) | _queued(pod, placer, snapshot, beta)
+        place = _place_in_queue(pod, placer, snapshot.taken_at, beta) if ours_alone_holds(pod) else None
+        state = _waiting(raw, pod, placer, snapshot, policy) | {"queue": place}
     return made | state
 
 
@@ -265,15 +266,9 @@ def _which(held: Booking) -> str:
 
 
 def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
-    use = next((use for use in placer.ledger.gpus() if (use.node, use.gpu.id) == (node, gpu)), None)
-    return {
-        "gpu": None if gpu == UNNAMED else gpu,
-        "product": use and use.gpu.product,
-        "memoryMiB": use and use.gpu.memory_mib,
-        "freeMiB": use and use.free_mib,
-        "freeComputePercent": use and use.free_compute,
-        "healthy": use and use.gpu.healthy,
-    }
+    found = next((use.document() for use in placer.ledger.gpus() if (use.node, use.gpu.id) == (node, gpu)), {})
+    keys = ("product", "memoryMiB", "freeMiB", "freeComputePercent", "healthy")
+    return {"gpu": None if gpu == UNNAMED else gpu, **{key: found.get(key) for key in keys}}
 
 
 def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnapshot, policy: PolicyName) -> Json:
@@ -298,12 +293,6 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnap
         "gpus": [_gpu(verdict, closed.get(verdict.node, ()), decision) for verdict in verdicts],
         "notJudged": list(not_judged(raw)),
     }
-
-
-def _queued(pod: PodView, placer: Placer, snapshot: ClusterSnapshot, beta: int) -> Json:
-    """Place in the queue; None behind another gate."""
-    waits = ours_alone_holds(pod)
-    return {"queue": _place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 
 
 def _message(pod: PodView, others: Sequence[str], decision: PlacementDecision) -> str:
