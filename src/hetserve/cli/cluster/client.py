@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -55,7 +55,7 @@ class ClusterError(click.ClickException):
         self.status = status
 
 
-class AnswerTooLargeError(ClusterError):
+class OversizedAnswerError(ClusterError):
     """The answer has more bytes than are read."""
 
 
@@ -138,7 +138,7 @@ class ClusterClient:
         while True:
             try:
                 kept, metadata, limit = self._page(path, query, limit, keep)
-            except AnswerTooLargeError:
+            except OversizedAnswerError:
                 if limit == 1:
                     raise
                 limit //= 2
@@ -166,11 +166,16 @@ class ClusterClient:
     def watch(
         self, path: str, revision: str, selector: str | None = None, *, seconds: int = _WATCH_SECONDS
     ) -> Generator[RawObject]:
-        """Events after a revision until the server ends the watch, after `seconds` [s]. Raises ClusterError."""
+        """Events after a revision until the server ends the watch, after `seconds` [s], or it breaks.
+
+        Raises ClusterError.
+        """
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
         query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
         query |= {"allowWatchBookmarks": "true"} | ({"fieldSelector": selector} if selector else {})
         response = self._open("GET", path, query, timeout=(_TIMEOUT[0], seconds + _WATCH_GRACE))
-        with closing(response):
+        with closing(response), suppress(HTTPError):
             if not _is_good(response):
                 _refused("GET", path, response.status, response.read(_MOST_BYTES))
             for line in _lines(response):
@@ -178,7 +183,8 @@ class ClusterClient:
                 if event.get("type") == "ERROR":
                     status = event["object"]
                     raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
-                yield event
+                if event["type"] != "BOOKMARK":
+                    yield event
 
     def _authentication(self) -> dict[str, str]:
         # Per request: plugins renew tokens.
@@ -200,7 +206,7 @@ class ClusterClient:
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None = None, **more: Any
     ) -> tuple[bytes, Any]:
-        """(the whole answer to a request, its headers). Raises ClusterError, AnswerTooLargeError."""
+        """(the whole answer to a request, its headers). Raises ClusterError, OversizedAnswerError."""
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
         response = self._open(method, path, query, **more)
@@ -210,7 +216,7 @@ class ClusterClient:
             raise self._unreachable(error) from None
         if len(data) > LARGEST_ANSWER:
             response.close()
-            raise AnswerTooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
+            raise OversizedAnswerError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
         if not _is_good(response):
             _refused(method, path, response.status, data)
         return data, response.headers
@@ -243,13 +249,13 @@ class ClusterClient:
 
 
 def _lines(response: Any) -> Iterator[bytes]:
-    """Lines without their ends. Raises AnswerTooLargeError."""
+    """Lines without their ends. Raises OversizedAnswerError."""
     cutter = LineCutter(_LARGEST_LINE)
     try:
         for chunk in response.stream(_CHUNK):
             yield from cutter.cut(chunk)
     except LineTooLongError as error:
-        raise AnswerTooLargeError(f"watch: {error}") from None
+        raise OversizedAnswerError(f"watch: {error}") from None
 
 
 def _is_good(response: Any) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn
 
@@ -134,23 +134,14 @@ def follow_object(
             yield next(iter(listing.items), None)
             left = min(deadline - clock(), _LONGEST_WATCH)
             if left > 0:
-                for raw in _changes(cluster.watch(collection, listing.revision, selector, seconds=math.ceil(left))):
-                    yield raw
-                    if clock() >= deadline:
-                        return
+                with closing(cluster.watch(collection, listing.revision, selector, seconds=math.ceil(left))) as events:
+                    for event in events:
+                        yield None if event["type"] == "DELETED" else event["object"]
+                        if clock() >= deadline:
+                            return
         except ClusterError as error:
             if not reached or error.status not in (_GONE, *_UNAVAILABLE):
                 raise
         if clock() >= deadline:
             return
         pause(min(_PAUSE, max(deadline - clock(), 0.0)))
-
-
-def _changes(events: Generator[RawObject]) -> Iterator[RawObject | None]:
-    """The object after each event of a watch that ends, or breaks: it is opened again."""
-    from urllib3.exceptions import HTTPError  # noqa: PLC0415
-
-    with closing(events), suppress(HTTPError):
-        for event in events:
-            if event["type"] != "BOOKMARK":
-                yield None if event["type"] == "DELETED" else event["object"]

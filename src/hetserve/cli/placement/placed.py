@@ -147,8 +147,6 @@ def _apply(change: Change) -> None:
 
 def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change], left: Event) -> None:
     """Puts changes into the queue until its reader has left; the reader alone touches the handler."""
-    from urllib3.exceptions import HTTPError  # noqa: PLC0415
-
     listed = False
     while not left.is_set():
         try:
@@ -156,10 +154,7 @@ def _keep_up(cluster: ClusterClient, kind: _Kind, changes: SimpleQueue[Change], 
             changes.put(lambda items=listing.items: kind.handler.replace(items))  # type: ignore[misc]
             listed = True
             for event in cluster.watch(kind.path, listing.revision, kind.selector):
-                if event["type"] != "BOOKMARK":
-                    changes.put(lambda event=event: kind.handler.apply(event["type"], event["object"]))  # type: ignore[misc]
-        except HTTPError:
-            pass
+                changes.put(lambda event=event: kind.handler.apply(event["type"], event["object"]))  # type: ignore[misc]
         except ClusterError as error:
             if not listed and error.status in kind.without:
                 changes.put(lambda: None)
