@@ -124,6 +124,7 @@ DEFAULT_POLICIES: Final = DISPATCH_POLICIES.names_of(lambda member: member.compa
 @click.option(
     "--planners",
     metavar="A,B",
+    callback=names_of(PLANNERS.names),
     help=f"Default: {','.join(DEFAULT_PLANNERS['MaxThroughput'])}; MinCost: {','.join(DEFAULT_PLANNERS['MinCost'])}.",
 )
 @click.option(

@@ -19,13 +19,11 @@ from hetserve.cli.capacity.services import NotPlanned, answered, each_problem, f
 from hetserve.cli.output import streams
 from hetserve.cli.output.plots import COLOURS, new_figure, save, wrapped
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.streams import refuse
 from hetserve.cli.output.terminal import Block, grid
 from hetserve.planning import Counts, Plan, Problem, summary
 from hetserve.planning import plan as decide
 from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.planning.plan import summary_parts
-from hetserve.registry.planners import PLANNERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +94,7 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
     overrides, effort = take(options, _SEEDS)
 
     def compared(one: InferenceService, problem: Problem, _: Manifests) -> Compared:
-        return _compare(one, problem, _planners(planners, problem), policies, effort)
+        return _compare(one, problem, planners or DEFAULT_PLANNERS[problem.objective], policies, effort)
 
     found = each_problem(files, service, overrides, compared)
     results = answered(found)
@@ -106,16 +104,6 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
     shown = [one for one in found if output != "table" or isinstance(one, NotPlanned) or one.entries]
     drawn = plot if any(result.entries for result in results) else None
     finish(shown, output, drawn, document, _block, draw, holds=all(result.entries for result in results))
-
-
-def _planners(text: str | None, problem: Problem) -> tuple[str, ...]:
-    if text is None:
-        return DEFAULT_PLANNERS[problem.objective]
-    asked = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    for name in asked:
-        if name not in PLANNERS:
-            refuse(f"--planners {name}: no such planner; there are: {', '.join(PLANNERS.names)}")
-    return asked
 
 
 def _compare(

@@ -201,7 +201,7 @@ def effort_options(queries: int, seeds: str) -> values.Decorator:
 
 
 def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, SimulationEffort]:
-    """Removes overrides and effort from a command's options."""
+    """Removes overrides and effort from a command's options; a recording gives its mix and its number of queries."""
     overrides = Overrides(**{name: options.pop(name) for name in _OVERRIDES if name in options})
     first, count = options.pop("seed"), options.pop("runs") or default_seeds
     effort = SimulationEffort(
@@ -211,19 +211,13 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Simula
         arrivals=options.pop("arrivals"),
         warm_up=options.pop("warm_up"),
     )
-    if effort.recording is not None:
-        overrides, effort = _as_recorded(effort.recording, overrides, effort)
+    recording = effort.recording
+    if recording is not None:
+        effort = replace(effort, queries=len(recording))
+        if recording.mix is not None:
+            if overrides.mix is not None:
+                refuse("--batches and the column batch of --arrivals contradict each other; give one of them")
+            overrides = replace(overrides, mix=recording.mix)
     if effort.warm_up >= effort.queries:
         refuse(f"--warm-up {effort.warm_up}: must be less than the {effort.queries} queries of a run")
     return overrides, effort
-
-
-def _as_recorded(
-    recording: Recording, overrides: Overrides, effort: SimulationEffort
-) -> tuple[Overrides, SimulationEffort]:
-    """Mix and number of queries of a recording; exits if --batches gives another mix."""
-    if recording.mix is not None:
-        if overrides.mix is not None:
-            refuse("--batches and the column batch of --arrivals contradict each other; give one of them")
-        overrides = replace(overrides, mix=recording.mix)
-    return overrides, replace(effort, queries=len(recording))
