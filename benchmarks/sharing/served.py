@@ -11,7 +11,7 @@ from benchmarks.sharing.draws import ServiceSet, drawn_set
 from benchmarks.sharing.ways import BEFORE, NOW, Room, Way
 
 from hetserve.cli.capacity.effort import SimulationEffort
-from hetserve.cli.capacity.not_planned import NotPlannedError
+from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance
 from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
 

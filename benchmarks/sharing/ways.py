@@ -13,7 +13,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Seconds
-from hetserve.cli.capacity.not_planned import NotPlannedError, planned
+from hetserve.cli.capacity.services import NotPlannedError, planned
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
 from hetserve.cli.capacity.together.play import PlannedService
 from hetserve.placement.decision.decide import decide

@@ -42,7 +42,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Missing())
-import hetserve.cli.capacity.inputs, hetserve.cli.output.plots, hetserve.planning.registry, numpy  # for all, once
+import hetserve.cli.capacity.services, hetserve.cli.output.plots, hetserve.planning.registry, numpy  # for all, once
 
 for number, (module, function, *arguments) in enumerate(json.loads(sys.argv[1])):
     child = os.fork()

@@ -8,7 +8,7 @@ from hetserve import __version__
 from hetserve.api import names
 from hetserve.api.kinds import KINDS
 from hetserve.base.units import Seconds
-from hetserve.cli.health.facts import (
+from hetserve.cli.health.judgement import (
     ComponentFact,
     CrdFact,
     DeploymentFact,

@@ -18,7 +18,7 @@ from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Millionths, format_money, parse_duration, parse_ratio
 from hetserve.cli.capacity.effort import SimulationEffort
-from hetserve.cli.capacity.not_planned import NotPlannedError
+from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, RawNode, place
 from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
 from hetserve.profiles.sharing import ONE, compute_share

@@ -1,4 +1,4 @@
-"""The command group; imports a command when it runs."""
+"""The command group, which imports a command when it runs, and completion in shells."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from click.shell_completion import ShellComplete
 
 from hetserve import __version__
 from hetserve.base.files import InputError
-from hetserve.cli.output import messages
+from hetserve.cli.output import streams
 from hetserve.extras import EXIT_MISSING, install_hint
 
 PLUGIN: Final = "kubectl hetserve"
 _NOTHING, _DIRECTIVES = 4, {"file": 0, "dir": 16}
 """What kubectl's shell does beside the words, in the numbers of cobra (ShellCompDirective)."""
 COMMANDS: Final = {
-    "autoscale": "capacity.autoscale.command",
-    "compare": "capacity.compare.command",
-    "completion": "completion",
-    "decision": "decisions.decision",
-    "doctor": "health.doctor",
-    "explain": "decisions.explain",
-    "gpus": "placement.gpus",
-    "placement": "placement.placement",
-    "plan": "capacity.plan.command",
-    "profile": "profiles.profile",
-    "queue": "placement.queue",
-    "reference": "profiles.reference",
-    "search": "capacity.search.command",
-    "simulate": "capacity.simulate.command",
-    "wait": "health.wait",
-    "why": "placement.why",
+    "autoscale": "capacity.commands",
+    "compare": "capacity.commands",
+    "completion": "app",
+    "decision": "decisions.commands",
+    "doctor": "health.commands",
+    "explain": "decisions.commands",
+    "gpus": "placement.commands",
+    "placement": "placement.commands",
+    "plan": "capacity.commands",
+    "profile": "profiles.commands",
+    "queue": "placement.commands",
+    "reference": "profiles.commands",
+    "search": "capacity.commands",
+    "simulate": "capacity.commands",
+    "wait": "health.commands",
+    "why": "placement.commands",
 }
 """Module of each command below `hetserve.cli`; the function has the command's name."""
 
@@ -67,18 +67,18 @@ def _errors_as_messages() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        messages.error(" ".join(error.format_message().split()))
+        streams.error(" ".join(error.format_message().split()))
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        messages.error(error.format_message())
+        streams.error(error.format_message())
         sys.exit(error.exit_code)
     except InputError as error:
-        messages.refuse(*error.errors)
+        streams.refuse(*error.errors)
     except ModuleNotFoundError as error:
         hint = install_hint(error)
         if hint is None:
             raise
-        messages.error(hint)
+        streams.error(hint)
         sys.exit(EXIT_MISSING)
 
 
@@ -98,3 +98,33 @@ def completions(arguments: Sequence[str]) -> str:
     words = [f"{item.value}\t{' '.join((item.help or '').split())}".rstrip() for item in found if item.type == "plain"]
     directive = min((_DIRECTIVES[item.type] for item in found if item.type != "plain"), default=_NOTHING)
     return "\n".join([*words, f":{directive}"]) + "\n"
+
+
+_PROGRAM = "hetserve"
+_VARIABLE = "_HETSERVE_COMPLETE"
+"""By which click knows that a shell asks; derived from the program's name."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Write the script that completes `hetserve` in SHELL.
+
+    `kubectl hetserve` needs none: where kubectl itself is completed it asks kubectl_complete-hetserve, which is
+    installed beside hetserve.
+
+    Exit code: 0 written, 2 bad input.
+
+    \b
+    Examples:
+      source <(hetserve completion bash)
+      hetserve completion zsh > "${fpath[1]}/_hetserve"
+      hetserve completion fish > ~/.config/fish/completions/hetserve.fish
+    """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101  click knows the shells named above
+    written = kind(click.get_current_context().find_root().command, {}, _PROGRAM, _VARIABLE)
+    # Not `source()`, which runs bash to ask for its version.
+    click.echo(written.source_template % written.source_vars())

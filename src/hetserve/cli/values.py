@@ -1,10 +1,11 @@
-"""Callbacks for option values."""
+"""Options together, and callbacks for their values."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import click
@@ -13,6 +14,12 @@ from hetserve.base.files import InputError
 from hetserve.base.units import parse_duration, parse_money, parse_number, parse_quantity
 
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def options(*decorators: Decorator) -> Decorator:
+    """Options of a command, in this order, as one decorator."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(decorators), command)
 
 
 def parsed(parse: Callable[[Any], Any]) -> Callback:

@@ -65,7 +65,7 @@ def test_compare_notes_a_planner_that_has_no_plan_beside_those_that_have() -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("compare", RM2, "--planners", "magic"), "--planners magic: no such planner; there are: "),
+        (("compare", RM2, "--planners", "magic"), "'--planners': 'magic' is none of flow, "),
         (("compare", RM2, "--policies", "magic"), "'magic' is none of "),
         (("search", RM2, "--method", "magic"), "'magic' is none of "),
         (("search", RM2, "--evaluations", "0"), "0 is not in the range"),

@@ -18,7 +18,8 @@ from hetserve.api.kinds import KINDS, MODEL_PROFILE
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient
-from hetserve.cli.health.facts import (
+from hetserve.cli.health.gather import differences, gather, version_of
+from hetserve.cli.health.judgement import (
     CheckFinding,
     ComponentFact,
     CrdFact,
@@ -30,9 +31,9 @@ from hetserve.cli.health.facts import (
     SchedulerFact,
     Unread,
     WaitFact,
+    findings,
+    sound,
 )
-from hetserve.cli.health.gather import differences, gather, version_of
-from hetserve.cli.health.judgement import findings, sound
 from installation_objects import settings_object
 from sound_installation import EXTENDER, LEASE, OPERATOR, SCHEDULER, SECOND, WELL
 from testing.cluster import gpu_node

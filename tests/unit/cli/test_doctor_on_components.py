@@ -10,7 +10,7 @@ import pytest
 
 from hetserve import __version__
 from hetserve.cli.cluster.client import ClusterClient
-from hetserve.cli.health.facts import ComponentFact, DeploymentFact, LeaseFact, Unread, WaitFact, workload_of
+from hetserve.cli.health.judgement import ComponentFact, DeploymentFact, LeaseFact, Unread, WaitFact, workload_of
 from hetserve.cli.health.workloads import components, waits
 from installation_objects import labels_of, settings_object
 from testing.kit.http_face import HttpFace

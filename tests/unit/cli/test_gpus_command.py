@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hetserve.api import names
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient, ClusterError
-from hetserve.cli.placement.watch import follow
+from hetserve.cli.placement.placed import follow
 from testing.cluster import gpu_node, gpu_pod, plugin_pod
 from testing.kit.http_face import HttpFace
 

@@ -39,7 +39,7 @@ from pathlib import Path
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.placement.queue_release import gated
 from hetserve.cli.cluster.snapshot import live_snapshot
-from hetserve.cli.placement.watch import follow
+from hetserve.cli.placement.placed import follow
 
 cluster = ClusterClient.connect(sys.argv[1], None)
 {work}

@@ -207,7 +207,7 @@ LIGHT = {"click", "yaml", "numpy", "pydantic", "pydantic_core", "annotated_types
 LIGHT |= {"typing_inspection"}
 TRYING = {"numba", "llvmlite", "highspy", "pulp", "scipy", "coverage", "charset_normalizer"}
 """Trials are compiled; numba loads scipy, and what measures coverage where that is installed."""
-OF_OTHER_COMMANDS = {"hetserve.placement", "hetserve.cli.placement.gpus"}
+OF_OTHER_COMMANDS = {"hetserve.placement", "hetserve.cli.placement.commands"}
 STARTS = {
     "what flow answers, as JSON": (("hetsev.yaml", "--service", "resnet50", "-o", "json"), LIGHT | TRYING),
     "what flow answers, as a table": (("hetsev.yaml", "--service", "resnet50"), LIGHT | TRYING | {"rich"}),

@@ -19,7 +19,7 @@ from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.cli.app import app
 from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.extender import reader_token
-from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_url
+from hetserve.cli.cluster.probe_port import ProbeRefusalError, get_url
 from installation_objects import labels_of, settings_object
 from testing.cluster import gpu_node
 from testing.kit.http_face import HttpFace
@@ -204,7 +204,7 @@ def test_no_token_follows_a_redirection() -> None:
 
 
 def test_another_machine_is_shown_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetserve.cli.cluster.probe_url._is_this_machine", lambda _url: False)
+    monkeypatch.setattr("hetserve.cli.cluster.probe_port._is_this_machine", lambda _url: False)
     with serving(ProbePort()) as probe, pytest.raises(ProbeRefusalError, match="forward the port") as caught:
         get_url(url(probe), never, most=1000)
     assert caught.value.status == 401
@@ -224,7 +224,7 @@ def test_another_machine_is_shown_no_token(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_this_machine_is_its_loopback_alone(host: str, own: bool) -> None:
-    from hetserve.cli.cluster.probe_url import _is_this_machine
+    from hetserve.cli.cluster.probe_port import _is_this_machine
 
     assert _is_this_machine(f"http://{host}:1/log") is own
 

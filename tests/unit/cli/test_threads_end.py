@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import limits
 from hetserve.cli.cluster.client import ClusterClient
-from hetserve.cli.placement.watch import follow
+from hetserve.cli.placement.placed import follow
 from testing.cluster import gpu_node
 from testing.kit.http_face import HttpFace
 from testing.kit.port_forward import serve_forward

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.base.units import format_money
 from hetserve.cli import values
-from hetserve.cli.capacity.inputs import Overrides
-from hetserve.cli.output.documents import FORMATS
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.capacity.services import Overrides
 from hetserve.cli.output.plots import plot_option
+from hetserve.cli.output.streams import FORMATS, refuse
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 
 if TYPE_CHECKING:
     from hetserve.demand import BatchMix
-    from hetserve.planning import Problem
     from hetserve.simulation.workload import Recording
-
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _counts(text: str) -> dict[str, int]:
@@ -77,60 +70,43 @@ policy_option = click.option(
     help="Dispatch policy.",
 )
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
-percentile = values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99")
 files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-service_option = click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME).")
-budget_option = click.option(
-    "--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."
+service_options = values.options(
+    click.option("--service", metavar="NAME", help="Only this service (NAME or NAMESPACE/NAME)."),
+    click.option("--budget", metavar="$/H", callback=values.money, help="Overrides the file's; for example 2.5."),
+    click.option(
+        "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
+    ),
+    click.option(
+        "--percentile",
+        metavar="P",
+        callback=values.number(lambda n: 50 < n < 100, "above 50 and below 100, for example 99"),
+        help="Overrides the file's; for example 99.",
+    ),
+    click.option(
+        "--batches",
+        "mix",
+        metavar="MIX",
+        callback=batches,
+        help="Overrides the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
+        "optionally, weight.",
+    ),
+    click.option(
+        "--max-slowdown",
+        metavar="FACTOR",
+        callback=values.max_slowdown,
+        help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.25, as of "
+        "the chart (sharing.maxSlowdown).",
+    ),
 )
-slo_option = click.option(
-    "--slo", metavar="DURATION", callback=values.duration, help="Overrides the file's; for example 350ms."
+manifests_options = values.options(
+    files_argument,
+    service_options,
+    click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar."),
 )
-percentile_option = click.option(
-    "--percentile", metavar="P", callback=percentile, help="Overrides the file's; for example 99."
+output_options = values.options(
+    click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table."), plot_option
 )
-batches_option = click.option(
-    "--batches",
-    "mix",
-    metavar="MIX",
-    callback=batches,
-    help="Overrides the file's: mixture, normal:165,16, lognormal:5.1,0.2 or a CSV file with a column batch and, "
-    "optionally, weight.",
-)
-max_slowdown_option = click.option(
-    "--max-slowdown",
-    metavar="FACTOR",
-    callback=values.max_slowdown,
-    help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.25, as of the "
-    "chart (sharing.maxSlowdown).",
-)
-
-
-base_option = click.option("--base", metavar="TYPE", help="Kairos's base; default: the most q/s per dollar.")
-output_option = click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Default: table.")
-
-
-def manifests_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return upon(
-        command,
-        (
-            files_argument,
-            service_option,
-            budget_option,
-            slo_option,
-            percentile_option,
-            batches_option,
-            base_option,
-            max_slowdown_option,
-        ),
-    )
-
-
-def upon(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
-    """Decorates a command with options, in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +141,6 @@ class SimulationEffort:
         return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
 
 
-def asked(problem: Problem, effort: SimulationEffort) -> dict[str, Any]:
-    from hetserve.cli.capacity import tenancy  # noqa: PLC0415
-
-    return {
-        "sloSeconds": problem.slo.latency,
-        "percentile": problem.slo.percentile,
-        "budget": None if problem.budget is None else format_money(problem.budget),
-        "queries": effort.queries,
-        "seed": effort.seeds[0],
-        "seeds": list(effort.seeds),
-        **tenancy.document(problem),
-    }
-
-
 def _arrivals(text: str) -> Arrivals | Recording:
     """A name of DRAWN_ARRIVALS, or the recording in a file."""
     if text in DRAWN_ARRIVALS:
@@ -191,61 +153,55 @@ def _arrivals(text: str) -> Arrivals | Recording:
     return read_recording(path)
 
 
-_arrivals_option = click.option(
-    "--arrivals",
-    metavar="HOW",
-    default=str(DRAWN_ARRIVALS[0]),
-    show_default=True,
-    callback=values.parsed(_arrivals),
-    help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's artifact) or a "
-    "CSV file with one line per query: a column time in seconds and, optionally, batch. A file is stretched to each "
-    "load, and --queries does not apply.",
-)
-_warm_up_option = click.option(
-    "--warm-up",
-    type=click.IntRange(0, 100_000_000),
-    default=0,
-    show_default=True,
-    help="Number of first queries of a run that are served but not counted.",
-)
-_seed_option = click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="First seed.")
-_jobs_option = click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    default=lambda: min(os.cpu_count() or 1, 4),
-    help="Threads; they do not change the answer. Default: number of cores, at most 4.",
-)
-
 _OVERRIDES: Final = ("budget", "slo", "percentile", "mix", "base", "max_slowdown")
 
 
-def effort_options(queries: int, seeds: str) -> Decorator:
+def effort_options(queries: int, seeds: str) -> values.Decorator:
     """`seeds`: the default number of seeds, in words."""
-    queries_option = click.option(
-        "--queries",
-        type=click.IntRange(100, 100_000_000),
-        default=queries,
-        show_default=True,
-        help="Queries per run; use 100000 or more for figures in a report.",
+    return values.options(
+        click.option(
+            "--queries",
+            type=click.IntRange(100, 100_000_000),
+            default=queries,
+            show_default=True,
+            help="Queries per run; use 100000 or more for figures in a report.",
+        ),
+        click.option(
+            "--arrivals",
+            metavar="HOW",
+            default=str(DRAWN_ARRIVALS[0]),
+            show_default=True,
+            callback=values.parsed(_arrivals),
+            help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's "
+            "artifact) or a CSV file with one line per query: a column time in seconds and, optionally, batch. A file "
+            "is stretched to each load, and --queries does not apply.",
+        ),
+        click.option(
+            "--warm-up",
+            type=click.IntRange(0, 100_000_000),
+            default=0,
+            show_default=True,
+            help="Number of first queries of a run that are served but not counted.",
+        ),
+        click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="First seed."),
+        click.option(
+            "--seeds",
+            "runs",
+            type=click.IntRange(1, 30),
+            help=f"Number of seeds, counted up from SEED; default: {seeds}.",
+        ),
+        click.option(
+            "--jobs",
+            type=click.IntRange(1, 256),
+            default=lambda: min(os.cpu_count() or 1, 4),
+            help="Threads; they do not change the answer. Default: number of cores, at most 4.",
+        ),
+        output_options,
     )
-    seeds_option = click.option(
-        "--seeds", "runs", type=click.IntRange(1, 30), help=f"Number of seeds, counted up from SEED; default: {seeds}."
-    )
-    options = (
-        queries_option,
-        _arrivals_option,
-        _warm_up_option,
-        _seed_option,
-        seeds_option,
-        _jobs_option,
-        output_option,
-        plot_option,
-    )
-    return lambda command: upon(command, options)
 
 
 def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, SimulationEffort]:
-    """Removes overrides and effort from a command's options."""
+    """Removes overrides and effort from a command's options; a recording gives its mix and its number of queries."""
     overrides = Overrides(**{name: options.pop(name) for name in _OVERRIDES if name in options})
     first, count = options.pop("seed"), options.pop("runs") or default_seeds
     effort = SimulationEffort(
@@ -255,19 +211,13 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Simula
         arrivals=options.pop("arrivals"),
         warm_up=options.pop("warm_up"),
     )
-    if effort.recording is not None:
-        overrides, effort = _as_recorded(effort.recording, overrides, effort)
+    recording = effort.recording
+    if recording is not None:
+        effort = replace(effort, queries=len(recording))
+        if recording.mix is not None:
+            if overrides.mix is not None:
+                refuse("--batches and the column batch of --arrivals contradict each other; give one of them")
+            overrides = replace(overrides, mix=recording.mix)
     if effort.warm_up >= effort.queries:
         refuse(f"--warm-up {effort.warm_up}: must be less than the {effort.queries} queries of a run")
     return overrides, effort
-
-
-def _as_recorded(
-    recording: Recording, overrides: Overrides, effort: SimulationEffort
-) -> tuple[Overrides, SimulationEffort]:
-    """Mix and number of queries of a recording; exits if --batches gives another mix."""
-    if recording.mix is not None:
-        if overrides.mix is not None:
-            refuse("--batches and the column batch of --arrivals contradict each other; give one of them")
-        overrides = replace(overrides, mix=recording.mix)
-    return overrides, replace(effort, queries=len(recording))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hetserve.api.conditions import Reason
 from hetserve.cli.capacity.effort import SimulationEffort
-from hetserve.cli.capacity.not_planned import NotPlannedError
+from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.output.progress import Steps
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -55,7 +55,7 @@ class ClusterError(click.ClickException):
         self.status = status
 
 
-class AnswerTooLargeError(ClusterError):
+class OversizedAnswerError(ClusterError):
     """The answer has more bytes than are read."""
 
 
@@ -104,8 +104,7 @@ class ClusterClient:
 
     def get(self, path: str) -> RawObject:
         """Raises ClusterError, with status 404 if absent."""
-        content: RawObject = _decoded(self._request("GET", path)[0])
-        return content
+        return self._object("GET", path)
 
     def find(self, path: str) -> RawObject | None:
         try:
@@ -139,7 +138,7 @@ class ClusterClient:
         while True:
             try:
                 kept, metadata, limit = self._page(path, query, limit, keep)
-            except AnswerTooLargeError:
+            except OversizedAnswerError:
                 if limit == 1:
                     raise
                 limit //= 2
@@ -151,13 +150,11 @@ class ClusterClient:
 
     def patch(self, path: str, body: object) -> RawObject:
         """Patches an object by a JSON patch, which begins with `test` operations, and returns it."""
-        content: RawObject = _decoded(self._request("PATCH", path, body=body)[0])
-        return content
+        return self._object("PATCH", path, body=body)
 
     def create(self, path: str, body: object) -> RawObject:
         """Creates an object in a collection and returns it, for example an access review. Raises ClusterError."""
-        content: RawObject = _decoded(self._request("POST", path, body=body)[0])
-        return content
+        return self._object("POST", path, body=body)
 
     def time(self) -> Seconds:
         """The API server's clock [s since 1970], in whole seconds: ours may differ. Raises ClusterError."""
@@ -169,11 +166,16 @@ class ClusterClient:
     def watch(
         self, path: str, revision: str, selector: str | None = None, *, seconds: int = _WATCH_SECONDS
     ) -> Generator[RawObject]:
-        """Events after a revision until the server ends the watch, after `seconds` [s]. Raises ClusterError."""
+        """Events after a revision until the server ends the watch, after `seconds` [s], or it breaks.
+
+        Raises ClusterError.
+        """
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
         query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(seconds)}
         query |= {"allowWatchBookmarks": "true"} | ({"fieldSelector": selector} if selector else {})
         response = self._open("GET", path, query, timeout=(_TIMEOUT[0], seconds + _WATCH_GRACE))
-        with closing(response):
+        with closing(response), suppress(HTTPError):
             if not _is_good(response):
                 _refused("GET", path, response.status, response.read(_MOST_BYTES))
             for line in _lines(response):
@@ -181,7 +183,8 @@ class ClusterClient:
                 if event.get("type") == "ERROR":
                     status = event["object"]
                     raise ClusterError(str(status.get("message")), int(status.get("code") or 500))
-                yield event
+                if event["type"] != "BOOKMARK":
+                    yield event
 
     def _authentication(self) -> dict[str, str]:
         # Per request: plugins renew tokens.
@@ -196,10 +199,14 @@ class ClusterClient:
         kept = [one for one in map(keep, found) if one is not None]
         return kept, page.get("metadata") or {}, next_page(limit, len(found), len(data), PAGE_BYTES)
 
+    def _object(self, method: str, path: str, **more: Any) -> RawObject:
+        content: RawObject = _decoded(self._request(method, path, **more)[0])
+        return content
+
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None = None, **more: Any
     ) -> tuple[bytes, Any]:
-        """(the whole answer to a request, its headers). Raises ClusterError, AnswerTooLargeError."""
+        """(the whole answer to a request, its headers). Raises ClusterError, OversizedAnswerError."""
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
         response = self._open(method, path, query, **more)
@@ -209,7 +216,7 @@ class ClusterClient:
             raise self._unreachable(error) from None
         if len(data) > LARGEST_ANSWER:
             response.close()
-            raise AnswerTooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
+            raise OversizedAnswerError(f"{method} {path}: the answer has more than {LARGEST_ANSWER:,} bytes")
         if not _is_good(response):
             _refused(method, path, response.status, data)
         return data, response.headers
@@ -242,13 +249,13 @@ class ClusterClient:
 
 
 def _lines(response: Any) -> Iterator[bytes]:
-    """Lines without their ends. Raises AnswerTooLargeError."""
+    """Lines without their ends. Raises OversizedAnswerError."""
     cutter = LineCutter(_LARGEST_LINE)
     try:
         for chunk in response.stream(_CHUNK):
             yield from cutter.cut(chunk)
     except LineTooLongError as error:
-        raise AnswerTooLargeError(f"watch: {error}") from None
+        raise OversizedAnswerError(f"watch: {error}") from None
 
 
 def _is_good(response: Any) -> bool:

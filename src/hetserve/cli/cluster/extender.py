@@ -13,9 +13,8 @@ from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.base.files import read_text
 from hetserve.base.yaml_loader import contents
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, RawObject, namespaced
-from hetserve.cli.cluster.forward import get_forwarded
-from hetserve.cli.cluster.probe_url import ProbeRefusalError, get_shown, get_url
-from hetserve.cli.output import messages
+from hetserve.cli.cluster.probe_port import ProbeRefusalError, get_forwarded, get_shown, get_url
+from hetserve.cli.output import streams
 
 USUAL: Final = "hetserve"
 """What names of objects begin with unless the chart is told otherwise."""
@@ -173,25 +172,17 @@ def reader_token_of(cluster: ClusterClient | None, system: str | None, **kubecon
 
 def parse_log(text: str, where: str) -> list[Record]:
     """Records of JSON lines, or of a dump with a log. Raises ClusterError."""
-    lines = text.splitlines()
     try:
-        if len(lines) == 1 or not lines or not _is_record(lines[0]):
+        try:
             whole = json.loads(text)
-            found = whole.get("log") if isinstance(whole, dict) and "call" not in whole else [whole]
-        else:
-            found = [json.loads(line) for line in lines]
+        except json.JSONDecodeError:
+            whole = {"log": [json.loads(line) for line in text.splitlines() or [text]]}
+        found = whole.get("log") if isinstance(whole, dict) and "call" not in whole else [whole]
     except (ValueError, RecursionError) as error:
         raise ClusterError(f"{where}: not a placement log: {error}") from None
     if not isinstance(found, list) or not all(isinstance(one, dict) and "call" in one for one in found) or not found:
         raise ClusterError(f"{where}: holds no placement log; is placementLog set for the extender?")
     return found
-
-
-def _is_record(line: str) -> bool:
-    try:
-        return "call" in json.loads(line)
-    except (ValueError, TypeError):
-        return False
 
 
 def _text(where: str, token: Callable[[], str]) -> str:
@@ -206,4 +197,4 @@ def _text(where: str, token: Callable[[], str]) -> str:
 
 
 def _note(words: str) -> None:
-    messages.note(f"{words}; its defaults are taken")
+    streams.note(f"{words}; its defaults are taken")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 import yaml
@@ -20,9 +20,10 @@ from hetserve.api import names
 from hetserve.base.files import read_text
 from hetserve.base.units import Seconds
 from hetserve.base.yaml_loader import contents
+from hetserve.cli import values
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.extender import MOST_BYTES
-from hetserve.cli.output.messages import note
+from hetserve.cli.output.streams import note
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.node import Node
 from hetserve.objects.pod import Pod
@@ -36,7 +37,6 @@ PODS: Final = "/api/v1/pods"
 _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
 PodName = tuple[str, str]
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def slim_pod(raw: Mapping[str, Any]) -> RawObject:
@@ -208,25 +208,26 @@ def dump_document(snapshot: ClusterSnapshot) -> dict[str, Any]:
     return {**about, "items": nodes + pods + slices}
 
 
-def system_option(command: _Command) -> _Command:
-    """--system-namespace, as `system_namespace`."""
-    return click.option(
-        "--system-namespace",
-        metavar="NS",
-        help=f"Namespace of hetserve's installation; default: {names.SYSTEM_NAMESPACE}, else where it is found.",
-    )(command)
-
-
-def cluster_options(command: _Command) -> _Command:
-    """--kubeconfig and --context, as ClusterClient.connect takes them."""
-    default = "Default: $KUBECONFIG, else ~/.kube/config, else the pod's account."
-    command = click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one.")(
-        command
-    )
-    return click.option("--kubeconfig", metavar="FILE", help=default)(command)
-
-
-def source_options(command: _Command) -> _Command:
-    """--kubeconfig, --context and --from, as Source.of takes them."""
-    read = "Read a dump or the output of `kubectl get nodes,pods -A -o json`, not a cluster; - is stdin."
-    return cluster_options(click.option("--from", "file", metavar="FILE", help=read)(command))
+system_option = click.option(
+    "--system-namespace",
+    metavar="NS",
+    help=f"Namespace of hetserve's installation; default: {names.SYSTEM_NAMESPACE}, else where it is found.",
+)
+"""As `system_namespace` takes it."""
+cluster_options = values.options(
+    click.option(
+        "--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config, else the pod's account."
+    ),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current one."),
+)
+"""As ClusterClient.connect takes them."""
+source_options = values.options(
+    cluster_options,
+    click.option(
+        "--from",
+        "file",
+        metavar="FILE",
+        help="Read a dump or the output of `kubectl get nodes,pods -A -o json`, not a cluster; - is stdin.",
+    ),
+)
+"""As Source.of takes them."""

@@ -7,17 +7,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-import click
 import yaml
 
 from hetserve import __version__
 from hetserve.base.files import InputError, read_text, shown_name
 from hetserve.base.yaml_loader import contents
-from hetserve.cli.decisions.explain_text import second_text
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.decisions.explain import second_text
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.terminal import Block, text_of
+from hetserve.cli.output.streams import refuse, show
+from hetserve.cli.output.terminal import Block
 from hetserve.planning.plan import summary
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.codec import MalformedError
@@ -47,7 +45,7 @@ def run(file: str, index: int | None, output: str, *, as_recorded: bool) -> NoRe
     except NotReplayableError as error:
         refuse(f"{shown_name(file)}: record.facts: {error}; give another record")
     made = _document(record, found)
-    click.echo(text_of(_blocks(made)) if output == "table" else dump([made], output), nl=False)
+    show(made, output, lambda: _blocks(made))
     sys.exit(0 if found.identical else EXIT_DIFFERS)
 
 

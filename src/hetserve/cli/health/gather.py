@@ -1,4 +1,4 @@
-"""`hetserve doctor`: reads the facts of an installation, and shows what is found."""
+"""`hetserve doctor`: reads the facts of an installation and everybody's rights, and shows what is found."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final, NoReturn
-
-import click
 
 from hetserve.api import names
 from hetserve.api.crd import render_crd
-from hetserve.api.kinds import KINDS
+from hetserve.api.kinds import INFERENCE_SERVICE, KINDS, MODEL_PROFILE
+from hetserve.api.names import GROUP
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, RawObject
 from hetserve.cli.cluster.extender import settings_map, system_namespace
 from hetserve.cli.cluster.snapshot import NODES, PODS, live_slices
-from hetserve.cli.health.facts import (
+from hetserve.cli.health.judgement import (
     SCHEDULER,
     CheckFinding,
     CrdFact,
@@ -24,15 +24,76 @@ from hetserve.cli.health.facts import (
     InstallationFacts,
     NodesFact,
     SchedulerFact,
+    findings,
+    sound,
 )
-from hetserve.cli.health.judgement import findings, sound
-from hetserve.cli.health.rights import missing_of_caller, missing_of_components
 from hetserve.cli.health.workloads import components, mapping_in, read
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import EXIT_INFEASIBLE
-from hetserve.cli.output.terminal import Block, grid, styled, text_of
+from hetserve.cli.output.streams import EXIT_INFEASIBLE, show
+from hetserve.cli.output.terminal import Block, grid, styled
 from hetserve.placement.event_handlers import OfferedGpus
 from hetserve.placement.ledger.inventory import parse_node
+
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+
+
+_READ: Final = ("watch nodes", "watch pods", "watch resourceslices.resource.k8s.io")
+_OF_DEPLOYMENTS: Final = ("create deployments.apps", "patch deployments.apps", "delete deployments.apps")
+OF_COMPONENTS: Final = {
+    "operator": (
+        *(f"watch {kind.plural}.{GROUP}" for kind in KINDS),
+        f"patch {INFERENCE_SERVICE.plural}/status.{GROUP}",
+        f"patch {MODEL_PROFILE.plural}/status.{GROUP}",
+        *_READ,
+        *_OF_DEPLOYMENTS,
+        "list replicasets.apps",
+    ),
+    "extender": (*_READ, "patch pods", "create pods/binding"),
+    "scheduler": ("watch nodes", "watch pods"),
+}
+"""By component, verb and resource with its subresource and group: without one of these it does nothing useful."""
+OF_PROBES: Final = ("create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io")
+"""Of operator and extender: without these nobody reads their metrics, ledger and log."""
+OF_THE_CALLER: Final = ("list nodes", "list pods", f"watch {INFERENCE_SERVICE.plural}.{GROUP}")
+"""For gpus, queue, why and wait."""
+
+
+def missing_of_caller(cluster: ClusterClient) -> Iterator[str]:
+    """Rights that the caller lacks in all namespaces. Raises ClusterError."""
+    for right in OF_THE_CALLER:
+        if not _allowed(cluster, "selfsubjectaccessreviews", {"resourceAttributes": _attributes(right)}):
+            yield right
+
+
+def missing_of_components(cluster: ClusterClient, namespace: str, prefix: str, *, asking: bool) -> Iterator[str]:
+    """Account and right, for each that is missing. Raises ClusterError.
+
+    prefix: what names of the accounts begin with. asking: whether probe ports ask the API server who may read them.
+    """
+    for component, always in OF_COMPONENTS.items():
+        # Scheduler and extender are one pod, and so one account.
+        account = f"{prefix}-{'scheduler' if component == 'extender' else component}"
+        rights = always + (OF_PROBES if asking and component != "scheduler" else ())
+        user = f"system:serviceaccount:{namespace}:{account}"
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        for right in rights:
+            asked = {"user": user, "groups": groups, "resourceAttributes": _attributes(right)}
+            if not _allowed(cluster, "subjectaccessreviews", asked):
+                yield f"account {namespace}/{account} may not {right}"
+
+
+def _attributes(right: str) -> dict[str, str]:
+    verb, _, what = right.partition(" ")
+    named, _, group = what.partition(".")
+    resource, _, subresource = named.partition("/")
+    asked = {"verb": verb, "group": group, "resource": resource}
+    return asked | ({"subresource": subresource} if subresource else {})
+
+
+def _allowed(cluster: ClusterClient, kind: str, spec: dict[str, Any]) -> bool:
+    name = "SelfSubjectAccessReview" if kind.startswith("self") else "SubjectAccessReview"
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": name, "spec": spec}
+    return bool((cluster.create(f"{_REVIEWS}/{kind}", body).get("status") or {}).get("allowed"))
+
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -47,18 +108,13 @@ def run(cluster: ClusterClient, given: str | None, output: str) -> NoReturn:
     namespace = system_namespace(cluster, given)
     found = findings(gather(cluster, namespace))
     well = sound(found)
-    if output == "table":
-        click.echo(text_of([_block(found, namespace, well=well)]), nl=False)
-    else:
-        click.echo(dump([_document(found, namespace, well=well)], output), nl=False)
+    document = {
+        "namespace": namespace,
+        "sound": well,
+        "findings": [asdict(one) | {"level": str(one.level)} for one in found],
+    }
+    show(document, output, lambda: [_block(found, namespace, well=well)])
     sys.exit(0 if well else EXIT_INFEASIBLE)
-
-
-def _document(found: Sequence[CheckFinding], namespace: str, *, well: bool) -> dict[str, Any]:
-    listed = [
-        {"check": one.check, "level": str(one.level), "what": one.what, "why": one.why, "do": one.do} for one in found
-    ]
-    return {"namespace": namespace, "sound": well, "findings": listed}
 
 
 def _block(found: Sequence[CheckFinding], namespace: str, *, well: bool) -> Block:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn
 
@@ -16,9 +16,8 @@ from hetserve.api.conditions import ConditionType
 from hetserve.api.kinds import INFERENCE_SERVICE
 from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import ClusterClient, ClusterError, RawObject, absent
-from hetserve.cli.output import messages
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import EXIT_INFEASIBLE
+from hetserve.cli.output import streams
+from hetserve.cli.output.streams import EXIT_INFEASIBLE, dump
 from hetserve.sanitize import sanitize
 
 EXIT_TIMED_OUT: Final = 4
@@ -70,7 +69,7 @@ def _settled(cluster: ClusterClient, namespace: str, name: str, timeout: Seconds
         if last[1].settled:
             break
         if before is None or before[1] != last[1]:
-            messages.note(f"{namespace}/{name} is {last[1]}")
+            streams.note(f"{namespace}/{name} is {last[1]}")
     assert last is not None  # noqa: S101  the first is yielded before the deadline is looked at
     return last
 
@@ -135,23 +134,14 @@ def follow_object(
             yield next(iter(listing.items), None)
             left = min(deadline - clock(), _LONGEST_WATCH)
             if left > 0:
-                for raw in _changes(cluster.watch(collection, listing.revision, selector, seconds=math.ceil(left))):
-                    yield raw
-                    if clock() >= deadline:
-                        return
+                with closing(cluster.watch(collection, listing.revision, selector, seconds=math.ceil(left))) as events:
+                    for event in events:
+                        yield None if event["type"] == "DELETED" else event["object"]
+                        if clock() >= deadline:
+                            return
         except ClusterError as error:
             if not reached or error.status not in (_GONE, *_UNAVAILABLE):
                 raise
         if clock() >= deadline:
             return
         pause(min(_PAUSE, max(deadline - clock(), 0.0)))
-
-
-def _changes(events: Generator[RawObject]) -> Iterator[RawObject | None]:
-    """The object after each event of a watch that ends, or breaks: it is opened again."""
-    from urllib3.exceptions import HTTPError  # noqa: PLC0415
-
-    with closing(events), suppress(HTTPError):
-        for event in events:
-            if event["type"] != "BOOKMARK":
-                yield None if event["type"] == "DELETED" else event["object"]

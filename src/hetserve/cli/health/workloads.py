@@ -14,7 +14,7 @@ import yaml
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, namespaced
 from hetserve.cli.cluster.extender import LEASES, SCHEDULER_LEASE, USUAL, labels_of, name_of, settings_in, settings_map
-from hetserve.cli.health.facts import (
+from hetserve.cli.health.judgement import (
     EXTENDER,
     OPERATOR,
     SCHEDULER,

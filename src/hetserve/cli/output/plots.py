@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.streams import refuse
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,12 +14,11 @@ from rich.table import Table
 
 from hetserve.cli.cluster.client import ClusterError
 from hetserve.cli.cluster.snapshot import Source
-from hetserve.cli.output.documents import dump
 from hetserve.cli.output.plots import COLOURS as PLOT_COLOURS
 from hetserve.cli.output.plots import draw_or_refuse, new_figure, save
+from hetserve.cli.output.streams import dump
 from hetserve.cli.output.terminal import Block, Styled, counted, grid, styled, text_of
-from hetserve.cli.placement.placed import free_compute, gpus_document, placer_of
-from hetserve.cli.placement.watch import follow
+from hetserve.cli.placement.placed import follow, free_compute, gpus_document, placer_of
 from hetserve.placement.placer import Placer
 from hetserve.sanitize import sanitize
 

@@ -12,7 +12,7 @@ import click
 
 from hetserve.api import names
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject, absent, namespaced
-from hetserve.cli.output import messages
+from hetserve.cli.output import streams
 from hetserve.objects.pod import Pod
 from hetserve.sanitize import sanitize
 
@@ -79,7 +79,7 @@ def _find(cluster: ClusterClient, pod: str, namespace: str | None) -> dict[str, 
 
 def _say(outcome: ReleaseOutcome) -> None:
     if outcome.error:
-        messages.error(str(outcome))
+        streams.error(str(outcome))
     else:
         click.echo(sanitize(str(outcome)))
 

@@ -15,8 +15,8 @@ from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.extender import extender_settings
 from hetserve.cli.cluster.extender import system_namespace as namespace_of
 from hetserve.cli.cluster.snapshot import Source
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.terminal import Block, counted, grid, text_of
+from hetserve.cli.output.streams import show
+from hetserve.cli.output.terminal import Block, counted, grid
 from hetserve.cli.placement.placed import placer_of
 from hetserve.placement.placer import Placer
 from hetserve.placement.queues.rounds import (
@@ -43,10 +43,7 @@ def run(namespace: str | None, output: str, **given: Any) -> None:
     settings = _settings(source.cluster, **given)
     now = Seconds(time.time()) if snapshot.taken_at is None else snapshot.taken_at
     document = _queues_document(placer_of(snapshot), settings, now, namespace)
-    if output in {"json", "yaml"}:
-        click.echo(dump([document], output), nl=False)
-    else:
-        click.echo(text_of(blocks(document, wide=output == "wide")), nl=False)
+    show(document, output, lambda: blocks(document, wide=output == "wide"))
 
 
 def _settings(

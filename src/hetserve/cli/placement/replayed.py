@@ -13,8 +13,8 @@ import click
 
 from hetserve.cli.cluster.client import ClusterError
 from hetserve.cli.cluster.extender import Record, read_log, reader_token_of
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.terminal import Block, grid, text_of
+from hetserve.cli.output.streams import dump, show
+from hetserve.cli.output.terminal import Block, grid
 from hetserve.placement.log.journal import COMPARED
 from hetserve.placement.log.replay import LogReplay, ReplayError, logged_policy, replay
 from hetserve.placement.log.what_if import WhatIf, what_if
@@ -71,11 +71,7 @@ def _subject(record: Record) -> Record:
 def _compare_policies(records: list[Record], policy: str, output: str) -> None:
     """The log's own policy beside another one, both by `what_if`."""
     courses = [what_if(records, one) for one in dict.fromkeys((logged_policy(records), policy_name(policy)))]
-    if output == "text":
-        click.echo(text_of([_block(courses)]), nl=False)
-        return
-    documents = [asdict(course) for course in courses]
-    click.echo(dump([{"policies": documents}], output), nl=False)
+    show({"policies": [asdict(course) for course in courses]}, output, lambda: [_block(courses)])
 
 
 def _block(courses: Sequence[WhatIf]) -> Block:

@@ -12,15 +12,13 @@ from typing import Any, Final, NoReturn
 import click
 
 from hetserve.api import names
+from hetserve.base.timestamps import timestamp
 from hetserve.cli.cluster.client import ClusterError, absent, namespaced
 from hetserve.cli.cluster.extender import Record, extender_settings, read_log, reader_token_of, system_namespace
-from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source
-from hetserve.cli.output import messages
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import EXIT_INFEASIBLE
-from hetserve.cli.output.terminal import text_of
+from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source, read_documents
+from hetserve.cli.output import streams
+from hetserve.cli.output.streams import EXIT_INFEASIBLE, show
 from hetserve.cli.placement.placed import placer_of, pod_document
-from hetserve.cli.placement.planned_pod import planned_pod
 from hetserve.cli.placement.why_text import blocks
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.objects.metadata import RawObject
@@ -45,6 +43,10 @@ from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 from hetserve.placement.queues.rounds import OLDEST_EVERY, QueueSettings, ours_alone_holds, waiting
 
 _DECISIONS: Final = 4
+UID: Final = "not-created"
+"""In the place of a UID: no pod of a cluster has this one."""
+_MOST_BYTES: Final = 4 << 20
+_TEMPLATES: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job")
 Json = dict[str, Any]
 
 
@@ -106,7 +108,7 @@ def run(pod: str | None, namespace: str | None, every: bool, output: str, **give
         made |= _decided(str(made["pod"]["uid"]), log, snapshot, token)
     elif "decision" in made:
         made |= {"state": "NotCreated", "message": f"is not created; once it is, it {made['message']}"}
-    click.echo(dump([made], output) if output != "table" else text_of(blocks(made, every=every)), nl=False)
+    show(made, output, lambda: blocks(made, every=every))
     if made["state"] == "Unreadable":
         sys.exit(2)
     sys.exit(EXIT_INFEASIBLE if _placeless(made) else 0)
@@ -142,7 +144,7 @@ def _decided(uid: str, where: str | None, snapshot: ClusterSnapshot, token: Call
     except ReplayError as error:
         if where is not None:
             raise ClusterError(f"{where}: {error}") from None
-        messages.note(f"decisions about the pod are not shown: {error}")
+        streams.note(f"decisions about the pod are not shown: {error}")
         return {}
     return {
         "decided": [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {text}" for at, text in decided]
@@ -187,7 +189,8 @@ def _answer(raw: RawObject, snapshot: ClusterSnapshot, policy: PolicyName, beta:
     elif pod.terminating:
         state = {"state": "Ending", "message": "is ending before it was placed: it gets no GPU any more"}
     else:
-        state = _waiting(raw, pod, placer, snapshot, policy) | _queued(pod, placer, snapshot, beta)
+        place = _place_in_queue(pod, placer, snapshot.taken_at, beta) if ours_alone_holds(pod) else None
+        state = _waiting(raw, pod, placer, snapshot, policy) | {"queue": place}
     return made | state
 
 
@@ -263,15 +266,9 @@ def _which(held: Booking) -> str:
 
 
 def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
-    use = next((use for use in placer.ledger.gpus() if (use.node, use.gpu.id) == (node, gpu)), None)
-    return {
-        "gpu": None if gpu == UNNAMED else gpu,
-        "product": use and use.gpu.product,
-        "memoryMiB": use and use.gpu.memory_mib,
-        "freeMiB": use and use.free_mib,
-        "freeComputePercent": use and use.free_compute,
-        "healthy": use and use.gpu.healthy,
-    }
+    found = next((use.document() for use in placer.ledger.gpus() if (use.node, use.gpu.id) == (node, gpu)), {})
+    keys = ("product", "memoryMiB", "freeMiB", "freeComputePercent", "healthy")
+    return {"gpu": None if gpu == UNNAMED else gpu, **{key: found.get(key) for key in keys}}
 
 
 def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnapshot, policy: PolicyName) -> Json:
@@ -296,12 +293,6 @@ def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnap
         "gpus": [_gpu(verdict, closed.get(verdict.node, ()), decision) for verdict in verdicts],
         "notJudged": list(not_judged(raw)),
     }
-
-
-def _queued(pod: PodView, placer: Placer, snapshot: ClusterSnapshot, beta: int) -> Json:
-    """Place in the queue; None behind another gate."""
-    waits = ours_alone_holds(pod)
-    return {"queue": _place_in_queue(pod, placer, snapshot.taken_at, beta) if waits else None}
 
 
 def _message(pod: PodView, others: Sequence[str], decision: PlacementDecision) -> str:
@@ -396,3 +387,56 @@ def _words(call: str, record: Record) -> str:
         return f"filter: {passed} nodes pass"
     request = parse_pod(record["args"]["raw"]).request
     return f"filter: refused; {refusals_text(refusals_of(result.get('refused', ()), request))}"
+
+
+def planned_pod(path: str, namespace: str | None, default: str, now: float) -> Json:
+    """The one Pod of a YAML or JSON file ("-": standard input), or one pod of a workload's template.
+
+    namespace: asked for; None: the manifest's, else `default`. now: s since 1970, when it would be created. Raises
+    ClusterError.
+    """
+    raw = _pod(_manifest(path), path)
+    metadata, spec = dict(_mapping(raw, "metadata", path)), dict(_mapping(raw, "spec", path))
+    written = metadata.get("namespace")
+    if None not in (written, namespace) and written != namespace:
+        raise ClusterError(f"-f {path}: metadata.namespace is {written}, -n says {namespace}; leave one of them out")
+    if spec.get("nodeName"):
+        raise ClusterError(
+            f"-f {path}: spec.nodeName: {spec['nodeName']!r} passes every scheduler by, so that no GPU is booked;"
+            " leave it out"
+        )
+    metadata |= {
+        "name": metadata.get("name") or metadata.get("generateName") or "pod",
+        "namespace": written or namespace or default,
+        "uid": UID,
+        "creationTimestamp": timestamp(now),
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
+
+
+def _manifest(path: str) -> Json:
+    documents = read_documents("-f", path, _MOST_BYTES)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise ClusterError(f"-f {path}: holds {len(documents)} documents; one manifest of a pod is wanted")
+    return documents[0]
+
+
+def _pod(raw: Json, path: str) -> Json:
+    kind = raw.get("kind")
+    if kind == "Pod":
+        return raw
+    if kind not in _TEMPLATES:
+        raise ClusterError(f"-f {path}: kind: {kind!r} is neither Pod nor one of {', '.join(_TEMPLATES)}")
+    owner = _mapping(raw, "metadata", path)
+    template = _mapping(_mapping(raw, "spec", path), "template", path)
+    ours = {key: owner[key] for key in ("name", "namespace") if key in owner}
+    return {"metadata": _mapping(template, "metadata", path) | ours, "spec": _mapping(template, "spec", path)}
+
+
+def _mapping(raw: Json, key: str, path: str) -> Json:
+    found = raw.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ClusterError(f"-f {path}: {key}: {found!r} is no mapping")
+    return found

@@ -15,10 +15,9 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.base.csv_rows import MOST_BYTES
 from hetserve.base.files import read_text, shown_name
 from hetserve.base.units import format_ratio
-from hetserve.cli.output import messages
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.output import streams
 from hetserve.cli.output.plots import COLOURS, draw_or_refuse, lying, new_figure, save
+from hetserve.cli.output.streams import dump, refuse
 from hetserve.cli.output.terminal import Block, grid, text_of
 from hetserve.profiles.fit import Fit, MeasuredBatch, fit_samples, thinned
 from hetserve.profiles.measurements import Measurements, Samples, read_measurements
@@ -64,7 +63,7 @@ def run(  # noqa: PLR0917  options arrive by name
         draw_or_refuse(lambda: _draw(measured.alone, fitted, title, plot, sharing), plot)
     unshared = [_NO_MEMORY] if sharing and profile["gpu_memory"] is None else []
     for note in (*fitted.notes, *(sharing.notes if sharing else ()), *unshared):
-        messages.note(note)
+        streams.note(note)
     table = output == "table"
     click.echo(_table(measured, fitted, title, sharing) if table else dump([manifest], output, rows=True), nl=False)
 
@@ -84,7 +83,7 @@ def _sharing(
         refuse(f"--batch {batch}: is for the compute share; say --sharing-mode, too, or leave it out")
     if measured.counters:
         names = ", ".join(measured.counters)
-        messages.note(f"{names}: not used; with --sharing-mode it gives a first guess of the compute share")
+        streams.note(f"{names}: not used; with --sharing-mode it gives a first guess of the compute share")
     return None
 
 

@@ -18,9 +18,8 @@ from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import dns_label
 from hetserve.base.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.base.files import read_text
-from hetserve.cli.output.documents import dump
-from hetserve.cli.output.messages import refuse
-from hetserve.cli.profiles.reference import SLO
+from hetserve.cli.output.streams import dump, refuse
+from hetserve.cli.profiles.commands import SLO
 from hetserve.profiles.measurements import LONGEST, SHORTEST
 from hetserve.profiles.spec import milliseconds, profile_manifest
 

@@ -10,12 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from hetserve.base.units import QPS
+from hetserve.cli.capacity.asked import slo_text
 from hetserve.cli.capacity.plan.result import ServicePlan
 from hetserve.cli.capacity.plan.table import TITLES
 from hetserve.cli.output.plots import COLOURS, lying, new_figure, save, wrapped
 from hetserve.planning import Counts, Plan, Problem, RankedConfiguration, summary
 from hetserve.planning import plan as decide
-from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import EvaluatedConfiguration, summary_parts
 
 _BOUND, _HELD, _CHOSEN_BOUND, _CHOSEN = "#c9d6e6", COLOURS[0], "#f0d3c2", COLOURS[1]
@@ -32,22 +33,14 @@ _STYLES: Final = {
 
 
 def draw(results: Sequence[ServicePlan], path: str) -> None:
-    """A row per feasible plan; there must be one. Raises OSError."""
-    plans = [(one, one.problem, one.plan) for one in results if one.problem is not None and isinstance(one.plan, Plan)]
-    shown = [(result, problem, plan) for result, problem, plan in plans if plan.feasible]
-    heights = [_height(plan) for _, _, plan in shown]
+    """A row per plan. Raises OSError."""
+    plans = [result.plan for result in results]
+    heights = [4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan)) for plan in plans]
     figure = new_figure(11, sum(heights))
-    rows = figure.subfigures(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for row, (result, problem, plan) in zip(rows, shown, strict=True):
-        if plan.bound_qps is None:
-            _draw_cost(row, result, problem, plan)
-        else:
-            _draw_ranking(row, result, problem, plan)
+    rows = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for row, result in zip(rows, results, strict=True):
+        (_draw_cost if result.plan.bound_qps is None else _draw_ranking)(row, result)
     save(figure, path)
-
-
-def _height(plan: Plan) -> float:
-    return 4.6 if plan.bound_qps is None else 1.9 + _ROW * len(_entries(plan))
 
 
 def _entries(plan: Plan) -> list[tuple[str, RankedConfiguration]]:
@@ -64,7 +57,8 @@ def _types(entry: RankedConfiguration) -> int:
     return sum(1 for _, count in entry.counts if count)
 
 
-def _draw_ranking(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
+def _draw_ranking(figure: SubFigure, result: ServicePlan) -> None:
+    problem, plan = result.problem, result.plan
     entries = _entries(plan)
     rates, costs = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     _draw_rates(rates, entries, plan)
@@ -76,8 +70,7 @@ def _draw_ranking(figure: SubFigure, result: ServicePlan, problem: Problem, plan
     seed = "" if result.seed is None else f", seed {result.seed}"
     figure.suptitle(
         f"{result.service}: {summary(plan.counts)} for {money_text(plan.cost)}, by planner {plan.planner}{seed}\n"
-        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
-        f"{'' if problem.budget is None else f', at most {money_text(problem.budget)}'}",
+        + slo_text(problem, budget=True),
         fontsize=10,
         x=0.01,
         ha="left",
@@ -131,8 +124,9 @@ def _label(rank: str, entry: RankedConfiguration) -> str:
     return f"{rank}  {text}"
 
 
-def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: Plan) -> None:
+def _draw_cost(figure: SubFigure, result: ServicePlan) -> None:
     """Plan, runner-up, best single type, next step, ranking and limits."""
+    problem, plan = result.problem, result.plan
     axes = figure.subplots()
     named = _named(problem, plan)
     shown = {entry.counts for _, _, entry in named}
@@ -151,7 +145,7 @@ def _draw_cost(figure: SubFigure, result: ServicePlan, problem: Problem, plan: P
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelspacing=0.9)
     axes.set_title(
         f"{result.service}: {summary(plan.counts)} for {money_text(plan.cost)}, by planner {plan.planner}\n"
-        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
+        + slo_text(problem)
     )
 
 
@@ -188,12 +182,10 @@ def _limits(axes: Axes, problem: Problem, plan: Plan) -> None:
 
 
 def draw_frontiers(results: Sequence[ServicePlan], path: str) -> None:
-    """One panel per feasible service; there must be one. Raises OSError."""
-    shown = [one for one in results if one.feasible and one.frontier]
-    figure = new_figure(9, 4.8 * len(shown))
-    for result, axes in zip(shown, figure.subplots(len(shown), 1, squeeze=False)[:, 0], strict=True):
-        if isinstance(result.plan, Plan) and result.problem is not None:
-            _draw_frontier(axes, result, result.plan, result.problem)
+    """One panel per service. Raises OSError."""
+    figure = new_figure(9, 4.8 * len(results))
+    for result, axes in zip(results, figure.subplots(len(results), 1, squeeze=False)[:, 0], strict=True):
+        _draw_frontier(axes, result)
     save(figure, path)
 
 
@@ -204,8 +196,8 @@ def _held(one: EvaluatedConfiguration | None) -> float:
     return one.held if one.held or one.below is not None else math.nan
 
 
-def _draw_frontier(axes: Axes, result: ServicePlan, plan: Plan, problem: Problem) -> None:
-    points = result.frontier or ()
+def _draw_frontier(axes: Axes, result: ServicePlan) -> None:
+    problem, plan, points = result.problem, result.plan, result.frontier or ()
     dollars = [point.budget / 1e6 for point in points]
     axes.plot(dollars, [point.ceiling for point in points], color="black", ls="--", lw=1, label="no mix holds more")
     for number, (name, title) in enumerate(TITLES.items()):
@@ -222,10 +214,7 @@ def _draw_frontier(axes: Axes, result: ServicePlan, plan: Plan, problem: Problem
         axes.axhline(problem.load, color="black", linestyle=":", linewidth=1, label=f"load: {qps_text(problem.load)}")
     if problem.budget is not None:
         axes.axvline(problem.budget / 1e6, color="black", ls="-.", lw=1, label=f"budget: {money_text(problem.budget)}")
-    axes.set_title(
-        f"{result.service}: what a budget holds in simulation under {problem.policy}\n"
-        f"{problem.slo.percentile:.10g} % within {latency_text(problem.slo.latency)}"
-    )
+    axes.set_title(f"{result.service}: what a budget holds in simulation under {problem.policy}\n{slo_text(problem)}")
     axes.set(xlabel="budget ($/h)", ylabel="load held (queries/s)")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from hetserve.base.units import format_money
-from hetserve.cli.capacity import tenancy
+from hetserve.cli.capacity.asked import slo_text, tenancy_lines
 from hetserve.cli.capacity.plan.flow import flow_lines, served_batches
 from hetserve.cli.capacity.plan.result import ServicePlan
-from hetserve.cli.output.terminal import Block, grid, text_of
+from hetserve.cli.output.terminal import Block, grid
 from hetserve.planning import Plan, Problem, summary
-from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import EvaluatedConfiguration
 
 if TYPE_CHECKING:
@@ -23,19 +23,14 @@ _MOST_FAILED: Final = 5
 TITLES: Final = {"flow": "flow", "ilp": "HetSev's ILP", "kairos": "Kairos's pick", "homogeneous": "one type"}
 
 
-def table(results: Sequence[ServicePlan]) -> str:
-    made = [(one, one.problem, one.plan) for one in results if one.problem is not None]
-    blocks = [_block(one, problem, plan) for one, problem, plan in made if isinstance(plan, Plan)]
-    return text_of(blocks) if blocks else ""
-
-
-def _block(result: ServicePlan, problem: Problem, plan: Plan) -> Block:
+def block(result: ServicePlan) -> Block:
+    problem, plan = result.problem, result.plan
     what = "upper bound" if plan.bound_qps is not None else "capacity"
     held = "" if plan.held_qps is None else f", holds {qps_text(plan.held_qps)}"
     rate = f"{what} {qps_text(plan.qps or 0.0)}"
     lines = [
         ("asked", _asked(result, problem)),
-        *tenancy.lines(problem),
+        *tenancy_lines(problem),
         ("plan", f"{money_text(plan.cost)}{held}, {rate}, by planner {plan.planner}"),
         ("verdict", plan.verdict),
         *flow_lines(plan),
@@ -48,12 +43,9 @@ def _block(result: ServicePlan, problem: Problem, plan: Plan) -> Block:
 
 
 def _asked(result: ServicePlan, problem: Problem) -> str:
-    budget = "" if problem.budget is None else f", at most {money_text(problem.budget)}"
     load = "" if problem.load is None else f", load {qps_text(problem.load)}"
-    return (
-        f"{problem.objective} for model {result.declared.spec.model.name}, {problem.slo.percentile:.10g} % within "
-        f"{latency_text(problem.slo.latency)}{budget}{load}"
-    )
+    model = result.declared.spec.model.name
+    return f"{problem.objective} for model {model}, {slo_text(problem, budget=True)}{load}"
 
 
 def _types(problem: Problem, plan: Plan) -> Table:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.cli.cluster.snapshot import read_documents
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.output.streams import refuse
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.wording import refusal_text
 from hetserve.placement.event_handlers import NodeEventHandler

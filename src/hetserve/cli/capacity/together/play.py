@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.effort import SimulationEffort
-from hetserve.cli.capacity.not_planned import NotPlannedError
+from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
 from hetserve.planning import Problem, TypeOption, plan
 from hetserve.planning.offers import Offer, namespace_of, resolve_offers

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
-from hetserve.cli.capacity import tenancy
+from hetserve.cli.capacity.asked import slo_text, tenancy_document
 from hetserve.cli.capacity.together.play import PlayedService
 from hetserve.cli.output.plots import COLOURS, new_figure, save
-from hetserve.cli.output.terminal import Block, grid, text_of
+from hetserve.cli.output.terminal import Block, grid
 from hetserve.planning import summary
-from hetserve.planning.formatting import latency_text, qps_text
+from hetserve.planning.formatting import qps_text
 from hetserve.planning.sharing import alone_notes
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def document(result: PlayedService) -> dict[str, Any]:
         "holds": result.holds,
         "violationRatio": late_share(result),
         "stretch": stretch(result),
-        **tenancy.document(planned.problem),
+        **tenancy_document(planned.problem),
         "withinMaxSlowdown": result.within_promise,
         "unmeasuredShares": list(result.unmeasured),
         "instances": [
@@ -67,15 +66,10 @@ def document(result: PlayedService) -> dict[str, Any]:
     }
 
 
-def table(results: Sequence[PlayedService]) -> str:
-    gpus = _gpus(results)
-    return text_of([_block(result) for result in results] + ([Block("GPUs", (), (gpus,))] if gpus.row_count else []))
-
-
-def _block(result: PlayedService) -> Block:
-    planned, slo = result.planned, result.planned.problem.slo
+def block(result: PlayedService) -> Block:
+    planned = result.planned
     lines = [
-        ("asked", f"{slo.percentile:g} % within {latency_text(slo.latency)} at {qps_text(planned.rate)}"),
+        ("asked", f"{slo_text(planned.problem)} at {qps_text(planned.rate)}"),
         ("answer", f"the SLO {'holds' if result.holds else 'does not hold'}{_why(result)}"),
         ("late", f"{late_share(result):.2%} of queries"),
         ("stretch", _stretch_text(result)),
@@ -109,7 +103,7 @@ def _why(result: PlayedService) -> str:
     return ": the backlog grows" if any(report.unstable for report in result.reports) else ""
 
 
-def _gpus(results: Sequence[PlayedService]) -> Table:
+def gpus(results: Sequence[PlayedService]) -> list[Block]:
     """Who is on which GPU, and what they book of it."""
     table = grid("GPU", ">COMPUTE", "INSTANCES OF")
     tenants: dict[str, list[str]] = {}
@@ -121,7 +115,7 @@ def _gpus(results: Sequence[PlayedService]) -> Table:
                 booked[one.place] = booked.get(one.place, 0) + (0 if one.wanted.gpu is None else one.wanted.gpu.compute)
     for gpu in sorted(tenants):
         table.add_row(gpu, f"{booked[gpu]} %" if booked[gpu] else "-", ", ".join(tenants[gpu]))
-    return table
+    return [Block("GPUs", (), (table,))] if tenants else []
 
 
 def draw(results: Sequence[PlayedService], path: str) -> None:

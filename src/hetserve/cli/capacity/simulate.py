@@ -11,14 +11,14 @@ from rich.table import Table
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
-from hetserve.cli.capacity import serving, tenancy
+from hetserve.cli.capacity import serving
+from hetserve.cli.capacity.asked import slo_text, tenancy_document, tenancy_lines
 from hetserve.cli.capacity.effort import SimulationEffort, take
-from hetserve.cli.capacity.inputs import Overrides
-from hetserve.cli.capacity.not_planned import NotPlanned, NotPlannedError, answered, each_problem, finish
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, answered, each_problem, finish
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.terminal import Block, grid, text_of
+from hetserve.cli.output.streams import refuse
+from hetserve.cli.output.terminal import Block, grid
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, plan, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
@@ -27,6 +27,8 @@ from hetserve.simulation.stability import Backlog, grows, growth_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hetserve.cli.capacity.together.play import PlannedService, PlayedService
 
 _SEEDS_TO_FIND = 3
 
@@ -107,76 +109,63 @@ class Simulated:
 
 def run(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> NoReturn:
     """The command, with its options."""
-    offered, find = options.pop("rate"), options.pop("find_allowable")
-    held, policy = options.pop("counts"), options.pop("policy")
+    find = options["find_allowable"]
     overrides, effort = take(options, _SEEDS_TO_FIND if find else 1)
-    shared, nodes = options.pop("together"), options.pop("nodes")
-    if shared or nodes is not None:
-        _refuse_beside_together(shared and nodes is not None, offered, find, held, effort)
-        _together(files, service, str(nodes), policy, overrides, effort, output, plot)
-    if offered is None and not find and effort.recording is not None:
-        offered = effort.recording.rate
-    if (offered is None) != find:
+    if options["together"] or options["nodes"] is not None:
+        from hetserve.cli.capacity.together import result  # noqa: PLC0415
+
+        _refuse_beside_together(options, effort)
+        played = _together(files, service, overrides, effort, options)
+        holds = all(one.holds for one in answered(played))
+        finish(played, output, plot, result.document, result.block, result.draw, holds=holds, beside=result.gpus)
+    if options["rate"] is None and not find and effort.recording is not None:
+        options["rate"] = effort.recording.rate
+    if (options["rate"] is None) != find:
         refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
 
     def simulated(one: InferenceService, problem: Problem, _: Manifests) -> Simulated:
-        return _simulate(one, problem, held, policy, offered, effort)
+        return _simulate(one, problem, effort, options)
 
     found = each_problem(files, service, overrides, simulated)
-    finish(found, output, plot, document, table, draw, holds=all(one.holds for one in answered(found)))
+    finish(found, output, plot, document, _block, draw, holds=all(one.holds for one in answered(found)))
 
 
-def _refuse_beside_together(
-    both: bool, offered: float | None, find: bool, held: dict[str, int] | None, effort: SimulationEffort
-) -> None:
-    if not both:
+def _refuse_beside_together(options: dict[str, Any], effort: SimulationEffort) -> None:
+    if not options["together"] or options["nodes"] is None:
         refuse("--together needs --nodes FILE, the nodes to place the plans on, and --nodes needs --together")
-    for given, option in ((offered, "--rate"), (find or None, "--find-allowable"), (held, "--counts")):
-        if given is not None:
-            refuse(f"{option} does not go with --together, which plays the plans at their loads")
+    for name in ("rate", "find_allowable", "counts"):
+        if options[name] not in (None, False):
+            refuse(f"--{name.replace('_', '-')} does not go with --together, which plays the plans at their loads")
     if effort.recording is not None:
         refuse("--arrivals FILE does not go with --together: a recording is of one service")
 
 
-def _together(  # noqa: PLR0917
-    files: tuple[str, ...],
-    service: str | None,
-    nodes_file: str,
-    policy: str,
-    overrides: Overrides,
-    effort: SimulationEffort,
-    output: str,
-    plot: str | None,
-) -> NoReturn:
+def _together(
+    files: tuple[str, ...], service: str | None, overrides: Overrides, effort: SimulationEffort, options: dict[str, Any]
+) -> list[PlayedService | NotPlanned]:
     from hetserve.cli.capacity.together.places import place, read_nodes  # noqa: PLC0415
     from hetserve.cli.capacity.together.play import planned_service, together  # noqa: PLC0415
-    from hetserve.cli.capacity.together.result import document, draw, table  # noqa: PLC0415
 
-    nodes = read_nodes(nodes_file)
-    found = each_problem(
-        files, service, overrides, lambda one, problem, read: planned_service(one, problem, read, policy)
-    )
+    nodes = read_nodes(options["nodes"])
+
+    def planned(one: InferenceService, problem: Problem, manifests: Manifests) -> PlannedService:
+        return planned_service(one, problem, manifests, options["policy"])
+
+    found = each_problem(files, service, overrides, planned)
     services = answered(found)
     placed = place([wanted for one in services for wanted in one.instances], nodes)
     try:
-        results = together(services, placed, effort) if services else []
+        played = iter(together(services, placed, effort) if services else ())
     except NotPlannedError as error:
         refuse(error.message)
-    played = iter(results)
-    shown = [one if isinstance(one, NotPlanned) else next(played) for one in found]
-    finish(shown, output, plot, document, table, draw, holds=all(result.holds for result in results))
+    return [one if isinstance(one, NotPlanned) else next(played) for one in found]
 
 
-def _simulate(  # noqa: PLR0917
-    service: InferenceService,
-    given: Problem,
-    held: dict[str, int] | None,
-    policy: str,
-    offered: float | None,
-    effort: SimulationEffort,
+def _simulate(
+    service: InferenceService, given: Problem, effort: SimulationEffort, options: dict[str, Any]
 ) -> Simulated:
-    name, model = service.metadata.name, service.spec.model.name
-    counts = configuration(name, given, held)
+    name, model, policy, offered = service.metadata.name, service.spec.model.name, options["policy"], options["rate"]
+    counts = configuration(name, given, options["counts"])
     chosen = serving.policy_for(policy, given, counts)
     if offered is not None:
         effort = serving.long_enough(given, offered, effort, serving.MOST_AT_A_RATE)
@@ -235,7 +224,7 @@ def document(result: Simulated) -> dict[str, Any]:
         "arrivals": result.effort.arrivals_name,
         "seed": result.effort.seeds[0],
         "seeds": list(result.effort.seeds),
-        **tenancy.document(result.problem),
+        **tenancy_document(result.problem),
         "utilisation": result.utilisation(),
         "violationsByBatch": [
             {"smallestBatch": low, "largestBatch": high, "queries": queries, "violationRatio": late / queries}
@@ -245,16 +234,11 @@ def document(result: Simulated) -> dict[str, Any]:
     }
 
 
-def table(results: Sequence[Simulated]) -> str:
-    return text_of([_block(result) for result in results])
-
-
 def _block(result: Simulated) -> Block:
-    slo = result.problem.slo
     title = f"{result.service}: {summary(tuple(result.counts.items()))} under {result.policy.name}"
     lines = [
-        ("asked", f"{slo.percentile:.10g} % within {latency_text(slo.latency)}, {money_text(result.cost)}"),
-        *tenancy.lines(result.problem),
+        ("asked", f"{slo_text(result.problem)}, {money_text(result.cost)}"),
+        *tenancy_lines(result.problem),
         ("answer", _answer(result)),
         ("late", _late(result)),
         ("simulated", result.effort.text),

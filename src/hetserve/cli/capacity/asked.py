@@ -1,16 +1,39 @@
-"""How a service's types have their GPUs, as every answer says it; keys are part of the interface."""
+"""What a service asks for, and how its types have their GPUs, as answers say it; keys are part of the interface."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetserve.base.units import Millionths, format_money, format_ratio
+from hetserve.planning.formatting import latency_text, money_text
 from hetserve.planning.plan import RankedConfiguration, SharingComparison
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.tenancy import Tenancy
 
+if TYPE_CHECKING:
+    from hetserve.cli.capacity.effort import SimulationEffort
 
-def document(problem: Problem) -> dict[str, Any]:
+
+def slo_text(problem: Problem, *, budget: bool = False) -> str:
+    """``99 % within 350 ms``; budget: and at which cost at most, if it has one."""
+    slo, most = problem.slo, problem.budget
+    text = f"{slo.percentile:.10g} % within {latency_text(slo.latency)}"
+    return f"{text}, at most {money_text(most)}" if budget and most is not None else text
+
+
+def asked_document(problem: Problem, effort: SimulationEffort) -> dict[str, Any]:
+    return {
+        "sloSeconds": problem.slo.latency,
+        "percentile": problem.slo.percentile,
+        "budget": None if problem.budget is None else format_money(problem.budget),
+        "queries": effort.queries,
+        "seed": effort.seeds[0],
+        "seeds": list(effort.seeds),
+        **tenancy_document(problem),
+    }
+
+
+def tenancy_document(problem: Problem) -> dict[str, Any]:
     """maxSlowdown: null where no type shares a GPU. types: on GPUs; gpuCompute in percent, 0: none is booked."""
     return {
         "maxSlowdown": _ratio(problem.max_slowdown),
@@ -27,7 +50,7 @@ def document(problem: Problem) -> dict[str, Any]:
     }
 
 
-def comparison_document(found: SharingComparison | None) -> dict[str, Any] | None:
+def sharing_document(found: SharingComparison | None) -> dict[str, Any] | None:
     """`sharing` of a plan: what it takes with each GPU for one instance, and shared; null: no such plan."""
     if found is None:
         return None
@@ -40,7 +63,7 @@ def _side(one: RankedConfiguration | None) -> dict[str, Any] | None:
     return {"counts": dict(one.counts), "cost": format_money(one.cost), "qps": round(one.qps, 6)}
 
 
-def lines(problem: Problem) -> list[tuple[str, str]]:
+def tenancy_lines(problem: Problem) -> list[tuple[str, str]]:
     """Label and text for a table: bookings, and what the service times allow for; none where GPUs are not shared."""
     told = [_text(option) for option in problem.types]
     if all(option.gpu is None or option.gpu.tenancy is Tenancy.WHOLE for option in problem.types):

@@ -11,20 +11,19 @@ from rich.table import Table
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
-from hetserve.cli.capacity import serving, tenancy
-from hetserve.cli.capacity.compare.command import DEFAULT_PLANNERS, DEFAULT_POLICIES
-from hetserve.cli.capacity.effort import SimulationEffort, asked, take
-from hetserve.cli.capacity.not_planned import NotPlanned, answered, each_problem, finish
-from hetserve.cli.output import messages
-from hetserve.cli.output.messages import refuse
+from hetserve.cli.capacity import serving
+from hetserve.cli.capacity.asked import asked_document, slo_text, tenancy_lines
+from hetserve.cli.capacity.commands import DEFAULT_PLANNERS, DEFAULT_POLICIES
+from hetserve.cli.capacity.effort import SimulationEffort, take
+from hetserve.cli.capacity.services import NotPlanned, answered, each_problem, finish
+from hetserve.cli.output import streams
 from hetserve.cli.output.plots import COLOURS, new_figure, save, wrapped
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.terminal import Block, grid, text_of
+from hetserve.cli.output.terminal import Block, grid
 from hetserve.planning import Counts, Plan, Problem, summary
 from hetserve.planning import plan as decide
-from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.planning.plan import summary_parts
-from hetserve.registry.planners import PLANNERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,26 +94,16 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
     overrides, effort = take(options, _SEEDS)
 
     def compared(one: InferenceService, problem: Problem, _: Manifests) -> Compared:
-        return _compare(one, problem, _planners(planners, problem), policies, effort)
+        return _compare(one, problem, planners or DEFAULT_PLANNERS[problem.objective], policies, effort)
 
     found = each_problem(files, service, overrides, compared)
     results = answered(found)
     for result in results:
         for line in refusals(result):
-            (messages.note if result.entries else messages.error)(line)
+            (streams.note if result.entries else streams.error)(line)
     shown = [one for one in found if output != "table" or isinstance(one, NotPlanned) or one.entries]
     drawn = plot if any(result.entries for result in results) else None
-    finish(shown, output, drawn, document, table, draw, holds=all(result.entries for result in results))
-
-
-def _planners(text: str | None, problem: Problem) -> tuple[str, ...]:
-    if text is None:
-        return DEFAULT_PLANNERS[problem.objective]
-    asked = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    for name in asked:
-        if name not in PLANNERS:
-            refuse(f"--planners {name}: no such planner; there are: {', '.join(PLANNERS.names)}")
-    return asked
+    finish(shown, output, drawn, document, _block, draw, holds=all(result.entries for result in results))
 
 
 def _compare(
@@ -148,7 +137,7 @@ def document(result: Compared) -> dict[str, Any]:
     return {
         "service": result.service,
         "model": result.model,
-        **asked(result.problem, result.effort),
+        **asked_document(result.problem, result.effort),
         "best": None if best is None else {"planner": best.plan.planner, "policy": best.policy},
         "results": [_entry(entry) for entry in result.entries],
         "infeasible": [
@@ -176,16 +165,11 @@ def _entry(entry: PlanUnderPolicy) -> dict[str, Any]:
     }
 
 
-def table(results: Sequence[Compared]) -> str:
-    return text_of([_block(result) for result in results])
-
-
 def _block(result: Compared) -> Block:
-    slo, best = result.problem.slo, result.best
-    budget = "" if result.problem.budget is None else f", at most {money_text(result.problem.budget)}"
+    best = result.best
     lines = [
-        ("asked", f"{slo.percentile:.10g} % within {latency_text(slo.latency)}{budget}"),
-        *tenancy.lines(result.problem),
+        ("asked", slo_text(result.problem, budget=True)),
+        *tenancy_lines(result.problem),
         ("best", "nothing: no plan is feasible" if best is None else _best(best)),
         ("simulated", result.effort.text),
     ]
@@ -265,10 +249,9 @@ def _panel(result: Compared, axes: Axes) -> None:
         label = "fluid bound" if i == 0 else "_one of it in the legend is enough"
         axes.hlines(fluid, i - _GROUP / 2, i + _GROUP / 2, color="black", linestyle="--", linewidth=1, label=label)
     axes.set_xticks(range(len(plans)), [_name(plan) for plan in plans], fontsize=9)
-    slo = result.problem.slo
     seeds = ", ".join(str(seed) for seed in result.effort.seeds)
     axes.set_title(
-        f"{result.service}: highest load with {slo.percentile:.10g} % within {latency_text(slo.latency)}\n"
+        f"{result.service}: highest load with {slo_text(result.problem)}\n"
         f"{result.effort.queries} queries per run, seeds {seeds}"
     )
     axes.set_ylabel("allowable load (queries/s)")

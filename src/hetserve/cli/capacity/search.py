@@ -13,16 +13,16 @@ from hetserve.api.conditions import Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
-from hetserve.cli.capacity import tenancy
-from hetserve.cli.capacity.effort import SimulationEffort, asked, take
-from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each_problem, finish
-from hetserve.cli.capacity.search.command import GUIDED
+from hetserve.cli.capacity.asked import asked_document, slo_text, tenancy_lines
+from hetserve.cli.capacity.commands import GUIDED
+from hetserve.cli.capacity.effort import SimulationEffort, take
+from hetserve.cli.capacity.services import NotPlannedError, answered, each_problem, finish
 from hetserve.cli.capacity.serving import MOST_TO_TRY_MANY, evaluator, long_enough
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.terminal import Block, grid, text_of
+from hetserve.cli.output.terminal import Block, grid
 from hetserve.planning import Counts, Problem, summary
-from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
+from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.kairos.plus import plan_kairos_plus
 from hetserve.planning.search import search, search_space
@@ -81,7 +81,7 @@ def run(
         return _search(one, problem, methods, effort, **options)
 
     found = each_problem(files, service, overrides, searched)
-    finish(found, output, plot, document, table, draw, holds=all(one.best_rate > 0 for one in answered(found)))
+    finish(found, output, plot, document, _block, draw, holds=all(one.best_rate > 0 for one in answered(found)))
 
 
 def _search(
@@ -152,7 +152,7 @@ def document(result: Searched) -> dict[str, Any]:
         "service": result.service,
         "model": result.model,
         "policy": result.policy,
-        **asked(result.problem, result.effort),
+        **asked_document(result.problem, result.effort),
         "searchSeed": result.seed,
         "results": [
             {
@@ -172,16 +172,10 @@ def _tried(result: Searched, counts: Counts, rate: float) -> dict[str, Any]:
     return {"counts": dict(counts), "cost": format_money(result.cost(counts)), "allowableQPS": rate}
 
 
-def table(results: Sequence[Searched]) -> str:
-    return text_of([_block(result) for result in results])
-
-
 def _block(result: Searched) -> Block:
-    slo, budget = result.problem.slo, result.problem.budget or 0
-    asked = f"{slo.percentile:.10g} % within {latency_text(slo.latency)}, at most {money_text(budget)}"
     lines = [
-        ("asked", f"{asked}, policy {result.policy}"),
-        *tenancy.lines(result.problem),
+        ("asked", f"{slo_text(result.problem, budget=True)}, policy {result.policy}"),
+        *tenancy_lines(result.problem),
         ("simulated", f"{result.effort.text}; search seed {result.seed}"),
     ]
     lines += [("found", _found(result, trace)) for trace in result.traces]
@@ -229,9 +223,8 @@ def _panel(result: Searched, axes: Axes) -> None:
         axes.step(at, best, where="post", color=colour, linewidth=1.6, label=label)
         axes.plot(at, [rate for _, rate in trace.tried], ".", color=colour, markersize=4, alpha=0.5)
         axes.plot(trace.best + 1, best[trace.best], "o", color=colour, markersize=7)
-    slo = result.problem.slo
     axes.set_title(
-        f"{result.service} under {result.policy}: {slo.percentile:.10g} % within {latency_text(slo.latency)}\n"
+        f"{result.service} under {result.policy}: {slo_text(result.problem)}\n"
         f"lines: best so far, dots: each configuration tried"
     )
     axes.set(xlabel="configurations evaluated", ylabel="allowable load (queries/s)")

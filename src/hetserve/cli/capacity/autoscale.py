@@ -16,17 +16,26 @@ from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.api.service.demand_source import MetricsSpec
 from hetserve.api.service.scaling import ScalingSpec
 from hetserve.base.units import QPS, format_money
-from hetserve.cli.capacity.autoscale.command import Changes
-from hetserve.cli.capacity.inputs import Overrides, choose, problem_of
-from hetserve.cli.capacity.not_planned import NotPlannedError, answered, each, finish, planned
-from hetserve.cli.output.messages import note, refuse
+from hetserve.cli.capacity.asked import slo_text
+from hetserve.cli.capacity.commands import Changes
+from hetserve.cli.capacity.services import (
+    NotPlannedError,
+    Overrides,
+    answered,
+    choose,
+    each,
+    finish,
+    planned,
+    problem_of,
+)
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.terminal import Block, grid, text_of
+from hetserve.cli.output.streams import note, refuse
+from hetserve.cli.output.terminal import Block, grid
 from hetserve.demand.queries import wanted_by
 from hetserve.demand.trace import LoadTrace, read_trace
 from hetserve.planning import Problem, summary
-from hetserve.planning.formatting import latency_text, qps_text
+from hetserve.planning.formatting import qps_text
 from hetserve.planning.offers import namespace_of
 from hetserve.profiles.latency_factors import EVERY_TYPE
 from hetserve.scaling.decision import Action
@@ -94,7 +103,7 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
     chosen = choose(manifests, service, files)
     following = [one for one in chosen if one.spec.objective == "MinCost"] or chosen
     found = each(following, lambda one: _follow(one, manifests, overrides, load, *played))
-    finish(found, output, plot, document, table, draw, holds=all(result.holds for result in answered(found)))
+    finish(found, output, plot, document, _block, draw, holds=all(result.holds for result in answered(found)))
 
 
 def _follow(  # noqa: PLR0917
@@ -191,16 +200,12 @@ def _decision(result: Followed, one: DecidedAt) -> dict[str, Any]:
     }
 
 
-def table(results: Sequence[Followed]) -> str:
-    return text_of([_block(result) for result in results])
-
-
 def _block(result: Followed) -> Block:
-    slo, course, served = result.setting.problem.slo, result.course, result.served
+    course, served = result.course, result.served
     word = "holds" if result.holds else "does not hold"
     hours = (course.end - course.begin) / _HOUR
     lines = (
-        ("asked", f"{slo.percentile:.10g} % within {latency_text(slo.latency)}"),
+        ("asked", slo_text(result.setting.problem)),
         ("answer", f"the SLO {word}: {served.late_share:.3%} of {served.queries} queries were late"),
         ("paid", f"${course.dollars:.4g} in {hours:.4g} h, {course.dollars / hours if hours else 0:.4g} $/h"),
         ("changed", f"{result.changes} times after the first plan"),

@@ -1,1 +1,0 @@
-"""`hetserve autoscale`: command and answer."""

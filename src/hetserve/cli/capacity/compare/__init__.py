@@ -1,1 +1,0 @@
-"""`hetserve compare`: command and answer."""

@@ -1,1 +1,0 @@
-"""`hetserve search`: command and answer."""

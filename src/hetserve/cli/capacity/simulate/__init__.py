@@ -1,1 +1,0 @@
-"""`hetserve simulate`: command and answer."""
