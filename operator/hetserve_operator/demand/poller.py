@@ -13,10 +13,8 @@ from functools import partial
 from typing import Final
 
 from hetserve.demand.queries import MetricsQuerySpec
-from hetserve_operator.demand.asking import CONTRACT, QUERIES, Asking
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.contract import ContractPoll
-from hetserve_operator.demand.own import OwnPoll
+from hetserve_operator.demand.polls import CONTRACT, QUERIES, Asking, ContractPoll, OwnPoll
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
 from hetserve_shell.tasks.slices import Slices

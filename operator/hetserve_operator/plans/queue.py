@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from hetserve.api.conditions import Reason
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import JobResult, PlannerJob, WorkKind
+from hetserve.planning.reach import JobResult, PlannerJob, WorkKind
 from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve_operator.workqueue import Key
 

@@ -11,7 +11,7 @@ import pytest
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Problem, TypeOption, plan, summary
-from hetserve.planning.flow.explanation.explain import ceiling_text, floor_text
+from hetserve.planning.flow.explain import ceiling_text, floor_text
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search.judge import Judge, choosing_rate

@@ -10,9 +10,8 @@ from typing import Final, cast
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.flow.programs.classes import ClassTable, Values, class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates, least_cost, most_load
-from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
+from hetserve.planning.flow.search.judge import SEED, Judge, Proof, choosing_rate
 from hetserve.planning.flow.search.leading import MARGINS, UNTRIED, allowed, cost_of
-from hetserve.planning.flow.search.proof import Proof
 from hetserve.planning.flow.search.throughput import Race
 from hetserve.planning.flow.search.untried import Theory
 from hetserve.planning.plan import EvaluatedConfiguration, Plan, RankedConfiguration

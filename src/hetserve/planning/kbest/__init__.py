@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hetserve.planning.kbest.best import Ranking, best_configurations, list_all
-from hetserve.planning.kbest.space import Space, grid_of, space_of
+from hetserve.planning.kbest.best import Ranking, Space, best_configurations, grid_of, list_all, space_of
 
 __all__ = ["Ranking", "Space", "best_configurations", "grid_of", "list_all", "space_of"]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from hetserve.planning.plan import Evaluator
-from hetserve.planning.search.session import Evaluation, SearchTrace, Session
-from hetserve.planning.search.space import SearchSpace, search_space
+from hetserve.planning.search.session import Evaluation, SearchSpace, SearchTrace, Session, search_space
 from hetserve.registry.planners import SEARCH_METHODS
 
 

@@ -15,7 +15,7 @@ from hetserve.api.instance_type import GpuSpec
 from hetserve.base.units import MiB, MicroDollarsPerHour, parse_duration, quantity_to_mib
 from hetserve.demand import declared_mix
 from hetserve.planning.offers import instance_price, namespace_of
-from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
+from hetserve.planning.rates import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE

@@ -11,9 +11,8 @@ import numpy as np
 
 from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values
 from hetserve.planning.flow.programs.program import CEILING, Margin, launch_charge, least_cost
-from hetserve.planning.flow.search.judge import Judge
+from hetserve.planning.flow.search.judge import Judge, Proof
 from hetserve.planning.flow.search.leading import allowed, cost_of, neighbours, pairs, splits
-from hetserve.planning.flow.search.proof import Proof
 from hetserve.planning.flow.search.untried import Theory
 
 SATURATIONS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.13, 0.08, 0.05)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.planning.flow.programs.classes import COARSE, Values
-from hetserve.planning.flow.search.judge import FINE, Judge
+from hetserve.planning.flow.search.judge import FINE, Judge, Proof
 from hetserve.planning.flow.search.leading import cost_of, leading, neighbours, splits, without_one
-from hetserve.planning.flow.search.proof import Proof
 
 _ROUNDS: Final = 6
 _PER_ROUND: Final = 10
