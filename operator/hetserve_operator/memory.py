@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve.reconcile.snapshot import Fenced, Interest, Rendered, WriteStatus
 from hetserve_operator.revisions import ListedRevisions
 from hetserve_operator.workqueue import Key
@@ -104,7 +103,7 @@ class Memory:
     """
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
-    _refused: dict[str, tuple[float, ApiRefusal]] = field(default_factory=dict)
+    _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     _repairs: dict[str, RepairBackoff] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
     _load: tuple[float, Demand] | None = None
@@ -139,7 +138,7 @@ class Memory:
         self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}
         return {digest: rendered for digest, (_, rendered) in self._rendered.items()}
 
-    def refused(self, now: float) -> dict[str, ApiRefusal]:
+    def refused(self, now: float) -> dict[str, str]:
         self._refused = {key: entry for key, entry in self._refused.items() if entry[0] > now}
         return {key: refusal for key, (_, refusal) in self._refused.items()}
 
@@ -159,7 +158,7 @@ class Memory:
         while len(self._rendered) > _MOST_RENDERED:
             del self._rendered[next(iter(self._rendered))]
 
-    def keep_refused(self, key: str, refusal: ApiRefusal, now: float) -> None:
+    def keep_refused(self, key: str, refusal: str, now: float) -> None:
         self._refused[key] = (now + RETRY_REFUSED, refusal)
 
     def note_repair(self, name: str, now: float) -> None:

@@ -50,7 +50,7 @@ class DemandPoller:
         self._clock = clock
         self._sleep = sleep
         self._early = {source: asyncio.Event() for source in (CONTRACT, QUERIES)}
-        self._contract = ContractPoll(cache, prometheus, metrics, clock, sleep, interval=interval)
+        self._contract = ContractPoll(cache, prometheus, metrics, clock, interval, sleep=sleep)
         self._own = OwnPoll(cache, own, metrics, clock, interval)
 
     def loops(self) -> list[Callable[[], Awaitable[None]]]:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Protocol
 
 from hetserve.demand.answers import Series
 from hetserve.demand.grouped import Grouped, buckets_by_service, buckets_of, take_apart
@@ -69,17 +69,23 @@ async def ask_all(prometheus: Asking, queries: Iterable[Query], now: float) -> l
 
 
 class Poll:
-    """One kind of polls. source: as spec.metrics.source names it; clock: seconds."""
+    """One kind of polls. source: as spec.metrics.source names it; clock: seconds; interval: between two polls."""
 
     source: ClassVar[str]
 
     def __init__(
-        self, cache: DemandCache, prometheus: Asking, metrics: OperatorMetrics, clock: Callable[[], float]
+        self,
+        cache: DemandCache,
+        prometheus: Asking,
+        metrics: OperatorMetrics,
+        clock: Callable[[], float],
+        interval: float,
     ) -> None:
         self._cache = cache
         self._prometheus = prometheus
         self._metrics = metrics
         self._clock = clock
+        self._pauses = Pauses(clock, interval)
         self._trouble = ""
 
     async def time(self, keys: Iterable[Key]) -> float | None:
@@ -112,25 +118,23 @@ class Poll:
 LONGEST_PAUSE: Final = 300.0
 """Seconds until a question that fails again and again is asked once more."""
 
-Question = TypeVar("Question")
-
 
 @dataclass(frozen=True, slots=True)
-class _Failures(Generic[Question]):
+class _Failures:
     """In a row, of a question. until: not asked before [s]."""
 
-    question: Question
+    question: object
     count: int
     until: float
 
 
-class Pauses(Generic[Question]):
+class Pauses:
     """Services whose questions have failed. interval: seconds between two polls; clock: seconds."""
 
     def __init__(self, clock: Callable[[], float], interval: float) -> None:
         self._clock = clock
         self._interval = interval
-        self._of: dict[Key, _Failures[Question]] = {}
+        self._of: dict[Key, _Failures] = {}
 
     def __contains__(self, key: Key) -> bool:
         """Whether the last question of a service has failed."""
@@ -140,18 +144,18 @@ class Pauses(Generic[Question]):
         """Forgets all other services."""
         self._of = {key: failed for key, failed in self._of.items() if key in keys}
 
-    def is_due(self, key: Key, question: Question) -> bool:
+    def is_due(self, key: Key, question: object) -> bool:
         """Whether to ask; another question than the one that failed at once."""
         failed = self._of.get(key)
         return failed is None or failed.question != question or failed.until <= self._clock()
 
-    def fail(self, key: Key, question: Question) -> None:
+    def fail(self, key: Key, question: object) -> None:
         """Doubles the pause of a service, from one interval on."""
         count = self._of[key].count + 1 if key in self._of else 1
         pause = min(self._interval * 2.0 ** (count - 1), LONGEST_PAUSE)
         self._of[key] = _Failures(question, count, self._clock() + pause - self._interval / 2)
 
-    def note(self, key: Key, question: Question) -> None:
+    def note(self, key: Key, question: object) -> None:
         """A part of its question has failed, so that it is asked again without a pause."""
         self._of[key] = _Failures(question, 0, self._clock())
 
@@ -169,7 +173,7 @@ Members = dict[Key, MetricsQuerySpec]
 
 
 class ContractPoll(Poll):
-    """Asks for all services that hetserve's own metrics measure. interval: seconds between two polls; clock: seconds.
+    """Asks for all services that hetserve's own metrics measure.
 
     A question that Prometheus refuses is asked anew about half of its services, until it is known who is to blame. Who
     is asked about alone from then on, and ever more seldom where no rates come.
@@ -183,13 +187,12 @@ class ContractPoll(Poll):
         prometheus: Asking,
         metrics: OperatorMetrics,
         clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[object]],
-        *,
         interval: float,
+        *,
+        sleep: Callable[[float], Awaitable[object]],
     ) -> None:
-        super().__init__(cache, prometheus, metrics, clock)
+        super().__init__(cache, prometheus, metrics, clock, interval)
         self._sleep = sleep
-        self._apart: Pauses[MetricsQuerySpec] = Pauses(clock, interval)
         self._buckets: dict[Place, dict[float, float]] = {}
         self._buckets_at = float("-inf")
         self._mix_trouble: dict[Place, str] = {}
@@ -202,13 +205,13 @@ class ContractPoll(Poll):
         if now is None:
             return None
         await self._ask_mix(list(members.values()), now)
-        self._apart.keep(members)
-        together = {key: one for key, one in members.items() if key not in self._apart}
+        self._pauses.keep(members)
+        together = {key: one for key, one in members.items() if key not in self._pauses}
         for group in groups(together.values()):
             of_group = {key: one for key, one in together.items() if group.holds(one)}
             await self._ask_group(of_group, now, at, named=len(of_group) < len(members))
         for key, one in members.items():
-            if key in self._apart and self._apart.is_due(key, one):
+            if key in self._pauses and self._pauses.is_due(key, one):
                 await self._ask_group({key: one}, now, at, named=True)
         return now
 
@@ -228,7 +231,7 @@ class ContractPoll(Poll):
                 return
             self._set_apart(members, vital, at)
         elif not vital:
-            self._apart.settle(members)
+            self._pauses.settle(members)
         if vital:
             if not vital.refused:
                 self.fail(members, vital)
@@ -243,9 +246,9 @@ class ContractPoll(Poll):
         """A service whose own series are refused; without rates its demand is not known."""
         ((key, wanted),) = members.items()
         if vital is None or not vital.refused:
-            self._apart.note(key, wanted)
+            self._pauses.note(key, wanted)
             return
-        self._apart.fail(key, wanted)
+        self._pauses.fail(key, wanted)
         self.count("refused")
         message = f"{vital}; it was asked about this service alone: its exporter may have too many series"
         self._cache.take(key, wanted, unknown(Trouble.QUERY_REFUSED, message), at)
@@ -306,20 +309,9 @@ def _halves(members: Members) -> tuple[Members, Members]:
 
 
 class OwnPoll(Poll):
-    """Asks the queries of services. interval: seconds between two polls; clock: seconds."""
+    """Asks the queries of services."""
 
     source = QUERIES
-
-    def __init__(
-        self,
-        cache: DemandCache,
-        prometheus: Asking,
-        metrics: OperatorMetrics,
-        clock: Callable[[], float],
-        interval: float,
-    ) -> None:
-        super().__init__(cache, prometheus, metrics, clock)
-        self._pauses: Pauses[OwnQueries] = Pauses(clock, interval)
 
     async def ask(self) -> float | None:
         """Prometheus's time; None: nothing was to be asked, or it does not answer."""

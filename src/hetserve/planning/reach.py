@@ -60,15 +60,11 @@ def for_capacity(problem: Problem) -> Problem:
         objective="MinCost",
         slo=problem.slo,
         mix=problem.mix,
-        types=tuple(map(_bare, problem.types)),
+        types=tuple(TypeOption(one.name, one.price, one.profile) for one in problem.types),
         saturation_threshold=1.0,
         launch_weight=0.0,
         policy=problem.policy,
     )
-
-
-def _bare(option: TypeOption) -> TypeOption:
-    return TypeOption(option.name, option.price, option.profile)
 
 
 def capacity_of(problem: Problem, counts: Counts, *, quick: bool = False) -> Capacity:

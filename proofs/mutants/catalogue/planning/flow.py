@@ -39,7 +39,7 @@ FLOW: Final = (
         "flow forgets what launches weigh",
         _PROGRAM,
         "_Builder._columns",
-        Replace("launch_charge(option, problem.launch_weight)", "0"),
+        Replace("charge if charged else 0", "0"),
         _BY_HAND,
         "test_running_instances_are_kept_where_launching_is_dear",
     ),

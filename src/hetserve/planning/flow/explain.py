@@ -15,7 +15,7 @@ from hetserve.planning.flow.programs.classes import ClassTable, Values
 from hetserve.planning.flow.programs.program import CEILING, FixedMix, FluidRates, Margin, fixed, least_cost, most_load
 from hetserve.planning.flow.search.cost import CostClimb
 from hetserve.planning.flow.search.judge import Proof
-from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of
+from hetserve.planning.flow.search.leading import UNTRIED, allowed
 from hetserve.planning.flow.search.throughput import Race
 from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
 from hetserve.planning.plan import (
@@ -57,7 +57,7 @@ def explain(choice: ChosenMix) -> Plan:
         why_not_runner_up=_why_not(choice),
         ranking=(entry, *(choice.ranked(one.values) for one in _ran(choice)), *_not_run(choice))[:_TOP],
         refusals=(*choice.table.problem.left_out, *_refusals(choice, prices)),
-        verdict=_verdict(choice),
+        verdict="; ".join((_held(choice), *_margin(choice), *_left(choice))),
         evaluated=tuple(_evaluated(choice)) if tried else (),
         next_step=_next_step(choice) if choice.steps else None,
         tried=tried,
@@ -121,14 +121,14 @@ def _next_step(choice: ChosenMix) -> NextStep | None:
     now = rate if choice.is_cost else max(rate, choice.ceiling)
     wanted = now * (1 + NOTICEABLE)
     step = least_cost(table, CEILING, wanted, budget=widest)
-    if step is not None and cost_of(table, step.counts) <= choice.money:
+    if step is not None and table.cost(step.counts) <= choice.money:
         most = most_load(table, CEILING, budget=choice.money)
         now = max(rate, 0.0 if most is None else most.rate)
         wanted = now * (1 + NOTICEABLE)
         step = least_cost(table, CEILING, wanted, budget=widest)
     if step is None:
         return None
-    cost, gain = cost_of(table, step.counts), choice.fluid(step.counts) - now
+    cost, gain = table.cost(step.counts), choice.fluid(step.counts) - now
     if cost <= choice.money or gain <= 0:
         return None
     return NextStep(
@@ -143,10 +143,10 @@ def _next_step(choice: ChosenMix) -> NextStep | None:
 
 def _cheaper(choice: ChosenMix) -> EvaluatedConfiguration | None:
     """The best mix for less: of those that ran, else of the program."""
-    less = [one for one in choice.others if cost_of(choice.table, one.values) < choice.cost]
+    less = [one for one in choice.others if choice.table.cost(one.values) < choice.cost]
     if less:
         table = choice.table
-        return choice.evaluated(max(less, key=lambda one: (one.held, cost_of(table, one.values), one.values)))
+        return choice.evaluated(max(less, key=lambda one: (one.held, table.cost(one.values), one.values)))
     if choice.cost <= 1:
         return None
     mix = most_load(choice.table, UNTRIED, budget=choice.cost - 1)
@@ -217,10 +217,6 @@ def _reach(table: ClassTable, i: int) -> str | None:
 def _message(choice: ChosenMix, entry: RankedConfiguration) -> str:
     how = "not tried" if choice.untried else "in simulation"
     return f"{summary(entry.counts)} for {money_text(entry.cost)}, {qps_text(choice.held)} {how}"
-
-
-def _verdict(choice: ChosenMix) -> str:
-    return "; ".join((_held(choice), *_margin(choice), *_left(choice)))
 
 
 def _held(choice: ChosenMix) -> str:
@@ -327,7 +323,7 @@ class ChosenMix:
 
     @property
     def cost(self) -> int:
-        return cost_of(self.table, self.values)
+        return self.table.cost(self.values)
 
     @property
     def money(self) -> int:
@@ -335,7 +331,7 @@ class ChosenMix:
         return self.cost if self.is_cost else self.table.problem.budget or self.cost
 
     def ranked(self, values: Values) -> RankedConfiguration:
-        cost = MicroDollarsPerHour(cost_of(self.table, values))
+        cost = MicroDollarsPerHour(self.table.cost(values))
         return RankedConfiguration(self.table.counts(values), cost, QPS(self.fluid(values)))
 
     def serving(self) -> FixedMix | None:
@@ -361,13 +357,13 @@ def of_race(run: Race) -> tuple[Tried, ...]:
 
 def of_climb(run: CostClimb, proof: Proof, best: Values, load: float) -> tuple[Tried, ...]:
     """The others that ran, cheapest first: those below the best broke the SLO, in the trials that chose or proved."""
-    key, others = run.key(best), []
+    key, others = run.table.key(best), []
     for values in run.simulated:
-        below = run.key(values) < key
+        below = run.table.key(values) < key
         if values == best:
             continue
         if run.tried[values] and not below:
             others.append(Tried(values, run.load))
         else:
             others.append(Tried(values, 0.0, load if proof.broke(values, load) else run.load))
-    return tuple(sorted(others, key=lambda one: run.key(one.values)))
+    return tuple(sorted(others, key=lambda one: run.table.key(one.values)))

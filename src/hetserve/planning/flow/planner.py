@@ -16,16 +16,15 @@ from hetserve.planning.flow.programs.program import (
     CEILING,
     FluidRates,
     Mix,
-    launch_charge,
     least_cost,
     least_money,
     most_load,
 )
 from hetserve.planning.flow.search.cost import proved
 from hetserve.planning.flow.search.judge import MOST_INSTANCES, RAREST, SEED, Judge, Proof, choosing_cost, choosing_rate
-from hetserve.planning.flow.search.leading import allowed, cost_of
+from hetserve.planning.flow.search.leading import UNTRIED, allowed
 from hetserve.planning.flow.search.throughput import Race, barely, race
-from hetserve.planning.flow.search.untried import Theory, untried_cost, untried_rate, untried_throughput
+from hetserve.planning.flow.search.untried import Theory, untried_cost
 from hetserve.planning.plan import Counts, Evaluator, Plan, RankedConfiguration, Trial
 from hetserve.planning.problem import Problem
 
@@ -74,8 +73,9 @@ def _most_throughput(table: ClassTable, budget: int, seed: int, *, quick: bool) 
     fluid = FluidRates(table, CEILING)
     judge = Judge(table, choosing_rate(seed), fluid)
     if quick or not judge.can_try(ceiling.counts):
-        mix = untried_throughput(table, budget) or ceiling
-        held, untried = untried_rate(table, mix.counts), _why(quick, ceiling.counts, judge)
+        # The margin that does best alone.
+        mix = most_load(table, UNTRIED, budget=budget) or most_load(table, CEILING, budget=budget) or ceiling
+        held, untried = Theory(table).rate(mix.counts), _why(quick, ceiling.counts, judge)
         return explain(
             ChosenMix(table, mix.counts, held, fluid, ceiling.objective_bound, untried=untried, steps=not quick)
         )
@@ -96,7 +96,7 @@ def _ample(table: ClassTable, run: Race, budget: int) -> tuple[Values, float]:
     may = [v for v in run.ample if allowed(table, v, budget) and run.judge.fluid(v) > run.rate]
     theory = Theory(table) if may else None
     rates = {v: theory.rate(v) for v in may} if theory else {}
-    best = max(rates, key=lambda v: (rates[v], -cost_of(table, v), v), default=())
+    best = max(rates, key=lambda v: (rates[v], -table.cost(v), v), default=())
     return best, rates.get(best, 0.0)
 
 
@@ -121,7 +121,7 @@ def _least_cost(table: ClassTable, load: float, seed: int, *, quick: bool) -> Pl
         return no_load_carried(table, judge.mixes, load)
     others = of_climb(run, proof, best, load)
     if not judge.can_try(best, load):
-        held, why = load if table.problem.load else untried_rate(table, best), _why(quick, best, judge)
+        held, why = load if table.problem.load else Theory(table).rate(best), _why(quick, best, judge)
         return explain(ChosenMix(table, best, held, fluid, floor, others, judge.tried + proof.tried, untried=why))
     seen = judge.highest(best, max(judge.triable(best), load), load)
     held = load if table.problem.load else max(proof.near(best, seen), load)
@@ -133,8 +133,7 @@ def _floor(upper: ClassTable, load: float, budget: int | None, ceiling: Mix, *, 
 
     upper: a table whose program no mix beats; fewer classes answer sooner, and less. quick: parts of instances count.
     """
-    weight = upper.problem.launch_weight
-    if not any(launch_charge(option, weight) for option in upper.types):
+    if not any(upper.charges):
         return ceiling.objective_bound
     if quick:
         return least_money(upper.without_launches, CEILING, load)
@@ -176,7 +175,7 @@ def capacity(problem: Problem, counts: Counts, *, quick: bool = False) -> tuple[
     if not fluid(values):
         return 0.0, True
     if quick or not judge.can_try(values):
-        return untried_rate(table, values), False
+        return Theory(table).rate(values), False
     return _highest(judge, values), True
 
 
@@ -200,4 +199,4 @@ def fluid_answer(problem: Problem) -> RankedConfiguration | None:
         mix = None if budget is None else most_load(table, CEILING, budget=budget)
     if mix is None:
         return None
-    return RankedConfiguration(table.counts(mix.counts), MicroDollarsPerHour(cost_of(table, mix.counts)), QPS(mix.rate))
+    return RankedConfiguration(table.counts(mix.counts), MicroDollarsPerHour(table.cost(mix.counts)), QPS(mix.rate))

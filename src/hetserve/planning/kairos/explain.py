@@ -19,7 +19,7 @@ from hetserve.planning.formatting import (
     step_text,
 )
 from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, next_step
-from hetserve.planning.kbest import Ranking
+from hetserve.planning.kbest.best import Ranking
 from hetserve.planning.plan import EvaluatedConfiguration, Evaluator, Plan, StepSearch, infeasible, summary
 from hetserve.planning.problem import TypeRefusal
 from hetserve.planning.rates import Auxiliary

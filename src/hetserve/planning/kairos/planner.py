@@ -12,7 +12,7 @@ import numpy as np
 
 from hetserve.planning.kairos.explain import explain
 from hetserve.planning.kairos.ranking import BoundedConfiguration, entries, next_step, nothing_fits, ranking_inputs
-from hetserve.planning.kbest import best_configurations, space_of
+from hetserve.planning.kbest.best import best_configurations, space_of
 from hetserve.planning.plan import Evaluator, Plan
 from hetserve.planning.problem import Problem
 

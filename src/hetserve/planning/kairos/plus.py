@@ -24,7 +24,7 @@ from hetserve.planning.kairos.ranking import (
     nothing_fits,
     ranking_inputs,
 )
-from hetserve.planning.kbest import Space, best_configurations, space_of
+from hetserve.planning.kbest.best import Space, best_configurations, space_of
 from hetserve.planning.plan import Counts, Evaluator, Plan
 from hetserve.planning.problem import Problem
 from hetserve.simulation.stability import ceiling, fewest_queries

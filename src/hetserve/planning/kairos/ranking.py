@@ -11,13 +11,12 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.configurations import Ints
 from hetserve.planning.formatting import latency_text, money_text
-from hetserve.planning.kbest import Ranking, Space, best_configurations, grid_of, space_of
+from hetserve.planning.kbest.best import Floats, Ranking, Space, best_configurations, grid_of, space_of
 from hetserve.planning.plan import (
     NOTICEABLE,
     WIDEST_BUDGET,
@@ -227,9 +226,6 @@ def _overridden(problem: Problem, name: str, capable: list[TypeOption], budget: 
 
 def _names(options: Iterable[TypeOption]) -> str:
     return ", ".join(sorted(option.name for option in options))
-
-
-Floats = NDArray[np.float64]
 
 
 def closed_bounds(u: Floats, q_base: float, aux_rate: Floats, f: Floats, t: Floats) -> Floats:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.configurations import Dimension, configuration_parts, count_configurations
+from hetserve.planning.configurations import Dimension, Ints, configuration_parts, count_configurations
 from hetserve.planning.problem import Pool, TypeOption
 from hetserve.planning.rates import Rates
 
@@ -111,7 +111,6 @@ def list_all(space: Space, top: int | None = None, reaching: float | None = None
     return best._replace(size=float(size))
 
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FINE: Final = 2.0**50

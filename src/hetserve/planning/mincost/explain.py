@@ -19,7 +19,7 @@ from hetserve.planning.mincost.milp import TOLERANCE
 from hetserve.planning.mincost.model import CostChoice, CostModel
 from hetserve.planning.plan import NextStep, Plan, RankedConfiguration, StepSearch, infeasible, summary
 from hetserve.planning.problem import Problem, TypeRefusal
-from hetserve.planning.slo import slo_miss
+from hetserve.planning.slo import slo_refusals
 
 _TOP = 10
 _ALLOW = "limits and free resources allow"
@@ -67,13 +67,9 @@ def step_to(model: CostModel, best: CostChoice, richer: CostChoice | None) -> St
 
 def unusable(model: CostModel) -> tuple[TypeRefusal, ...]:
     """Types that miss the SLO at its percentile, and by how much (constraint 4)."""
-    problem = model.problem
     usable = {option.name for option in model.types}
-    return tuple(
-        TypeRefusal(option.name, slo_miss(option, problem, problem.slo.percentile))
-        for option in sorted(problem.types, key=lambda o: o.name)
-        if option.name not in usable
-    )
+    missing = slo_refusals(model.problem, model.problem.slo.percentile)
+    return tuple(one for one in missing if one.subject not in usable)
 
 
 def refused(model: CostModel, reason: Reason, message: str) -> Plan:

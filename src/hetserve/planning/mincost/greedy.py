@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -163,12 +164,8 @@ def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -
     if budget is not None:
         most = min(most, (budget - model.choice(counts).cost) // model.types[i].price)
     filling = replace(model, problem=replace(model.problem, least_total=0))  # more may follow
-    low, high = 0, max(min(most, model.upper[i]), 0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = filling.allowed(with_more(counts, i, middle))
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+    some = range(1, max(min(most, model.upper[i]), 0) + 1)
+    return bisect_left(some, 1, key=lambda n: not filling.allowed(with_more(counts, i, n)))
 
 
 def optimality_gap(search: LeastCostSearch, made: CostChoice) -> tuple[str, CostChoice | None]:

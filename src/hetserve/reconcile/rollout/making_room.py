@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from hetserve.api import names
 from hetserve.planning.offers import namespace_of
-from hetserve.reconcile.cluster.api_messages import ApiRefusal, RefusalCause
+from hetserve.reconcile.cluster.api_messages import exceeds_quota
 from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_surge
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.rollout.progress import creation_failures
@@ -27,14 +27,14 @@ def in_the_way(
     manifests: of the planned Deployments, by type. A quota that refuses an instance is room that any old one takes; any
     other refusal may last, and no instance goes for it.
     """
-    counts, failures = decision.counts, {f.instance_type: f.message for f in creation_failures(snapshot)}
+    counts, failures = decision.counts, dict(creation_failures(snapshot))
     spare = frozenset(name for name, held in holdings.items() if held.replicas > counts.get(name, 0))
     found: dict[str, frozenset[str]] = {}
     for name in (n for n, count in counts.items() if spare and holdings[n].placed < count):
         denied = snapshot.refused.get(Render(manifests[name], manifest_digest(manifests[name]), "").key)
-        refusal = failures.get(name) if denied is None else denied.message
+        refusal = failures.get(name) if denied is None else denied
         if refusal is not None:
-            found[name] = spare if ApiRefusal(refusal).cause is RefusalCause.QUOTA else frozenset()
+            found[name] = spare if exceeds_quota(refusal) else frozenset()
         elif (takers := _takers(snapshot, decision, holdings, name, spare)) is not None:
             found[name] = takers
     return found

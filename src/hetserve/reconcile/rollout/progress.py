@@ -19,7 +19,7 @@ from hetserve.planning.rates import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
-from hetserve.reconcile.cluster.api_messages import CreationFailure, replica_failure
+from hetserve.reconcile.cluster.api_messages import replica_failure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import Target
 from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, is_ours, type_of
@@ -121,14 +121,10 @@ def type_states(snapshot: ServiceSnapshot, decision: PlanDecision, targets: Iter
     return tuple(states)
 
 
-def creation_failures(snapshot: ServiceSnapshot) -> tuple[CreationFailure, ...]:
-    """Instance types whose pods cannot be created, in their order."""
-    found = [
-        CreationFailure(type_of(deployment) or "", message)
-        for deployment in _deployments(snapshot)
-        if (message := replica_failure(deployment)) is not None
-    ]
-    return tuple(sorted(found))
+def creation_failures(snapshot: ServiceSnapshot) -> tuple[tuple[str, str], ...]:
+    """Instance types whose pods cannot be created, in their order, with the messages of their Deployments."""
+    found = ((type_of(one) or "", replica_failure(one)) for one in _deployments(snapshot))
+    return tuple(sorted((name, message) for name, message in found if message is not None))
 
 
 def _rolled(target: Target, pods: list[PodFact], snapshot: ServiceSnapshot) -> bool:
