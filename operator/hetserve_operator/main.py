@@ -18,7 +18,7 @@ import click
 
 from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.poller import DemandPoller
+from hetserve_operator.demand.polls import DemandPoller
 from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
 from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics

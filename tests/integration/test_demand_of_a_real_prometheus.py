@@ -30,7 +30,7 @@ from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.demand.queries import MetricsQuerySpec, OwnQueries
 from hetserve.demand.windows import attained_below, highest, lowest
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.poller import DemandPoller
+from hetserve_operator.demand.polls import DemandPoller
 from hetserve_operator.demand.prometheus import Prometheus
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.settings import PrometheusOptions

@@ -19,13 +19,14 @@ from hetserve.reconcile.plans.decision import decide
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import read_record
 from hetserve.reconcile.plans.planner import Planner
-from hetserve.reconcile.rollout.making_room import in_the_way, surged
-from hetserve.reconcile.rollout.progress import (
+from hetserve.reconcile.rollout import (
     ServiceRate,
     TypeState,
     creation_failures,
     holdings,
+    in_the_way,
     limits_of,
+    surged,
     type_states,
 )
 from hetserve.reconcile.snapshot import (

@@ -21,7 +21,7 @@ from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
-from hetserve.reconcile.rollout.progress import TypeState
+from hetserve.reconcile.rollout import TypeState
 from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 from testing.builders import service

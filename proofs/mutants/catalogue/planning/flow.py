@@ -63,7 +63,7 @@ FLOW: Final = (
         "flow takes the solver's tolerance for money",
         _PROGRAM,
         "_Builder.answer",
-        always("cost <= budget"),
+        always("$table.cost(counts) <= budget"),
         _SEARCH,
         "test_a_budget_is_kept_to_the_last_micro_dollar",
     ),

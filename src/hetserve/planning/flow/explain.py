@@ -46,6 +46,7 @@ def explain(choice: ChosenMix) -> Plan:
     """Feasible plan of the choice."""
     entry, prices = choice.ranked(choice.values), _marginal_values(choice)
     top, tried = choice.fluid(choice.values), not choice.untried
+    own = Tried(choice.values, max(choice.held, choice.seen))
     return Plan(
         reason=Reason.PLAN_FEASIBLE,
         message=_message(choice, entry),
@@ -58,7 +59,7 @@ def explain(choice: ChosenMix) -> Plan:
         ranking=(entry, *(choice.ranked(one.values) for one in _ran(choice)), *_not_run(choice))[:_TOP],
         refusals=(*choice.table.problem.left_out, *_refusals(choice, prices)),
         verdict="; ".join((_held(choice), *_margin(choice), *_left(choice))),
-        evaluated=tuple(_evaluated(choice)) if tried else (),
+        evaluated=tuple(map(choice.evaluated, (own, *choice.others))) if tried else (),
         next_step=_next_step(choice) if choice.steps else None,
         tried=tried,
         held_qps=QPS(choice.held) if tried else None,
@@ -91,11 +92,6 @@ def _not_run(choice: ChosenMix) -> list[RankedConfiguration]:
     rates = {v: rate for v, rate in choice.fluid.known.items() if rate > 0 and v not in ran}
     within = [v for v in rates if allowed(choice.table, v, choice.table.problem.budget)]
     return [choice.ranked(v) for v in sorted(within, key=lambda v: (-rates[v], v))[:_TOP]]
-
-
-def _evaluated(choice: ChosenMix) -> Iterator[EvaluatedConfiguration]:
-    yield choice.evaluated(Tried(choice.values, max(choice.held, choice.seen)))
-    yield from (choice.evaluated(one) for one in choice.others)
 
 
 def _flow(choice: ChosenMix) -> Iterator[ClassFlow]:

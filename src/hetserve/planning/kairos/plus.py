@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.planning.formatting import qps_text
-from hetserve.planning.kairos.explain import Trials, plan_of_trials
-from hetserve.planning.kairos.planner import plan_kairos
+from hetserve.planning.kairos.planner import Trials, plan_kairos, plan_of_trials
 from hetserve.planning.kairos.ranking import (
     BoundedConfiguration,
     RankingInputs,

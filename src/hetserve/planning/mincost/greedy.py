@@ -15,8 +15,7 @@ from typing import Final
 
 from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, share_text
-from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, too_little
-from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
+from hetserve.planning.mincost.ilp import LeastCostSearch, explain, model_of, nothing_for_the_budget, too_little
 from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, with_more
 from hetserve.planning.plan import Evaluator, Plan, StepSearch, summary

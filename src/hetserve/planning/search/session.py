@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,9 +19,6 @@ from hetserve.planning.problem import Problem
 class Evaluation:
     counts: Counts
     qps: float
-
-    def as_json(self) -> dict[str, object]:
-        return {"counts": dict(self.counts), "qps": self.qps}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +38,8 @@ class SearchTrace:
     def best(self) -> Evaluation:
         return max(self.evaluations, key=lambda e: e.qps)
 
-    def best_so_far(self) -> tuple[float, ...]:
-        return tuple(itertools.accumulate((evaluation.qps for evaluation in self.evaluations), max))
-
     def evaluations_until(self, qps: float) -> int | None:
         return next((i for i, e in enumerate(self.evaluations, start=1) if e.qps >= qps), None)
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "method": self.method,
-            "seed": self.seed,
-            "space": self.space,
-            "pruned": self.pruned,
-            "best": self.best.as_json(),
-            "evaluations": [evaluation.as_json() for evaluation in self.evaluations],
-        }
 
 
 class Session:

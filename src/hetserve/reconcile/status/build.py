@@ -20,7 +20,7 @@ from hetserve.reconcile.cluster.neighbours import CrowdedGpu
 from hetserve.reconcile.cluster.observed import PodFact, ScalerFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
-from hetserve.reconcile.rollout.progress import TypeState
+from hetserve.reconcile.rollout import TypeState
 from hetserve.reconcile.snapshot import Json, RawObject
 from hetserve.reconcile.status.scaling_status import (
     capacity_status,
