@@ -17,8 +17,7 @@ from hetserve.demand import kairos_mixture
 from hetserve.planning import TypeOption
 from hetserve.planning.configurations import count_configurations
 from hetserve.planning.kairos.ranking import choose_base
-from hetserve.planning.kbest import Space, best_configurations, grid_of, list_all, space_of
-from hetserve.planning.kbest.best import LISTED, Order
+from hetserve.planning.kbest.best import LISTED, Order, Space, best_configurations, grid_of, list_all, space_of
 from hetserve.planning.kbest.search import found_by_program
 from hetserve.planning.rates import derive_rates
 from testing.kbest_pools import FAMILIES, full_pool

@@ -22,7 +22,7 @@ from benchmarks.reporting import Json
 from hetserve.api.manifests import read_manifests
 from hetserve.base.units import QPS
 from hetserve.planning import Plan, Problem, build_problem, plan
-from hetserve.planning.flow.trial import trial
+from hetserve.planning.flow.planner import trial
 from hetserve.planning.plan import Trial
 from hetserve.planning.reach import capacity_of
 

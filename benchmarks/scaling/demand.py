@@ -24,8 +24,7 @@ from hetserve.demand.observed import Freshness
 from hetserve.demand.queries import CLOCK, MetricsQuerySpec
 from hetserve.demand.windows import highest
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.contract import MIX_INTERVAL
-from hetserve_operator.demand.poller import DemandPoller
+from hetserve_operator.demand.polls import MIX_INTERVAL, DemandPoller
 from hetserve_operator.demand.prometheus import Prometheus
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.settings import PrometheusOptions

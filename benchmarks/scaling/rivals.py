@@ -15,7 +15,7 @@ from hetserve.demand.trace import LoadTrace
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.rates import throughput
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling import Ask, ScalingRules
 from hetserve.scaling.plans.counts import cost_of
 from hetserve.scaling.plans.problems import free_problem, up_to_grid

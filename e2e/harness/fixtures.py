@@ -24,7 +24,7 @@ from harness.state import sweep
 from harness.twin import Twin
 from harness.view import ClusterViews
 from harness.waiting import Unmet, wait_until
-from hetserve_operator.plans.process import PlanningProcess
+from hetserve_operator.plans.pool import PlanningProcess
 
 STATE_ROOT: Final = ROOT / "e2e" / ".state"
 CLUSTER_FIXTURES: Final = ("cluster", "bare_cluster", "own_cluster")

@@ -18,12 +18,11 @@ import click
 
 from hetserve.reconcile.cluster.observed import ServiceOutline
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.poller import DemandPoller
+from hetserve_operator.demand.polls import DemandPoller
 from hetserve_operator.demand.prometheus import LARGEST_OWN, MOST_OWN, Prometheus
 from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plans.pool import Planning, PlanningPool
-from hetserve_operator.plans.process import PlanningProcess
+from hetserve_operator.plans.pool import Planning, PlanningPool, PlanningProcess
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache

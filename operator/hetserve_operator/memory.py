@@ -1,4 +1,4 @@
-"""What the operator remembers of one service between steps; it may be lost at any time.
+"""What the operator remembers of services between steps; it may be lost at any time.
 
 Renderings, refusals until their retry, what is fenced, and repairs: repeated foreign changes of a Deployment are
 repaired with growing delays, except for changes that exceed the budget.
@@ -6,14 +6,14 @@ repaired with growing delays, except for changes that exceed the budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.reconcile.cluster.api_messages import ApiRefusal
-from hetserve.reconcile.snapshot import Fenced, Rendered, WriteStatus
+from hetserve.reconcile.snapshot import Fenced, Interest, Rendered, WriteStatus
 from hetserve_operator.revisions import ListedRevisions
+from hetserve_operator.workqueue import Key
 
 LANDED_BY: Final = 75.0
 """Seconds after which no request from before can land: the API server ends requests after 60 s."""
@@ -103,7 +103,7 @@ class Memory:
     """
 
     _rendered: dict[str, tuple[float, Rendered]] = field(default_factory=dict)
-    _refused: dict[str, tuple[float, ApiRefusal]] = field(default_factory=dict)
+    _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     _repairs: dict[str, RepairBackoff] = field(default_factory=dict)
     _cuts: dict[str, float] = field(default_factory=dict)
     _load: tuple[float, Demand] | None = None
@@ -138,7 +138,7 @@ class Memory:
         self._rendered = {digest: entry for digest, entry in self._rendered.items() if entry[0] > now}
         return {digest: rendered for digest, (_, rendered) in self._rendered.items()}
 
-    def refused(self, now: float) -> dict[str, ApiRefusal]:
+    def refused(self, now: float) -> dict[str, str]:
         self._refused = {key: entry for key, entry in self._refused.items() if entry[0] > now}
         return {key: refusal for key, (_, refusal) in self._refused.items()}
 
@@ -158,7 +158,7 @@ class Memory:
         while len(self._rendered) > _MOST_RENDERED:
             del self._rendered[next(iter(self._rendered))]
 
-    def keep_refused(self, key: str, refusal: ApiRefusal, now: float) -> None:
+    def keep_refused(self, key: str, refusal: str, now: float) -> None:
         self._refused[key] = (now + RETRY_REFUSED, refusal)
 
     def note_repair(self, name: str, now: float) -> None:
@@ -177,3 +177,54 @@ class Memory:
         ends = [until for until, _ in self._refused.values() if until > now]
         ends += [until for until, r in self._rendered.values() if r.refusal is not None and until > now]
         return min(ends) - now if ends else None
+
+
+class Interests:
+    """Interest of each service that has settled. Any other has another pass anyway."""
+
+    def __init__(self) -> None:
+        self._of: dict[Key, Interest] = {}
+        self._room: dict[str | None, set[Key]] = {}
+        self._types: dict[str | None, set[Key]] = {}
+
+    def record(self, key: Key, interest: Interest) -> None:
+        """Replaces the interest of a service."""
+        if self._of.get(key) == interest:
+            return
+        self.forget(key)
+        self._of[key] = interest
+        for found, name in self._kept_by(interest):
+            found.setdefault(name, set()).add(key)
+
+    def forget(self, key: Key) -> None:
+        """Drops the interest of a deleted service."""
+        interest = self._of.pop(key, None)
+        if interest is None:
+            return
+        for found, name in self._kept_by(interest):
+            found[name].discard(key)
+            if not found[name]:
+                del found[name]
+
+    def is_quiet(self, key: Key, demand: Demand) -> bool:
+        """Whether a measured load changes nothing for a service."""
+        interest = self._of.get(key)
+        return interest is not None and interest.dead_band is not None and interest.dead_band.covers(demand)
+
+    @property
+    def rooms(self) -> bool:
+        """Whether the room of any type counts for any service."""
+        return bool(self._room)
+
+    def in_room_of(self, names: Iterable[str]) -> set[Key]:
+        """Services for which the room of one of these types counts."""
+        return self._room.get(None, set()).union(*(self._room.get(name, ()) for name in names))
+
+    def in_type(self, name: str) -> set[Key]:
+        """Services that read a type, whether or not they may use it."""
+        return self._types.get(None, set()) | self._types.get(name, set())
+
+    def _kept_by(self, interest: Interest) -> Iterator[tuple[dict[str | None, set[Key]], str | None]]:
+        """Where an interest is kept; None: under all types."""
+        for found, wanted in ((self._room, interest.room), (self._types, interest.types)):
+            yield from ((found, name) for name in ((None,) if wanted is None else wanted))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetserve.planning.kbest import Space, best_configurations, grid_of, list_all
-from hetserve.planning.kbest.best import Order
+from hetserve.planning.kbest.best import Order, Space, best_configurations, grid_of, list_all
 from hetserve.planning.kbest.search import found_by_program
 from testing.kbest_pools import space
 

@@ -16,10 +16,10 @@ import pytest
 
 from changing_cluster import PROFILES, SERVICES, THINGS, Json, Watches
 from hetserve.api.kinds import INFERENCE_SERVICE
-from hetserve.planning.work import JobResult, PlannerJob
+from hetserve.planning.reach import JobResult, PlannerJob
 from hetserve_operator import main
 from hetserve_operator.main import Operator
-from hetserve_operator.plans.process import ProcessDiedError
+from hetserve_operator.plans.pool import ProcessDiedError
 from hetserve_operator.settings import OperatorElection, OperatorSettings
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.connection import ApiUnreachableError

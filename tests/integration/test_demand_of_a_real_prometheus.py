@@ -30,7 +30,7 @@ from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.demand.queries import MetricsQuerySpec, OwnQueries
 from hetserve.demand.windows import attained_below, highest, lowest
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.poller import DemandPoller
+from hetserve_operator.demand.polls import DemandPoller
 from hetserve_operator.demand.prometheus import Prometheus
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.settings import PrometheusOptions
@@ -192,7 +192,7 @@ def known(demand: Demand) -> bool:
 async def test_the_load_is_what_arrives_though_prometheus_hangs_and_exporter_and_prometheus_end(
     toolset: Toolset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hetserve_operator.demand.contract.MIX_INTERVAL", 1.0)
+    monkeypatch.setattr("hetserve_operator.demand.polls.MIX_INTERVAL", 1.0)
     port, exporter_port = free_port(), free_port()
     prometheus = partial(running_prometheus, toolset["prometheus"], tmp_path, port, exporter_port)
     async with measuring(f"http://127.0.0.1:{port}") as at_work:

@@ -13,8 +13,8 @@ from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Million
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption, TypeRefusal
+from hetserve.planning.reach import PlannerJob
 from hetserve.planning.tenancy import GpuDemand, Tenancy
-from hetserve.planning.work import PlannerJob
 from hetserve.profiles import LatencyProfile, LinearProfile, Spread, TableProfile
 from hetserve.profiles.latency import slowed
 from hetserve.scaling import Facts, InForce, Unanswered

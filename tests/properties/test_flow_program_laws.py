@@ -27,7 +27,7 @@ from hetserve.planning.flow.programs.program import (
     most_load,
 )
 from hetserve.planning.highs import GAP
-from hetserve.planning.kairos.bound import configuration_bounds
+from hetserve.planning.kairos.ranking import configuration_bounds
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.profiles import LinearProfile
 from testing import flow_brute_force as brute_force

@@ -16,7 +16,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.flow.programs import program
 from hetserve.planning.flow.programs.classes import ClassTable, class_table, needless
-from hetserve.planning.flow.programs.program import FluidRates, Margin, Mix, fixed, launch_charge, least_cost, most_load
+from hetserve.planning.flow.programs.program import FluidRates, Margin, Mix, fixed, least_cost, most_load
 from hetserve.planning.flow.search.leading import allowed
 from hetserve.planning.highs import GAP
 from testing.planning import line, problem
@@ -52,7 +52,7 @@ def with_all_types() -> AbstractContextManager[object]:
 
 def objective_of(table: ClassTable, mix: Mix) -> int:
     weight, held = table.problem.launch_weight, zip(table.types, mix.counts, strict=True)
-    return sum(o.price * n + launch_charge(o, weight) * max(n - o.running, 0) for o, n in held)
+    return sum(o.price * n + o.launch_charge(weight) * max(n - o.running, 0) for o, n in held)
 
 
 @some

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetserve.planning.kairos.bound import closed_bounds
+from hetserve.planning.kairos.ranking import closed_bounds
 from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 
 shares = st.fractions(0, 1, max_denominator=50)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Plan, Problem, plan
-from hetserve.planning.caps import without_slack_caps
+from hetserve.planning.inputs import without_slack_caps
 from hetserve.planning.plan import WIDEST_BUDGET
 from hetserve.reconcile.plans.planner import fits
 from hetserve.registry.planners import OBJECTIVES, Objective, made_for

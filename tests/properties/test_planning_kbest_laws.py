@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.planning.configurations import count_configurations
-from hetserve.planning.kbest import Space, grid_of, list_all
-from hetserve.planning.kbest.best import Order
+from hetserve.planning.kbest.best import Order, Space, grid_of, list_all
 from hetserve.planning.kbest.search import found_by_program
 from testing.kbest_pools import small_pool
 

@@ -12,8 +12,7 @@ from effort import examples
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
-from hetserve.planning.reach import Capacity
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import Capacity, PlannerJob
 from hetserve.scaling import Action, Answer, Change, Decision, Facts, InForce, ScalingReason, ScalingRules, decide
 from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.mix import mix_to_follow

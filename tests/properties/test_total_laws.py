@@ -13,12 +13,12 @@ from effort import examples
 from hetserve.base.units import QPS
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.baselines.exhaustive import plan_exhaustive
-from hetserve.planning.caps import without_slack_caps
 from hetserve.planning.check import violations
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import Margin, Mix, least_cost, most_load
 from hetserve.planning.flow.search.leading import allowed, leading, neighbours, splits
 from hetserve.planning.highs import GAP
+from hetserve.planning.inputs import without_slack_caps
 from hetserve.planning.validate import problem_error, unattainable
 from testing import flow_brute_force as brute_force
 from testing.planning_strategies import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.base.units import MicroDollarsPerHour
-from hetserve.planning.rate_estimate import RateEstimate
+from hetserve.planning.rates import RateEstimate
 from hetserve.transition.budget_cut import within_limits
 from hetserve.transition.next_counts import Stage, next_counts
 from hetserve.transition.staging import Instances, Limits

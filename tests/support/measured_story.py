@@ -11,7 +11,7 @@ from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.poller import DemandPoller
+from hetserve_operator.demand.polls import DemandPoller
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve_operator.metrics import OperatorMetrics
-from hetserve_operator.plans.pool import PlanningPool
-from hetserve_operator.plans.process import ProcessDiedError
+from hetserve_operator.plans.pool import PlanningPool, ProcessDiedError
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key
 from testing.operator import PlanningInLoop, SimulatedOperator, decided, judged

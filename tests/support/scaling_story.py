@@ -18,7 +18,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.mix import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample
 from hetserve.demand.queries import MetricsQuerySpec, wanted_of
-from hetserve.planning.work import JobResult, PlannerJob
+from hetserve.planning.reach import JobResult, PlannerJob
 from hetserve.reconcile.cluster.observed import read_service
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve.reconcile.plans.planner import PlannerTimedOut

@@ -16,10 +16,9 @@ from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, Millionths, parse_duration
 from hetserve.demand import declared_mix
-from hetserve.objects.metadata import RawObject
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule, gpu_demand
-from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, node_fact, pod_fact, read_input
+from hetserve.reconcile.cluster.observed import Broken, NodeFact, PodFact, error_of, node_fact, pod_fact, read_input
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.store import Store
@@ -124,22 +123,11 @@ def _places(pod: PodFact) -> Iterator[Place]:
 def _kind(
     model: type[Kind], index: Mapping[str, Callable[[Kind | Broken], Hashable | None]] | None = None
 ) -> Store[Kind | Broken]:
-    return Store(partial(_read, model), _error_of, index)
+    return Store(partial(read_input, model), error_of, index)
 
 
 def _model_of(profile: ModelProfile | Broken) -> Hashable | None:
     return None if isinstance(profile, Broken) else (namespace_of(profile), profile.spec.model)
-
-
-def _read(model: type[Kind], raw: RawObject) -> Kind | Broken:
-    """The object without the metadata and the status that change while nothing of it does."""
-    meta = raw["metadata"]
-    kept = {key: meta[key] for key in ("name", "namespace", "uid", "generation", "labels") if key in meta}
-    return read_input(model, {**raw, "metadata": kept})
-
-
-def _error_of(found: BaseModel | Broken) -> str | None:
-    return found.error if isinstance(found, Broken) else None
 
 
 def _good(found: Iterable[Kind | Broken]) -> list[Kind]:

@@ -21,7 +21,7 @@ from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.hill_climbing import climb
 from hetserve.planning import Counts, TypeOption
 from hetserve.planning.configurations import Dimension, enumerate_configurations
-from hetserve.planning.kairos.bound import configuration_bounds
+from hetserve.planning.kairos.ranking import configuration_bounds
 from hetserve.planning.rates import Rates, derive_rates
 from hetserve.simulation.allowable import allowable_throughput
 from hetserve.simulation.criteria import PerSeed, steady_per_seed

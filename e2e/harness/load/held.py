@@ -11,7 +11,7 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning import Problem, Unplannable, build_problem
 from hetserve.planning.plan import Plan, summary
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.plans.capacity import Holds, capacity
 from hetserve.scaling.plans.counts import cost_of

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from hetserve.api.conditions import Reason
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import JobResult, PlannerJob, WorkKind
+from hetserve.planning.reach import JobResult, PlannerJob, WorkKind
 from hetserve.reconcile.plans.planner import Planner, PlannerAnswer, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve_operator.workqueue import Key
 
@@ -63,13 +63,17 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """A question that a service waits for. untried: an untried plan is wanted. since: when it began to wait [s]."""
+    """A question that a service waits for. since: when it began to wait [s]."""
 
     key: Key
     question: PlanQuestion
-    untried: bool
     priority: Priority
     since: float
+
+    @property
+    def untried(self) -> bool:
+        """Whether an untried plan is wanted for now."""
+        return self.question.untried
 
     @property
     def work(self) -> PlannerJob:
@@ -89,14 +93,6 @@ def _kind(question: PlanQuestion, *, untried: bool = False) -> _Kind:
     return question.kind, question.exact, question.counts is not None, untried
 
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """A question that remains open. untried: an untried plan is wanted for now."""
-
-    question: PlanQuestion
-    untried: bool = False
-
-
 @dataclass(slots=True)
 class _KnownPlans:
     """What is known of one declared problem of a service.
@@ -108,8 +104,8 @@ class _KnownPlans:
     answers: dict[PlannerJob, JobResult] = field(default_factory=dict)
     stopped: dict[_Kind, tuple[float, Plan | PlannerTimedOut]] = field(default_factory=dict)
 
-    def answer(self, question: PlanQuestion, now: float) -> tuple[PlannerAnswer, _Wish | None]:
-        """What is known, and what remains open."""
+    def answer(self, question: PlanQuestion, now: float) -> tuple[PlannerAnswer, PlanQuestion | None]:
+        """What is known, and what remains open: of an untried plan, if that is wanted for now."""
         known = self.answers.pop(question.work, None)
         if known is not None:
             self.answers[question.work] = known  # as the latest
@@ -119,14 +115,14 @@ class _KnownPlans:
         similar = None if exact else self._similar(question.problem)
         untried = self._untried(question.problem) if question.untried else None
         if similar is None and untried is None and question.untried and not self._is_hopeless(question, now):
-            return refused or PlanPending(), _Wish(question, untried=True)
+            return refused or PlanPending(), question
         if refused is not None:
             follows = question.needed and similar is not None and similar.feasible
             return (similar if follows and similar is not None else untried or refused), None
         first = similar or untried
         if first is not None:
-            return first, _Wish(replace(question, needed=False, short=False))
-        return PlanPending(), _Wish(question)
+            return first, replace(question, needed=False, short=False, untried=False)
+        return PlanPending(), replace(question, untried=False)
 
     def keep(self, ticket: Ticket, answer: _Answer, now: float) -> None:
         """Remembers the answer, a failure or time-out for RETRY_AFTER."""
@@ -223,7 +219,7 @@ class PlannerQueue:
         A question without any answer keeps the ticket whatever is asked after it: nothing else would ever ask it.
         """
         asked: PlanQuestion | None = None
-        wish: _Wish | None = None
+        wish: PlanQuestion | None = None
         waits = False
 
         def planner(question: PlanQuestion) -> PlannerAnswer:
@@ -298,7 +294,7 @@ class PlannerQueue:
             page = self._pages[key] = _KnownPlans(question.declared)
         return page
 
-    def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: _Wish | None) -> None:
+    def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: PlanQuestion | None) -> None:
         """Lets a service wait for what is open, and for nothing else; it keeps its age if it waits already."""
         planned = self._planned.get(key)
         if planned is not None and (asked is None or planned.question.declared != asked.declared):
@@ -314,15 +310,15 @@ class PlannerQueue:
         if priority is Priority.FIRST and (before is None or not before.untried):
             self._settles = now + SETTLE
         since = now if before is None else before.since
-        self._waiting[key] = Ticket(key, wish.question, wish.untried, priority, since)
+        self._waiting[key] = Ticket(key, wish, priority, since)
         self.wanted()
 
-    def _priority(self, key: Key, wish: _Wish) -> Priority:
+    def _priority(self, key: Key, wish: PlanQuestion) -> Priority:
         if wish.untried:
             return Priority.FIRST
-        if wish.question.short:
+        if wish.short:
             return Priority.SHORT
-        if wish.question.needed:
+        if wish.needed:
             return Priority.NEEDED
         return Priority.NEW if self._pages[key].is_new else Priority.CHECK
 

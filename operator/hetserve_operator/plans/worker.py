@@ -26,7 +26,7 @@ from typing import IO, Any, Final
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.problem import LatencySlo, Problem, TypeOption
-from hetserve.planning.work import JobResult, PlannerJob, done
+from hetserve.planning.reach import JobResult, PlannerJob, done
 from hetserve.profiles import LinearProfile
 from hetserve.registry.planners import OBJECTIVES, Objective
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel
-
 from hetserve.api import names
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, KINDS, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
@@ -21,6 +19,7 @@ from hetserve.reconcile.cluster.observed import (
     ScalerFact,
     ServiceOutline,
     SliceFact,
+    error_of,
     node_fact,
     place_of,
     pod_fact,
@@ -32,7 +31,6 @@ from hetserve.reconcile.cluster.observed import (
 from hetserve.reconcile.snapshot import Types
 from hetserve_operator.revisions import WatchedRevisions
 from hetserve_operator.workqueue import Key
-from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store
 
 BY_MODEL: Final = "model"
@@ -45,7 +43,6 @@ BY_TARGET: Final = "target"
 SCALERS_PATH: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
 Fact = TypeVar("Fact", NodeFact, PodFact, SliceFact)
-Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
 class Cache:
@@ -131,18 +128,7 @@ def _inputs(kind: str) -> Store[Any]:
     index = (
         {BY_MODEL: place_of, BY_TYPE: lambda profile: profile.spec.instance_type} if kind == MODEL_PROFILE.name else {}
     )
-    return Store(partial(_read, KINDS[kind].model), _error_of, index)
-
-
-def _error_of(found: BaseModel | Broken) -> str | None:
-    return found.error if isinstance(found, Broken) else None
-
-
-def _read(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
-    """The object without the metadata that changes while nothing of it does."""
-    meta = raw["metadata"]
-    kept = {key: meta[key] for key in ("name", "namespace", "uid", "generation", "labels") if key in meta}
-    return read_input(kind, {**raw, "metadata": kept})
+    return Store(partial(read_input, KINDS[kind].model), error_of, index)
 
 
 def _sorted(found: Iterable[Any]) -> tuple[tuple[Any, ...], tuple[Broken, ...]]:

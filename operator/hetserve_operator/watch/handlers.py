@@ -26,9 +26,9 @@ from hetserve.reconcile.cluster.observed import (
     place_of,
 )
 from hetserve.reconcile.deployments.build import may_be_of
+from hetserve_operator.memory import Interests
 from hetserve_operator.revisions import DEPLOYMENTS, PODS
 from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache
-from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.connection import RawObject

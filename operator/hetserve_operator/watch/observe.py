@@ -34,11 +34,10 @@ from hetserve.reconcile.deployments.ownership import (
     type_of,
 )
 from hetserve.reconcile.snapshot import ServiceSnapshot
-from hetserve_operator.memory import Memory
+from hetserve_operator.memory import Interests, Memory
 from hetserve_operator.paths import deployments_path, lease_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
-from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 from hetserve.api import names
 from hetserve.reconcile.cluster.api_messages import is_of_the_content
@@ -73,26 +74,18 @@ class Writer:
 
         Raises ApiStatusError, ApiUnreachableError, NameTakenError, or NotLeadingError if the permit has ended.
         """
-        match request:
-            case Render():
-                answer = await self._render(request, permit)
-            case Create():
-                answer = await self._create(request, permit)
-            case Apply():
-                answer = await self._apply(request, permit)
-            case Replace():
-                answer = await self._replace(request, permit)
-            case HandOver():
-                answer = await self._hand_over(request, permit)
-            case Delete():
-                answer = await self._delete(request, permit)
-            case WriteFence():
-                answer = await self._fence(request, permit)
-            case WriteStatus():
-                answer = await self._write_status(request, permit)
-            case WriteDecisions():
-                answer = await self._write_decisions(request, permit)
-        return answer
+        perform: dict[type, Callable[[Any, Permit], Awaitable[RawObject]]] = {
+            Render: self._render,
+            Create: self._create,
+            Apply: self._apply,
+            Replace: self._replace,
+            HandOver: self._hand_over,
+            Delete: self._delete,
+            WriteFence: self._fence,
+            WriteStatus: self._write_status,
+            WriteDecisions: self._write_decisions,
+        }
+        return await perform[type(request)](request, permit)
 
     async def _send(
         self,

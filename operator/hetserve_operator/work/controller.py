@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from hetserve.api import names
-from hetserve.reconcile.cluster.api_messages import ApiRefusal, is_of_the_content, renamed
+from hetserve.reconcile.cluster.api_messages import is_of_the_content, renamed
 from hetserve.reconcile.deployments.build import manifest_digest
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.snapshot import (
@@ -165,7 +165,7 @@ class Controller:
         try:
             answer = await self._send(request, memory, permit)
         except NameTakenError as error:
-            memory.keep_refused(request.key, ApiRefusal(str(error)), self._clock())
+            memory.keep_refused(request.key, str(error), self._clock())
             return True
         except ApiStatusError as error:
             self._metrics.write(request, str(error.status))
@@ -233,7 +233,7 @@ class Controller:
             digest = manifest_digest(request.manifest)
             memory.keep_rendered(digest, Rendered(refusal=message), self._clock())
         else:
-            memory.keep_refused(request.key, ApiRefusal(message), self._clock())
+            memory.keep_refused(request.key, message, self._clock())
             if isinstance(request, WriteFence):
                 memory.fence.refuse(request.uid, self._clock())
         return True
@@ -244,7 +244,7 @@ class Controller:
             return False
         name = request.manifest["metadata"]["name"]
         message = f"the dry run of {name} failed, and {TROUBLES} in a row have: {error}"
-        memory.keep_refused(request.key, ApiRefusal(message), self._clock())
+        memory.keep_refused(request.key, message, self._clock())
         return True
 
     async def _record(self, done: WriteStatus, permit: Permit) -> None:

@@ -83,13 +83,10 @@ class InputStatuses:
     async def _gathered(self) -> None:
         """Waits for more changes. What is wrong with a type or a profile is told soon in any case."""
         waited = 0.0
-        while waited < GATHERED or (self._may_wait() and waited < GATHERED_AT_MOST):
+        while waited < GATHERED or (self.is_busy() and not self._inputs_changed and waited < GATHERED_AT_MOST):
             await asyncio.sleep(GATHERED)
             waited += GATHERED
         self._inputs_changed = False
-
-    def _may_wait(self) -> bool:
-        return self.is_busy() and not self._inputs_changed
 
     async def _read(self) -> None:
         """Each status as stored. Raises as `Pages.objects`."""

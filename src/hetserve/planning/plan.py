@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
@@ -18,12 +19,8 @@ WIDEST_BUDGET: Final = 8.0
 """Multiple of the budget up to which Kairos looks for the next step."""
 
 
-class Evaluator(Protocol):
-    """Measures a configuration; equal counts get equal answers."""
-
-    def __call__(self, counts: Counts, /) -> float:
-        """Highest queries/s at which these counts keep the SLO; 0: none."""
-        ...
+Evaluator = Callable[[Counts], float]
+"""Highest queries/s at which these counts keep the SLO; 0: none. Equal counts get equal answers."""
 
 
 def summary(counts: Counts) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final
 
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
@@ -76,6 +77,10 @@ class TypeOption:
     def shares(self) -> bool:
         """Whether an instance books a part of a GPU, and its service times are those of a shared one."""
         return self.gpu is not None and self.gpu.shares
+
+    def launch_charge(self, weight: float) -> int:
+        """Micro-dollars that launching one instance weighs: price x lambda x launch time (HetSev, section 4.1)."""
+        return round(Fraction(self.price) * Fraction(weight) * Fraction(self.launch_time))
 
 
 @dataclass(frozen=True, slots=True)

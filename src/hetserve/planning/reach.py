@@ -1,14 +1,15 @@
-"""Beside plans for a load: the most that can be carried within reach, and what given counts hold."""
+"""Beside plans for a load: the most within reach, and what counts hold; and all questions, as values to send."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, qps_text
-from hetserve.planning.plan import Counts, Plan, summary
+from hetserve.planning.plan import Counts, Plan, Trial, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.registry import checked, guarded
+from hetserve.planning.registry import checked, guarded, plan, trial
 
 JUDGE = "flow"
 """The planner that answers, whichever plans for the load: what holds does not depend on who chose it."""
@@ -59,15 +60,11 @@ def for_capacity(problem: Problem) -> Problem:
         objective="MinCost",
         slo=problem.slo,
         mix=problem.mix,
-        types=tuple(map(_bare, problem.types)),
+        types=tuple(TypeOption(one.name, one.price, one.profile) for one in problem.types),
         saturation_threshold=1.0,
         launch_weight=0.0,
         policy=problem.policy,
     )
-
-
-def _bare(option: TypeOption) -> TypeOption:
-    return TypeOption(option.name, option.price, option.profile)
 
 
 def capacity_of(problem: Problem, counts: Counts, *, quick: bool = False) -> Capacity:
@@ -79,7 +76,7 @@ def capacity_of(problem: Problem, counts: Counts, *, quick: bool = False) -> Cap
     a little less. Nothing of the load, budget, limits or planner matters (see `for_capacity`). Raises ValueError for a
     type that the problem does not have, and for fewer than no instances.
     """
-    from hetserve.planning.flow.trial import capacity  # noqa: PLC0415  as planners are loaded when asked
+    from hetserve.planning.flow.planner import capacity  # noqa: PLC0415  as planners are loaded when asked
 
     held = dict(counts)
     names = [option.name for option in problem.types]
@@ -90,3 +87,34 @@ def capacity_of(problem: Problem, counts: Counts, *, quick: bool = False) -> Cap
             raise ValueError(f"{count} instances of {name}: must be 0 or more")
     rate, tried = capacity(for_capacity(problem), tuple((name, held.get(name, 0)) for name in names), quick=quick)
     return Capacity(QPS(rate), tried)
+
+
+WorkKind = Literal["Decision", "MostWithinReach", "Capacity"]
+JobResult = Plan | Trial | Capacity
+"""What a planner answers: a trial or a capacity where counts were given."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerJob:
+    """kind: a plan for a problem or, of counts, a trial; the plan of the most load; what counts hold.
+
+    quick: an untried answer will do.
+    """
+
+    problem: Problem
+    counts: Counts | None = None
+    quick: bool = False
+    kind: WorkKind = "Decision"
+
+
+def done(work: PlannerJob) -> JobResult:
+    """The answer. Raises ValueError for a capacity without counts, and as the function that answers."""
+    if work.kind == "MostWithinReach":
+        return most_within_reach(work.problem, quick=work.quick)
+    if work.kind == "Capacity":
+        if work.counts is None:
+            raise ValueError("the capacity of no counts is asked for: give the instances of each type")
+        return capacity_of(work.problem, work.counts, quick=work.quick)
+    if work.counts is not None:
+        return trial(work.problem, work.counts)
+    return plan(work.problem, quick=work.quick)

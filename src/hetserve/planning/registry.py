@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import cast
 
 from hetserve.api.conditions import Reason
 from hetserve.extras import install_hint
@@ -15,22 +15,6 @@ from hetserve.planning.sharing import with_sharing
 from hetserve.planning.validate import problem_error, unattainable
 from hetserve.registry.members import load
 from hetserve.registry.planners import PLANNERS, PlannerMember, evaluating
-
-
-class Planner(Protocol):
-    def __call__(self, problem: Problem, evaluate: Evaluator | None, seed: int | None, /) -> Plan: ...
-
-
-class CountsJudge(Protocol):
-    """Tries counts of any origin; equal arguments get equal answers."""
-
-    def __call__(self, problem: Problem, counts: Counts, /) -> Trial: ...
-
-
-class QuickPlanner(Protocol):
-    """A planner that tries its plan, and can answer without."""
-
-    def __call__(self, problem: Problem, evaluate: None, seed: int | None, /, *, quick: bool) -> Plan: ...
 
 
 def plan(
@@ -93,18 +77,18 @@ def has_judge(problem: Problem) -> bool:
 
 
 def trial(problem: Problem, counts: Counts) -> Trial:
-    """What counts do by the judge of the problem's planner. Raises ValueError if it has none."""
+    """What counts of any origin do by the judge of the problem's planner. Raises ValueError if it has none."""
     judge = PLANNERS[problem.planned_by].judge
     if judge is None:
         raise ValueError(f"planner {problem.planned_by} tries nothing")
-    return cast("CountsJudge", load(judge))(problem, counts)
+    return cast("Callable[[Problem, Counts], Trial]", load(judge))(problem, counts)
 
 
 def _made(member: PlannerMember, problem: Problem, evaluate: Evaluator | None, seed: int | None, quick: bool) -> Plan:
-    if quick and member.judge is not None:
-        answer = cast("QuickPlanner", member.load())(problem, None, seed, quick=True)
-        return dataclasses.replace(answer, provisional=True)
-    return cast("Planner", member.load())(problem, evaluate, seed)
+    decide = cast("Callable[..., Plan]", member.load())
+    if quick and member.judge is not None:  # a planner that tries its plan, and can answer without
+        return dataclasses.replace(decide(problem, None, seed, quick=True), provisional=True)
+    return decide(problem, evaluate, seed)
 
 
 def checked(problem: Problem, made: Plan) -> Plan:

@@ -54,7 +54,7 @@ def compare_sharing(problem: Problem, made: Plan, decide: Decide) -> SharingComp
     exclusive = replace(anywhere, types=problem.unshared)
     shared = replace(anywhere, types=tuple(map(_anywhere, problem.types, problem.unshared)))
     if fluid:
-        from hetserve.planning.flow.trial import fluid_answer  # noqa: PLC0415
+        from hetserve.planning.flow.planner import fluid_answer  # noqa: PLC0415
 
         return SharingComparison("flow", fluid_answer(exclusive), fluid_answer(shared))
     known = made if shared == replace(problem, unshared=()) else decide(shared, made.planner)

@@ -51,12 +51,16 @@ def slo_miss(option: TypeOption, problem: Problem, percentile: float | None) -> 
     return f"{latency_text(latency)} ({kind}) at batch {batch} is over the SLO of {limit}"
 
 
+def slo_refusals(problem: Problem, percentile: float | None = None) -> tuple[TypeRefusal, ...]:
+    """How each type misses the SLO, or would; percentile: None for the mean."""
+    types = sorted(problem.types, key=lambda o: o.name)
+    return tuple(TypeRefusal(option.name, slo_miss(option, problem, percentile)) for option in types)
+
+
+def misses_text(problem: Problem, percentile: float | None = None) -> str:
+    return "; ".join(f"{one.subject}: {one.reason}" for one in slo_refusals(problem, percentile))
+
+
 def no_type_meets_slo(problem: Problem, percentile: float | None = None) -> str:
-    types = sorted(problem.types, key=lambda o: o.name)
-    each = "; ".join(f"{option.name}: {slo_miss(option, problem, percentile)}" for option in types)
-    return f"no type serves every batch of the mix within {latency_text(problem.slo.latency)}: {each}"
-
-
-def slo_refusals(problem: Problem) -> tuple[TypeRefusal, ...]:
-    types = sorted(problem.types, key=lambda o: o.name)
-    return tuple(TypeRefusal(option.name, slo_miss(option, problem, None)) for option in types)
+    within, misses = latency_text(problem.slo.latency), misses_text(problem, percentile)
+    return f"no type serves every batch of the mix within {within}: {misses}"

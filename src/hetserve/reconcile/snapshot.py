@@ -15,7 +15,6 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
-from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve.reconcile.cluster.capacity import ClusterCapacity, Kind
 from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact
 from hetserve.reconcile.events import Announcement
@@ -80,7 +79,7 @@ class ServiceSnapshot:
     capacity: ClusterCapacity = field(default_factory=ClusterCapacity)
     declaring: frozenset[Kind] = frozenset()
     rendered: Mapping[str, Rendered] = field(default_factory=dict)
-    refused: Mapping[str, ApiRefusal] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, float] = field(default_factory=dict)
     cut_held: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)

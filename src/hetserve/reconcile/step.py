@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.reconcile.cluster.neighbours import CrowdedGpu, crowded_gpus
+from hetserve.reconcile.cluster.neighbours import crowded_gpus
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, owner_reference
 from hetserve.reconcile.deployments.diff import NextWrite, Target, fence_first, next_cut, next_write
 from hetserve.reconcile.deployments.ownership import is_deleting, type_of
@@ -19,8 +19,16 @@ from hetserve.reconcile.plans.decision import decide
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import read_record
 from hetserve.reconcile.plans.planner import Planner
-from hetserve.reconcile.rollout.making_room import in_the_way, surged
-from hetserve.reconcile.rollout.progress import ServiceRate, creation_failures, holdings, limits_of, type_states
+from hetserve.reconcile.rollout import (
+    ServiceRate,
+    TypeState,
+    creation_failures,
+    holdings,
+    in_the_way,
+    limits_of,
+    surged,
+    type_states,
+)
 from hetserve.reconcile.snapshot import (
     Interest,
     Json,
@@ -57,10 +65,9 @@ def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
     if decision.state is PlanState.AWAITED:
         return Settled(_wakes(decision, work), WAITS, spent)
     states = type_states(snapshot, decision, move.targets)
-    pods, strangers, failures = snapshot.pods, snapshot.foreign_pods, creation_failures(snapshot)
-    refusal, crowded, carried = work.template_refusal, _crowded(snapshot), _carried(snapshot, decision, held)
-    told = StatusInputs(states, held, pods, work, refusal, strangers, failures, crowded, move.stage)
-    seen = replace(told, demand=snapshot.demand, carried=carried, scalers=snapshot.scalers)
+    failures, carried = creation_failures(snapshot), _carried(snapshot, decision, held)
+    seen = replace(_seen(snapshot, states), holdings=held, work=work, failures=failures, stage=move.stage)
+    seen = replace(seen, demand=snapshot.demand, carried=carried)
     status = build_status(raw, decision, seen, snapshot.now)
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):
@@ -79,10 +86,7 @@ def failure_status(raw: RawObject, snapshot: ServiceSnapshot, error: str) -> Wri
     """Status of a service whose reconciliation failed through a bug; None if the status says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
-    states = type_states(snapshot, decision, ())
-    pods, strangers, scalers = snapshot.pods, snapshot.foreign_pods, snapshot.scalers
-    seen = StatusInputs(states, pods=pods, foreign_pods=strangers, crowded=_crowded(snapshot), scalers=scalers)
-    status = build_status(raw, decision, seen, snapshot.now)
+    status = build_status(raw, decision, _seen(snapshot, type_states(snapshot, decision, ())), snapshot.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
 
@@ -95,10 +99,12 @@ def _decided(raw: RawObject, decision: PlanDecision) -> WriteDecisions | None:
     return WriteDecisions(record, owner_reference(decision.service), first)
 
 
-def _crowded(snapshot: ServiceSnapshot) -> tuple[CrowdedGpu, ...]:
+def _seen(snapshot: ServiceSnapshot, states: tuple[TypeState, ...]) -> StatusInputs:
+    """What is observed whatever is decided."""
     assert snapshot.service is not None  # noqa: S101  the caller has checked
-    meta = snapshot.service["metadata"]
-    return crowded_gpus(snapshot.capacity, (str(meta.get("namespace") or "default"), str(meta["name"])), snapshot.pods)
+    place = str(snapshot.service["metadata"].get("namespace") or "default"), snapshot.name
+    crowded, strangers = crowded_gpus(snapshot.capacity, place, snapshot.pods), snapshot.foreign_pods
+    return StatusInputs(states, pods=snapshot.pods, foreign_pods=strangers, crowded=crowded, scalers=snapshot.scalers)
 
 
 def _carried(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> float | None:

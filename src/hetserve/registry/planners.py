@@ -42,7 +42,7 @@ PLANNERS: Final = Registry(
         compared_for=OBJECTIVES,
         seeded=True,
         bounds_total=True,
-        judge="hetserve.planning.flow.trial:trial",
+        judge="hetserve.planning.flow.planner:trial",
     ),
     PlannerMember(
         name="kairos",

@@ -12,7 +12,7 @@ from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.formatting import qps_text, share_text
 from hetserve.planning.plan import Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling.decision import Action, Decision, ScalingReason
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from hetserve.planning.rate_estimate import RateEstimate
+from hetserve.planning.rates import RateEstimate
 from hetserve.transition.staging import Counts, Holdings, Limits
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetserve.planning.rate_estimate import NOTICEABLE, RateEstimate
+from hetserve.planning.rates import NOTICEABLE, RateEstimate
 from hetserve.transition.budget_cut import ready_of, within_limits
 from hetserve.transition.staging import Counts, Holdings, Instances, Limits
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.planning.kbest import Space
+from hetserve.planning.kbest.best import Space
 
 FAMILIES: Final = ("plain", "tied", "nearly-all", "bases", "proportional", "coarse", "few")
 """plain: random. tied: few prices, rates and limits. nearly-all: auxiliaries cover up to 99.9 % of the queries.

@@ -9,7 +9,7 @@ from typing import Final
 
 from hetserve.base.units import QPS
 from hetserve.planning import Counts, Plan, Problem, plan
-from hetserve.planning.flow.trial import trial
+from hetserve.planning.flow.planner import trial
 from hetserve.planning.rates import throughput
 
 QUICK: Final = "flow, quick"

@@ -8,9 +8,9 @@ import pytest
 from benchmarks.flow.pools import carrying, small_pools
 
 from hetserve.planning import plan
+from hetserve.planning.flow.planner import trial
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, most_load
-from hetserve.planning.flow.trial import trial
 
 SEED = 31
 """No figure was chosen by it."""

@@ -14,9 +14,8 @@ from hetserve.base.units import Seconds
 from hetserve.demand.observed import Demand, Freshness, Trouble
 from hetserve.demand.queries import MetricsQuerySpec, OwnQueries
 from hetserve.demand.windows import attained_below, highest, lowest
-from hetserve_operator.demand.asking import LONGEST_PAUSE
 from hetserve_operator.demand.cache import DemandCache
-from hetserve_operator.demand.poller import EARLY, DemandPoller
+from hetserve_operator.demand.polls import EARLY, LONGEST_PAUSE, DemandPoller
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.workqueue import Key
 from measured_demand import WANTED

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hetserve.api.kinds import INSTANCE_TYPE
-from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve.reconcile.snapshot import Rendered
 from hetserve_operator.main import SAFETY_PASSES, Operator
 from hetserve_operator.memory import CALM, RETRY_REFUSED, Memory
@@ -261,7 +260,7 @@ def test_labels_that_name_no_service_leave_nothing_behind() -> None:
 
 
 REMEMBERED: dict[str, tuple[Callable[[Memory], None], float]] = {
-    "a write that was refused": (lambda m: m.keep_refused("apply x", ApiRefusal("forbidden"), 0.0), RETRY_REFUSED),
+    "a write that was refused": (lambda m: m.keep_refused("apply x", "forbidden", 0.0), RETRY_REFUSED),
     "a template that was refused": (lambda m: m.keep_rendered("d", Rendered(refusal="no"), 0.0), RETRY_REFUSED),
     "repairs of a Deployment": (lambda memory: memory.note_repair("x", 0.0), CALM),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from effort import spread
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve_operator.plans.queue import PlannerQueue, Ticket
 from measured_demand import steady
 from testing.builders import REMOVED, instance_type, model_profile, service

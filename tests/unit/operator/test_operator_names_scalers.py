@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from hetserve_operator.memory import Interests
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.watch.handlers import EventHandlers, watched
-from hetserve_operator.watch.interests import Interests
 from hetserve_shell.kube.client import Answer
 from operator_scene import CPU_DEPLOYMENT, GPU_DEPLOYMENT, SERVICE, converged
 from testing.builders import service

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness, RateSample
-from hetserve.planning.reach import Capacity
-from hetserve.planning.work import JobResult
+from hetserve.planning.reach import Capacity, JobResult
 from hetserve.reconcile.plans.planner import Planner, PlanPending, PlanQuestion
 from hetserve_operator.workqueue import Key
 from testing.builders import REMOVED, instance_type, model_profile, service

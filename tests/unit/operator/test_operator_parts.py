@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from hetserve.reconcile.cluster.api_messages import ApiRefusal
 from hetserve.reconcile.snapshot import Rendered
 from hetserve_operator.leadership import NotLeadingError, OperatorLeadership
 from hetserve_operator.memory import BETWEEN_CUTS, CALM, FREE_REPAIRS, LONGEST_HOLD, Memory
@@ -112,7 +111,7 @@ def test_refusals_are_forgotten_after_a_while_and_renderings_are_not() -> None:
     memory = Memory()
     memory.keep_rendered("good", Rendered(spec={}), 0.0)
     memory.keep_rendered("bad", Rendered(refusal="no"), 0.0)
-    memory.keep_refused("apply x", ApiRefusal("forbidden"), 0.0)
+    memory.keep_refused("apply x", "forbidden", 0.0)
     assert memory.wake_after(10.0) == 20.0
     assert memory.rendered(31.0).keys() == {"good"}
     assert memory.refused(31.0) == {}

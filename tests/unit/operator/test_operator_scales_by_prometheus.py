@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from hetserve_operator.demand.contract import MIX_INTERVAL
+from hetserve_operator.demand.polls import MIX_INTERVAL
 from measured_story import NOTICED, WINDOW, MeasuredStory
 from scaling_story import DOWN, HEAVY, LAUNCH, POLL, RATES, STALE, UP
 from simulated_prometheus import EPOCH

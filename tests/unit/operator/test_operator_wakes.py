@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hetserve.api.kinds import INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.reconcile.deployments.build import deployment_name, may_be_of
 from hetserve.reconcile.snapshot import Interest
+from hetserve_operator.memory import Interests
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers
-from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from testing.builders import instance_type, model_profile, service
 from testing.cluster import gpu_pod

@@ -21,12 +21,11 @@ from harness import limits
 from hetserve.base.units import Seconds
 from hetserve.demand.mix import kairos_mixture
 from hetserve.planning import Plan, Problem, plan
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.reconcile.plans.planner import PlannerAnswer, PlannerTimedOut, PlanQuestion
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans import worker
-from hetserve_operator.plans.pool import PlanningPool
-from hetserve_operator.plans.process import PlanningProcess, ProcessDiedError
+from hetserve_operator.plans.pool import PlanningPool, PlanningProcess, ProcessDiedError
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.plans.worker import NICENESS, frame
 from hetserve_operator.workqueue import Key
@@ -46,7 +45,7 @@ LARGE = problem(
 OPERATOR = """
 import asyncio, pickle, sys
 from pathlib import Path
-from hetserve_operator.plans.process import PlanningProcess
+from hetserve_operator.plans.pool import PlanningProcess
 
 async def main():
     idle, busy = await PlanningProcess.start(), await PlanningProcess.start()

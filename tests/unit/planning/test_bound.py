@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetserve.planning.kairos.bound import closed_bounds
+from hetserve.planning.kairos.ranking import closed_bounds
 from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound
 
 # u, Q_b, A, f, t -> bound, each worked out by hand.

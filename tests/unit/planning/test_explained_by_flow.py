@@ -11,11 +11,10 @@ import pytest
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix, kairos_mixture
 from hetserve.planning import Plan, Problem, TypeOption, plan, summary
-from hetserve.planning.flow.explanation.explain import ceiling_text, floor_text
+from hetserve.planning.flow.explain import ceiling_text, floor_text
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search.judge import Judge, choosing_rate
-from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.plan import NOTICEABLE
 from testing.planning import hetsev_types, kairos_types, line, min_cost, option, problem
 
@@ -40,7 +39,7 @@ def fluid(given: Problem, up_to: int) -> dict[int, float]:
     table = class_table(given)
     rates, found = FluidRates(table, CEILING), dict[int, float]()
     for values in itertools.product(*(range(up_to // kind.price + 1) for kind in table.types)):
-        cost = cost_of(table, values)
+        cost = table.cost(values)
         if cost <= up_to:
             found[cost] = max(found.get(cost, 0.0), rates(values))
     return found

@@ -13,7 +13,7 @@ from hetserve.dispatch import make_policy
 from hetserve.planning import Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, FixedMix, Margin, fixed, least_cost, most_load
-from hetserve.planning.kairos.bound import configuration_bounds
+from hetserve.planning.kairos.ranking import configuration_bounds
 from hetserve.planning.rates import derive_rates
 from hetserve.profiles import LinearProfile, Spread
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES

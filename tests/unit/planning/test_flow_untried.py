@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.planning import Problem, plan
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, fixed
-from hetserve.planning.flow.search.untried import untried_cost, untried_rate
+from hetserve.planning.flow.search.untried import Theory, untried_cost
 from hetserve.planning.flow.search.waiting import MIXED, MOST, saturation
 from hetserve.planning.reach import capacity_of
 from hetserve.profiles import LinearProfile, Spread
@@ -108,11 +108,11 @@ def test_an_untried_plan_holds_its_load_by_theory_and_with_one_instance_less_it_
         given = min_cost(SPLIT, load, slo_ms=200, mix=LARGE)
         table, made = class_table(given), plan(given, "flow", quick=True)
         values = table.values(made.counts)
-        assert untried_rate(table, values) >= load
+        assert Theory(table).rate(values) >= load
         for i, count in enumerate(values):
             if count:
                 fewer = (*values[:i], count - 1, *values[i + 1 :])
-                assert untried_rate(table, fewer) < load
+                assert Theory(table).rate(fewer) < load
 
 
 def test_one_instance_for_few_classes_does_not_make_all_the_others_idle() -> None:
@@ -149,7 +149,7 @@ def test_counts_that_do_not_hold_are_not_asked_for_again(load: float, service_ms
 def test_a_budget_that_leaves_too_little_buys_what_holds_most() -> None:
     given = min_cost(ALONE, 190, slo_ms=60, budget=MicroDollarsPerHour(4_000_000))
     table = class_table(given)
-    held = untried_rate(table, (4,))
+    held = Theory(table).rate((4,))
     assert held < 190
     assert untried_cost(table, 190, 4_000_000, (4,)) == ((4,), held)
     assert untried_cost(table, 201, 4_000_000, (4,)) is None

@@ -14,10 +14,9 @@ from hetserve.base.units import QPS, format_money
 from hetserve.demand import kairos_mixture
 from hetserve.planning import plan
 from hetserve.planning.configurations import Dimension, Ints, enumerate_configurations
-from hetserve.planning.kairos.bound import configuration_bounds
 from hetserve.planning.kairos.planner import pick_by_similarity
-from hetserve.planning.kairos.ranking import entries
-from hetserve.planning.kbest import list_all, space_of
+from hetserve.planning.kairos.ranking import configuration_bounds, entries
+from hetserve.planning.kbest.best import list_all, space_of
 from hetserve.planning.rates import Auxiliary, Rates
 from testing.data import REPOSITORY, reference_data
 from testing.kairos_bound import base_rate_for_large, closed_bound, paper_bound

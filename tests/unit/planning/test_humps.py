@@ -10,8 +10,7 @@ from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import plan
 from hetserve.planning.check import violations
-from hetserve.planning.rate_estimate import rate_estimate
-from hetserve.planning.rates import derive_rates, served_within
+from hetserve.planning.rates import derive_rates, rate_estimate, served_within
 from hetserve.profiles.fit import fit_samples
 from hetserve.profiles.measurements import Samples
 from hetserve.reconcile.status.inputs import input_statuses

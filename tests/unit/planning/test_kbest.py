@@ -11,7 +11,8 @@ from hetserve.demand import kairos_mixture
 from hetserve.planning import Pool, Problem, ResourceAmounts, TypeOption, configurations
 from hetserve.planning.configurations import count_configurations
 from hetserve.planning.kairos.ranking import choose_base
-from hetserve.planning.kbest import Space, best, best_configurations, grid_of, list_all, space_of
+from hetserve.planning.kbest import best
+from hetserve.planning.kbest.best import Space, best_configurations, grid_of, list_all, space_of
 from hetserve.planning.rates import derive_rates
 from testing.kbest_pools import FAMILIES, full_pool, small_pool, space
 from testing.planning import kairos_types, problem

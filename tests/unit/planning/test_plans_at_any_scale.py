@@ -14,10 +14,10 @@ from hetserve.demand.batches import expanded
 from hetserve.planning import Problem, plan
 from hetserve.planning.check import violations
 from hetserve.planning.flow.frontier import frontier
+from hetserve.planning.flow.planner import capacity
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, fixed, least_cost
 from hetserve.planning.flow.search.judge import MOST_INSTANCES
-from hetserve.planning.flow.trial import capacity
 from hetserve.profiles import LinearProfile, Spread
 from testing.planning import kairos_types, line, min_cost, option, problem
 

@@ -13,9 +13,8 @@ from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
-from hetserve.planning.reach import capacity_of, for_capacity, most_within_reach
+from hetserve.planning.reach import PlannerJob, capacity_of, done, for_capacity, most_within_reach
 from hetserve.planning.registry import trial
-from hetserve.planning.work import PlannerJob, done
 from testing.planning import kairos_types, line, min_cost, option, problem
 
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 1000, 50))

@@ -80,10 +80,8 @@ def test_the_bayesian_search_finds_a_peak_sooner_than_chance() -> None:
 
 def test_a_trace_tells_how_soon_a_rate_was_reached() -> None:
     trace = search(a_space(), growing, "random", seed=0, prune=False)
-    best = trace.best_so_far()
-    assert best[-1] == 60.0
-    assert list(best) == sorted(best)
-    assert trace.evaluations_until(60.0) == best.index(60.0) + 1
+    assert trace.best.qps == 60.0
+    assert trace.evaluations_until(60.0) == trace.evaluations.index(trace.best) + 1
     assert trace.evaluations_until(61.0) is None
 
 

@@ -16,13 +16,12 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan
-from hetserve.reconcile.cluster.api_messages import CreationFailure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
-from hetserve.reconcile.rollout.progress import TypeState
+from hetserve.reconcile.rollout import TypeState
 from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 from testing.builders import service
@@ -57,7 +56,7 @@ def refused(kind: ConditionType, reason: Reason) -> tuple[PlanDecision, StatusIn
     if kind is ConditionType.FEASIBLE:
         return PlanDecision(PLANNED, finding, NOT_PLANNED), StatusInputs()
     if reason is Reason.TEMPLATE_INVALID:
-        return FOLLOWED, StatusInputs((READY,), template=finding.message)
+        return FOLLOWED, StatusInputs((READY,), work=NextWrite(template_refusal=finding.message))
     return FOLLOWED, StatusInputs((READY,), work=NextWrite(refusals=(finding.message,)))
 
 
@@ -99,9 +98,7 @@ WAITS: dict[str, tuple[StatusInputs, str, str]] = {
         "the Deployments",
     ),
     "for pods that cannot be created": (
-        StatusInputs(
-            (TypeState("a", 2, 0, 0, rolled=False),), failures=(CreationFailure("a", "no such ServiceAccount"),)
-        ),
+        StatusInputs((TypeState("a", 2, 0, 0, rolled=False),), failures=(("a", "no such ServiceAccount"),)),
         "InstancesRefused",
         "a: no such ServiceAccount",
     ),
@@ -220,7 +217,8 @@ COUNTS = st.integers(0, 2)
 STATES = st.builds(TypeState, st.sampled_from("ab"), COUNTS, COUNTS, COUNTS, st.booleans())
 RECORDS = st.sampled_from([None, plan_record(PLAN, "abc", RecordedGpus())])
 DECISIONS = st.builds(PlanDecision, FINDINGS, FINDINGS, FINDINGS, RECORDS, st.booleans(), st.booleans())
-WORKS = st.builds(NextWrite, refusals=st.lists(TEXTS, max_size=1).map(tuple), pending=st.booleans())
+REFUSALS = st.lists(TEXTS, max_size=1).map(tuple)
+WORKS = st.builds(NextWrite, template_refusal=st.none() | TEXTS, refusals=REFUSALS, pending=st.booleans())
 PODS = st.lists(st.builds(pod, node=st.sampled_from([None, "n"]), waiting=st.none() | TEXTS), max_size=2).map(tuple)
 FOLLOWING = st.none() | st.builds(
     Following,
@@ -228,14 +226,13 @@ FOLLOWING = st.none() | st.builds(
     st.none() | FINDINGS,
     load=st.sampled_from([None, QPS(0.0), QPS(20.0)]),
 )
-FAILURES = st.lists(st.builds(CreationFailure, st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
+FAILURES = st.lists(st.tuples(st.sampled_from("ab"), TEXTS), max_size=1).map(tuple)
 SEEN = st.builds(
     StatusInputs,
     st.lists(STATES, max_size=2).map(tuple),
     st.none(),
     PODS,
     WORKS,
-    st.none() | TEXTS,
     foreign_pods=PODS,
     failures=FAILURES,
 )

@@ -14,9 +14,9 @@ from harness.registry_tables import with_plan_inputs, with_tables
 from hetserve.api.base import ApiModel, ApiObject
 from hetserve.api.kinds import AGE, INFERENCE_SERVICE, KINDS, CustomResource
 from hetserve.api.manifests import Document, ManifestError, parse_documents
+from hetserve_operator.memory import Interests
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers, watched
-from hetserve_operator.watch.interests import Interests
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.pages import Pages
 from testing.builders import service

@@ -12,8 +12,7 @@ import pytest
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.planning.plan import Plan, Trial, infeasible
-from hetserve.planning.reach import Capacity
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import Capacity, PlannerJob
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, Pending, ScalingReason, ScalingRules, Unanswered
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import decide

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand, Freshness
-from hetserve.planning.reach import Capacity
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import Capacity, PlannerJob
 from hetserve.scaling import Action, Answer, Facts, Pending, ScalingReason, decide
 from hetserve.scaling.plans.answers import Answers
 from testing.scaling import facts, measured, scaled_problem, steady

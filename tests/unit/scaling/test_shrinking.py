@@ -9,7 +9,7 @@ import pytest
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.plan import Counts
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling import Action, Answer, Change, Facts, Pause, ScalingReason, ScalingRules, decide
 from hetserve.scaling.plans.answers import Answers
 from hetserve.scaling.policy import turns_in

@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
-from hetserve.planning.rate_estimate import rate_estimate
+from hetserve.planning.rates import rate_estimate
 from hetserve.profiles import LinearProfile
 from hetserve.transition.budget_cut import within_limits
 from hetserve.transition.staging import Instances, Limits

@@ -13,7 +13,7 @@ DRIFT: Final = "tests/unit/extender/test_drift_check.py"
 KEEPING: Final = (
     Mutant(
         "a rollout starts an instance beyond the budget",
-        "hetserve.reconcile.rollout.making_room",
+        "hetserve.reconcile.rollout",
         "surged",
         always("$one.price is not None and ..."),
         SURGE,

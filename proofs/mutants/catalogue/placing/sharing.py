@@ -63,7 +63,7 @@ SHARING: Final = (
     ),
     Mutant(
         "sharing: a whole GPU costs nothing",
-        "hetserve.reconcile.rollout.progress",
+        "hetserve.reconcile.rollout",
         "_held",
         Replace("_whole(gpu) if pod.whole_gpu else pod.gpu_memory", "pod.gpu_memory"),
         SHARES,

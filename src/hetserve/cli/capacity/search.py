@@ -26,7 +26,7 @@ from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.kairos.planner import plan_kairos
 from hetserve.planning.kairos.plus import plan_kairos_plus
 from hetserve.planning.search import search, search_space
-from hetserve.planning.search.space import LARGEST_SPACE, space_size
+from hetserve.planning.search.session import LARGEST_SPACE, space_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

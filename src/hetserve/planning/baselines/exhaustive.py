@@ -9,12 +9,11 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.planning.configurations import count_configurations
-from hetserve.planning.kairos.explain import Trials, plan_of_trials
-from hetserve.planning.kairos.explain import explain as explain_bounds
+from hetserve.planning.kairos.planner import Trials, plan_of_trials
+from hetserve.planning.kairos.planner import explain as explain_bounds
 from hetserve.planning.kairos.ranking import entries, next_step, nothing_fits, ranking_inputs
-from hetserve.planning.kbest import list_all, space_of
-from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, step_to, too_little
-from hetserve.planning.mincost.ilp import model_of
+from hetserve.planning.kbest.best import list_all, space_of
+from hetserve.planning.mincost.ilp import explain, model_of, nothing_for_the_budget, step_to, too_little
 from hetserve.planning.mincost.milp import TOLERANCE
 from hetserve.planning.mincost.model import CostChoice, CostModel, for_more
 from hetserve.planning.plan import Evaluator, Plan, StepSearch, infeasible

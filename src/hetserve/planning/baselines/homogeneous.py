@@ -15,9 +15,8 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import difference_text, latency_text, money_text, qps_text, share_text, step_text
 from hetserve.planning.kairos.ranking import ranking_inputs
-from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, refused, step_to
 from hetserve.planning.mincost.greedy import addable
-from hetserve.planning.mincost.ilp import model_of
+from hetserve.planning.mincost.ilp import explain, model_of, nothing_for_the_budget, refused, step_to
 from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, for_more, with_more
 from hetserve.planning.plan import NOTICEABLE, Evaluator, NextStep, Plan, RankedConfiguration, StepSearch, infeasible
 from hetserve.planning.problem import MOST_REPLICAS, Problem, TypeRefusal

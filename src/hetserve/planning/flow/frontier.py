@@ -10,16 +10,13 @@ from typing import Final, cast
 from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.flow.programs.classes import ClassTable, Values, class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates, least_cost, most_load
-from hetserve.planning.flow.search.judge import SEED, Judge, choosing_rate
-from hetserve.planning.flow.search.leading import MARGINS, UNTRIED, allowed, cost_of
-from hetserve.planning.flow.search.proof import Proof
+from hetserve.planning.flow.search.judge import SEED, Judge, Proof, choosing_rate
+from hetserve.planning.flow.search.leading import MARGINS, UNTRIED, allowed
 from hetserve.planning.flow.search.throughput import Race
 from hetserve.planning.flow.search.untried import Theory
 from hetserve.planning.plan import EvaluatedConfiguration, Plan, RankedConfiguration
 from hetserve.planning.problem import Problem
 from hetserve.registry.planners import PLANNERS
-
-Planner = Callable[[Problem, None, None], Plan]
 
 POINTS: Final = 12
 BESIDE: Final = ("ilp", "kairos", "homogeneous")
@@ -61,7 +58,7 @@ def frontier(
     judge = Judge(table, choosing_rate(first), FluidRates(table, CEILING))
     run = _Frontier(table, first, table.values(plan.counts), judge, Theory(table))
     found = []
-    for budget in budgets(cost_of(table, least.counts), int(paid * _WIDEST), (plan.cost,), points):
+    for budget in budgets(table.cost(least.counts), int(paid * _WIDEST), (plan.cost,), points):
         found.append(run.point(budget))
         done(f"{budget / 1e6:.4g} $/h")
     return tuple(found)
@@ -126,14 +123,14 @@ class _Frontier:
         problem = dataclasses.replace(
             self.table.problem, objective="MaxThroughput", budget=MicroDollarsPerHour(budget), load=None, base=None
         )
-        made = cast("Planner", PLANNERS[name].load())(problem, None, None)
+        made = cast("Callable[..., Plan]", PLANNERS[name].load())(problem, None, None)
         values = self.table.values(made.counts)
         return values if made.feasible and allowed(self.table, values, budget) else None
 
     def _judged(self, values: Values | None) -> EvaluatedConfiguration | None:
         if values is None:
             return None
-        cost, fluid = MicroDollarsPerHour(cost_of(self.table, values)), QPS(self.judge.fluid(values))
+        cost, fluid = MicroDollarsPerHour(self.table.cost(values)), QPS(self.judge.fluid(values))
         entry = RankedConfiguration(self.table.counts(values), cost, fluid)
         if not self.judge.can_try(values):
             return EvaluatedConfiguration(entry, QPS(0.0))

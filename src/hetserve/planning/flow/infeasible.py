@@ -6,19 +6,15 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import MicroDollarsPerHour
-from hetserve.planning.flow.programs.classes import ClassTable
+from hetserve.planning.flow.programs.classes import ClassTable, Floats
 from hetserve.planning.flow.programs.program import CEILING, least_cost, least_late, most_load
-from hetserve.planning.flow.search.leading import cost_of
 from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text, total_text
 from hetserve.planning.plan import Plan, infeasible, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.slo import slo_miss
-
-Floats = NDArray[np.float64]
+from hetserve.planning.slo import misses_text
 
 NAME: Final = "flow"
 _OFTEN: Final = 0.5
@@ -72,9 +68,8 @@ def nothing_serves(table: ClassTable) -> Plan | None:
         return None
     worst = np.flatnonzero(late >= max(_OFTEN * late.max(), table.allowed))
     batches = batches_text(table.first[worst[0]], table.last[worst[-1]])
-    types = sorted(problem.types, key=lambda option: option.name)
-    each = "; ".join(f"{option.name}: {slo_miss(option, problem, problem.slo.percentile)}" for option in types)
     within = f"{latency_text(problem.slo.latency)} (p{problem.slo.percentile:.10g})"
+    each = misses_text(problem, problem.slo.percentile)
     message = f"no type serves {batches} within {within}: {each}; {_remedies(problem)}"
     return infeasible(problem, NAME, Reason.NO_TYPE_MEETS_SLO, message)
 
@@ -102,7 +97,7 @@ def too_little(table: ClassTable, load: float | None, budget: int | None) -> Pla
     cheapest = least_cost(table, CEILING, least, budget=None)
     if cheapest is None:
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, least, whole))
-    cost = cost_of(table, cheapest.counts)
+    cost = table.cost(cheapest.counts)
     most = "" if whole else _most(table, budget)
     total = f" with {total_text(problem.least_total, None)}" if problem.least_total else ""
     message = (
@@ -114,7 +109,8 @@ def too_little(table: ClassTable, load: float | None, budget: int | None) -> Pla
 
 def _beyond_limits(table: ClassTable, wanted: str, load: float, whole: bool) -> str:
     """In words: no mix within the limits carries a load [queries/s], whatever it costs. whole: any load would do."""
-    problem, anything = table.problem, _of_any_total(table)
+    problem = table.problem
+    anything = replace(table, problem=replace(problem, least_total=0, most_total=None))
     fewest = least_cost(_alike(anything), CEILING, load) if problem.bounds_total else None
     if fewest is None:
         most = "" if whole else _most(table, None)
@@ -127,10 +123,6 @@ def _beyond_limits(table: ClassTable, wanted: str, load: float, whole: bool) -> 
     need = "serving the whole mix takes" if whole else f"the load needs {qps_text(load)}, which takes"
     raised = f"raise spec.scaling.maxInstances to {needed} or more, or allow larger types"
     return f"{total_text(0, problem.most_total)} are allowed{carry}; {need} at least {needed}: {raised}"
-
-
-def _of_any_total(table: ClassTable) -> ClassTable:
-    return replace(table, problem=replace(table.problem, least_total=0, most_total=None))
 
 
 def _alike(table: ClassTable) -> ClassTable:

@@ -14,11 +14,16 @@ from typing import Final
 import numpy as np
 
 from hetserve.planning.formatting import qps_text
-from hetserve.planning.kairos.bound import configuration_bounds
-from hetserve.planning.kairos.explain import Trials, plan_of_trials
-from hetserve.planning.kairos.planner import plan_kairos
-from hetserve.planning.kairos.ranking import BoundedConfiguration, RankingInputs, entries, nothing_fits, ranking_inputs
-from hetserve.planning.kbest import Space, best_configurations, space_of
+from hetserve.planning.kairos.planner import Trials, plan_kairos, plan_of_trials
+from hetserve.planning.kairos.ranking import (
+    BoundedConfiguration,
+    RankingInputs,
+    configuration_bounds,
+    entries,
+    nothing_fits,
+    ranking_inputs,
+)
+from hetserve.planning.kbest.best import Space, best_configurations, space_of
 from hetserve.planning.plan import Counts, Evaluator, Plan
 from hetserve.planning.problem import Problem
 from hetserve.simulation.stability import ceiling, fewest_queries

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from hetserve.planning.configurations import Ints
 from hetserve.planning.highs import FEW_NODES, INFINITY, FlowSolverError, Model, solve
-from hetserve.planning.kbest.best import Order, Ranking, entries_of, none_of
-from hetserve.planning.kbest.space import FINE, UNIT, Grid, Ints, Space
+from hetserve.planning.kbest.best import FINE, UNIT, Grid, Order, Ranking, Space, entries_of, none_of
 
 _SCALE: Final = 1000 / FINE
 _DOLLAR: Final = 1e-6

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, share_text
-from hetserve.planning.mincost.explain import explain, nothing_for_the_budget, too_little
-from hetserve.planning.mincost.ilp import LeastCostSearch, model_of
+from hetserve.planning.mincost.ilp import LeastCostSearch, explain, model_of, nothing_for_the_budget, too_little
 from hetserve.planning.mincost.milp import TOLERANCE, Chain, SolverError
 from hetserve.planning.mincost.model import CostChoice, CostModel, for_budget, with_more
 from hetserve.planning.plan import Evaluator, Plan, StepSearch, summary
@@ -163,12 +163,8 @@ def addable(model: CostModel, counts: tuple[int, ...], i: int, lacking: float) -
     if budget is not None:
         most = min(most, (budget - model.choice(counts).cost) // model.types[i].price)
     filling = replace(model, problem=replace(model.problem, least_total=0))  # more may follow
-    low, high = 0, max(min(most, model.upper[i]), 0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = filling.allowed(with_more(counts, i, middle))
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+    some = range(1, max(min(most, model.upper[i]), 0) + 1)
+    return bisect_left(some, 1, key=lambda n: not filling.allowed(with_more(counts, i, n)))
 
 
 def optimality_gap(search: LeastCostSearch, made: CostChoice) -> tuple[str, CostChoice | None]:

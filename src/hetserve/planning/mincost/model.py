@@ -130,7 +130,7 @@ def build_model(problem: Problem, planner: str) -> CostModel:
         problem=problem,
         types=tuple(option for option, _ in usable),
         rates=tuple(rate for _, rate in usable),
-        launch=tuple(_launch_charge(option, problem.launch_weight) for option, _ in usable),
+        launch=tuple(option.launch_charge(problem.launch_weight) for option, _ in usable),
         upper=tuple(_most(option, max(_fewest(needed, rate), problem.least_total)) for option, rate in usable),
         needed=needed,
         planner=planner,
@@ -221,10 +221,6 @@ def _in_unit(model: CostModel) -> tuple[tuple[float, ...], float]:
     useful = tuple(min(rate, model.needed) for rate in model.rates)
     unit = max(useful) * math.sqrt(max(min(useful) / max(useful), 1 / MOST_REPLICAS))
     return tuple(rate / unit for rate in useful), model.needed / unit
-
-
-def _launch_charge(option: TypeOption, weight: float) -> int:
-    return round(Fraction(option.price) * Fraction(weight) * Fraction(option.launch_time))
 
 
 def _fewest(needed: float, rate: float) -> int:

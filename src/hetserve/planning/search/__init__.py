@@ -5,16 +5,12 @@ All share one evaluator, one space, one limit and, on request, the pruning of Ka
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from collections.abc import Callable
+from typing import cast
 
 from hetserve.planning.plan import Evaluator
-from hetserve.planning.search.session import Evaluation, SearchTrace, Session
-from hetserve.planning.search.space import SearchSpace, search_space
+from hetserve.planning.search.session import Evaluation, SearchSpace, SearchTrace, Session, search_space
 from hetserve.registry.planners import SEARCH_METHODS
-
-
-class Method(Protocol):
-    def __call__(self, session: Session, seed: int, /) -> None: ...
 
 
 def search(
@@ -36,7 +32,7 @@ def search(
         raise ValueError(f"search method {method!r} is unknown; there are: {', '.join(SEARCH_METHODS.names)}")
     if limit is not None and limit < 1:
         raise ValueError(f"limit {limit}: at least one evaluation is needed")
-    run = cast("Method", SEARCH_METHODS[method].load())
+    run = cast("Callable[[Session, int], None]", SEARCH_METHODS[method].load())
     session = Session(space, evaluate, limit, prune=prune)
     run(session, seed)
     return SearchTrace(method, seed, tuple(session.evaluations), len(space), session.pruned)
@@ -45,7 +41,6 @@ def search(
 __all__ = [
     "Evaluation",
     "Evaluator",
-    "Method",
     "SearchSpace",
     "SearchTrace",
     "search",

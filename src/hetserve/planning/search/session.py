@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.plan import Counts, Evaluator
-from hetserve.planning.search.space import SearchSpace
+from hetserve.planning.configurations import Dimension, Ints, count_configurations, enumerate_configurations
+from hetserve.planning.kairos.ranking import choose_base
+from hetserve.planning.plan import Counts, Evaluator, Plan
+from hetserve.planning.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     counts: Counts
     qps: float
-
-    def as_json(self) -> dict[str, object]:
-        return {"counts": dict(self.counts), "qps": self.qps}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +38,8 @@ class SearchTrace:
     def best(self) -> Evaluation:
         return max(self.evaluations, key=lambda e: e.qps)
 
-    def best_so_far(self) -> tuple[float, ...]:
-        return tuple(itertools.accumulate((evaluation.qps for evaluation in self.evaluations), max))
-
     def evaluations_until(self, qps: float) -> int | None:
         return next((i for i, e in enumerate(self.evaluations, start=1) if e.qps >= qps), None)
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "method": self.method,
-            "seed": self.seed,
-            "space": self.space,
-            "pruned": self.pruned,
-            "best": self.best.as_json(),
-            "evaluations": [evaluation.as_json() for evaluation in self.evaluations],
-        }
 
 
 class Session:
@@ -110,3 +96,78 @@ class Session:
             below = self.space.below(index) & ~self._measured
             self._at_most[below] = np.minimum(self._at_most[below], qps)
             self._open &= ~below
+
+
+LARGEST_SPACE: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchSpace:
+    """In lexicographic order. counts: [configuration, type], in the order of `types`."""
+
+    types: tuple[str, ...]
+    counts: Ints
+    _index: dict[tuple[int, ...], int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        rows = [tuple(row) for row in self.counts.tolist()]
+        if not rows or self.counts.shape[1] != len(self.types):
+            raise ValueError(f"a search space needs configurations of {len(self.types)} types, got {self.counts.shape}")
+        object.__setattr__(self, "_index", {row: i for i, row in enumerate(rows)})
+        if len(self._index) != len(rows):
+            raise ValueError("a search space holds every configuration once")
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def configuration(self, index: int) -> Counts:
+        return tuple(zip(self.types, self.counts[index].tolist(), strict=True))
+
+    def find(self, counts: tuple[int, ...]) -> int | None:
+        return self._index.get(counts)
+
+    def below(self, index: int) -> NDArray[np.bool_]:
+        """[configuration] Whether it holds no more of any type; includes itself."""
+        return np.asarray((self.counts <= self.counts[index]).all(axis=1))
+
+    def neighbours(self, index: int) -> list[int]:
+        """Configurations that differ by one instance or its type, in a fixed order."""
+        row = self.counts[index]
+        distance = self.counts - row
+        moved = np.abs(distance)
+        near = (moved.max(axis=1) == 1) & (moved.sum(axis=1) <= 2) & (np.abs(distance.sum(axis=1)) <= 1)
+        return [int(i) for i in np.flatnonzero(near)]
+
+
+def search_space(problem: Problem) -> SearchSpace:
+    """Space of a problem with a budget, within its limits, with Kairos's base.
+
+    Raises ValueError without a budget or a base, or for an empty space or one larger than LARGEST_SPACE.
+    """
+    dimensions, budget = _dimensions(problem)
+    size = count_configurations(dimensions, budget)
+    if not 1 <= size <= LARGEST_SPACE:
+        raise ValueError(f"the budget buys {size:.4g} configurations: a search needs 1 to {LARGEST_SPACE:,}")
+    counts, _ = enumerate_configurations(dimensions, budget)
+    return SearchSpace(tuple(o.name for o in problem.types), counts)
+
+
+def space_size(problem: Problem) -> float:
+    """Number of configurations, not listed: exact up to 2**53 on the grid of the prices.
+
+    Raises ValueError without a budget or a base.
+    """
+    return count_configurations(*_dimensions(problem))
+
+
+def _dimensions(problem: Problem) -> tuple[tuple[Dimension, ...], int]:
+    if problem.budget is None:
+        raise ValueError("a search needs a budget: set spec.budget.hourly")
+    budget = int(problem.budget)
+    base = choose_base(problem, budget, "search")
+    if isinstance(base, Plan):
+        raise ValueError(base.message)  # noqa: TRY004  a problem without a base, not a wrong type
+    dimensions = (
+        Dimension(o.price, max(o.min_instances, int(o.name == base.name)), o.max_instances) for o in problem.types
+    )
+    return tuple(dimensions), budget

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
 RawObject = Mapping[str, Any]
@@ -18,30 +16,9 @@ _GENERATE_NAME, _SUFFIX = 58, 5
 """How much Kubernetes keeps of the name that it generates a pod's name from, and the length of what it adds."""
 
 
-class RefusalCause(Enum):
-    """Why the API server refused a request."""
-
-    QUOTA = "quota"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ApiRefusal:
-    """A refused request; `message` is the API server's own."""
-
-    message: str
-
-    @property
-    def cause(self) -> RefusalCause:
-        return RefusalCause.QUOTA if _QUOTA in self.message else RefusalCause.OTHER
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class CreationFailure:
-    """Pods of an instance type cannot be created; `message` is that of their Deployment."""
-
-    instance_type: str
-    message: str
+def exceeds_quota(message: str) -> bool:
+    """Whether the API server refused a request because of a quota. message: its own."""
+    return _QUOTA in message
 
 
 def is_of_the_content(status: int, message: str) -> bool:

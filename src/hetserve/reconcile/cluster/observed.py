@@ -79,6 +79,7 @@ def _ran(status: Mapping[str, Any], otherwise: float) -> float:
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _MOST_ERRORS = 5
+_KEPT = ("name", "namespace", "uid", "generation", "labels")
 
 
 class BrokenSpec(NamedTuple):
@@ -356,10 +357,19 @@ def read_service(raw: RawObject) -> InferenceService | str:
 
 
 def read_input(kind: type[Parsed], raw: RawObject) -> Parsed | Broken:
-    """An object from which services are planned, without its status; Broken if it breaks a rule of its kind."""
+    """An object from which services are planned, without its status; Broken if it breaks a rule of its kind.
+
+    Nor has it the metadata that changes while nothing of it does.
+    """
+    raw = {**raw, "metadata": {key: value for key, value in raw["metadata"].items() if key in _KEPT}}
     path = too_deep(raw.get("spec"))
     found = _read(kind, raw) if path is None else f"spec{path} is nested more than {DEEPEST} levels deep"
     return _broken(kind.__name__, raw, found) if isinstance(found, str) else found
+
+
+def error_of(found: BaseModel | Broken) -> str | None:
+    """Why an input cannot be used; None: it can be."""
+    return found.error if isinstance(found, Broken) else None
 
 
 def service_outline(raw: RawObject) -> ServiceOutline:

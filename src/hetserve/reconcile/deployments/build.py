@@ -1,7 +1,7 @@
 """Builds the Deployment of one service on one instance type: pure manifests.
 
 No type gets a progress deadline, which gated pods may exceed, nor surge instances, which would cost more than the
-budget and might find no node: see `rollout/making_room.py` for where they do not.
+budget and might find no node: see `rollout.py` for where they do not.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _shrinks_to(snapshot: ServiceSnapshot, counts: Mapping[str, int], why: str) 
 
 
 def _first(snapshot: ServiceSnapshot, writes: list[Request], foreign_pods: tuple[str, ...] = ()) -> NextWrite:
-    refused = tuple(snapshot.refused[w.key].message for w in writes if w.key in snapshot.refused)
+    refused = tuple(snapshot.refused[w.key] for w in writes if w.key in snapshot.refused)
     open_writes = [w for w in writes if w.key not in snapshot.refused]
     waits = {w.key: wait for w in open_writes if (wait := _wait(snapshot, w)) > 0}
     ready = [w for w in open_writes if w.key not in waits]
@@ -344,7 +344,7 @@ def fence_first(snapshot: ServiceSnapshot, work: NextWrite) -> NextWrite:
     missing = missing_fences(snapshot)
     if not missing:
         return work
-    refused = tuple(snapshot.refused[fence.key].message for fence in missing if fence.key in snapshot.refused)
+    refused = tuple(snapshot.refused[fence.key] for fence in missing if fence.key in snapshot.refused)
     request = next((fence for fence in missing if fence.key not in snapshot.refused), None)
     return replace(work, request=request, refusals=(*work.refusals, *refused))
 

@@ -20,8 +20,8 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand.measured_mix import moved_mix
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.demand.windows import highest, lowest
+from hetserve.planning.reach import PlannerJob
 from hetserve.planning.registry import has_judge
-from hetserve.planning.work import PlannerJob
 from hetserve.reconcile.cluster.launch_times import served_since
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.plans.capacities import Capacities

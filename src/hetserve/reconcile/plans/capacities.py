@@ -18,8 +18,7 @@ from hetserve import __version__, scaling
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
-from hetserve.planning.reach import Capacity
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import Capacity, PlannerJob
 from hetserve.reconcile.plans.plan_record import MOST_LOAD, Json
 from hetserve.scaling.plans.capacity import capacity_work
 from hetserve.scaling.plans.counts import in_order, nonzero, total, without

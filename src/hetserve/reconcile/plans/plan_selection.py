@@ -20,8 +20,8 @@ from hetserve.api.conditions import Reason
 from hetserve.base.units import format_money
 from hetserve.planning.plan import Plan, Trial, summary
 from hetserve.planning.problem import Problem
+from hetserve.planning.reach import JobResult
 from hetserve.planning.registry import has_judge
-from hetserve.planning.work import JobResult
 from hetserve.reconcile.plans.bookings import recorded_gpus
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hetserve.base.units import Seconds
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import JobResult, PlannerJob, WorkKind
+from hetserve.planning.reach import JobResult, PlannerJob, WorkKind
 
 
 @dataclass(frozen=True, slots=True)

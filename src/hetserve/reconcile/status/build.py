@@ -16,12 +16,11 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.offers import Offer
 from hetserve.planning.tenancy import Tenancy
-from hetserve.reconcile.cluster.api_messages import CreationFailure
 from hetserve.reconcile.cluster.neighbours import CrowdedGpu
 from hetserve.reconcile.cluster.observed import PodFact, ScalerFact
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, read_status
-from hetserve.reconcile.rollout.progress import TypeState
+from hetserve.reconcile.rollout import TypeState
 from hetserve.reconcile.snapshot import Json, RawObject
 from hetserve.reconcile.status.scaling_status import (
     capacity_status,
@@ -51,18 +50,17 @@ _OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition",
 class StatusInputs:
     """Observations for a status, beside the decision.
 
-    template: why the template cannot be used, or None. strangers: stranger pods. failures: types whose pods cannot be
-    created. crowded: GPUs on which nothing bounds the slow-down of instances. stage: the step towards the plan. demand:
-    as of ServiceSnapshot, as scalers. carried: queries/s that the ready instances hold; None: not known.
+    foreign_pods: stranger pods. failures: types whose pods cannot be created, and why. crowded: GPUs on which nothing
+    bounds the slow-down of instances. stage: the step towards the plan. demand: as of ServiceSnapshot, as scalers.
+    carried: queries/s that the ready instances hold; None: not known.
     """
 
     states: tuple[TypeState, ...] = ()
     holdings: Mapping[str, Instances] | None = None
     pods: tuple[PodFact, ...] = ()
     work: NextWrite = NextWrite()
-    template: str | None = None
     foreign_pods: tuple[PodFact, ...] = ()
-    failures: tuple[CreationFailure, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
     crowded: tuple[CrowdedGpu, ...] = ()
     stage: Stage | None = None
     demand: Demand | None = None
@@ -242,8 +240,8 @@ def _rolled_out(seen: StatusInputs) -> bool:
 
 
 def _progressing(decision: PlanDecision, seen: StatusInputs) -> Finding:
-    if seen.template is not None:
-        return Finding("False", Reason.TEMPLATE_INVALID, seen.template)
+    if seen.work.template_refusal is not None:
+        return Finding("False", Reason.TEMPLATE_INVALID, seen.work.template_refusal)
     if seen.work.refusals:
         return Finding("False", Reason.WRITE_REFUSED, "; ".join(seen.work.refusals))
     if decision.advises:
@@ -282,7 +280,7 @@ def _capacity(decision: PlanDecision, seen: StatusInputs) -> Finding:
     desired = sum(state.desired for state in seen.states)
     bound = sum(min(state.bound, state.desired) for state in seen.states)
     if seen.failures:
-        failures = "; ".join(f"{failure.instance_type}: {failure.message}" for failure in seen.failures)
+        failures = "; ".join(f"{kind}: {message}" for kind, message in seen.failures)
         return Finding("False", Reason.INSTANCES_REFUSED, failures)
     if refused:
         oldest = min(refused, key=lambda p: (p.created, p.name))

@@ -8,7 +8,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling.actions.shrinking import is_doubtful, shrinking_load, was_missed
 from hetserve.scaling.context import ScalingContext
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason

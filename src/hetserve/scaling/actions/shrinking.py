@@ -13,7 +13,7 @@ from hetserve.base.units import QPS
 from hetserve.demand.windows import is_late, surely_lower
 from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, Plan, summary
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling.context import MISSED_FOR, ScalingContext
 from hetserve.scaling.dead_band import NO_LOAD, DeadBand
 from hetserve.scaling.decision import Action, Decision, Limit, ScalingReason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hetserve.planning.work import JobResult, PlannerJob, done
+from hetserve.planning.reach import JobResult, PlannerJob, done
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from hetserve.planning import reach
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import throughput
-from hetserve.planning.reach import for_capacity
+from hetserve.planning.reach import PlannerJob, for_capacity
 from hetserve.planning.registry import has_judge
 from hetserve.planning.slo import serves_whole_mix, within
-from hetserve.planning.work import PlannerJob
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.counts import nonzero, total
 

@@ -11,7 +11,7 @@ from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.work import PlannerJob, WorkKind
+from hetserve.planning.reach import PlannerJob, WorkKind
 from hetserve.scaling.decision import Limit, ScalingReason
 from hetserve.scaling.plans.answers import Ask, Pending, Unanswered
 from hetserve.scaling.plans.capacity import is_servable, serves

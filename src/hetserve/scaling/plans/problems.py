@@ -14,7 +14,7 @@ from typing import Final
 from hetserve.base.units import QPS, MiB, MilliCPU, Percent
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling.plans.counts import is_same
 from hetserve.scaling.rules import ScalingRules
 

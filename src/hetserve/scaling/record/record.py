@@ -17,8 +17,7 @@ from typing import Any, Final
 from hetserve import __version__
 from hetserve.base.units import QPS
 from hetserve.planning.plan import Counts, Plan
-from hetserve.planning.reach import Capacity
-from hetserve.planning.work import PlannerJob, WorkKind
+from hetserve.planning.reach import Capacity, PlannerJob, WorkKind
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.answers import Answer, Ask

@@ -11,7 +11,7 @@ import numpy as np
 from hetserve.api.conditions import Reason
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan, summary
-from hetserve.planning.work import PlannerJob
+from hetserve.planning.reach import PlannerJob
 from hetserve.scaling.decision import Decision
 from hetserve.scaling.facts import Facts
 from hetserve.scaling.plans.answers import Answer, Ask, Pending, Unanswered

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hetserve.demand import BatchMix
 from hetserve.planning.plan import Counts
 from hetserve.planning.problem import Problem
-from hetserve.planning.rate_estimate import RateEstimate, rate_estimate
+from hetserve.planning.rates import RateEstimate, rate_estimate
 from hetserve.transition.next_counts import next_counts
 from hetserve.transition.staging import Instances, Limits
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 from hetserve.planning import plan
 from hetserve.planning.plan import Counts, Plan, Trial
 from hetserve.planning.problem import Problem
+from hetserve.planning.reach import JobResult, PlannerJob, done
 from hetserve.planning.registry import trial
-from hetserve.planning.work import JobResult, PlannerJob, done
 from hetserve.reconcile.plans.planner import Planner, PlanQuestion
 from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.workqueue import Key

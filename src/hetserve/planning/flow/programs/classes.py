@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -103,6 +103,24 @@ class ClassTable:
     def _merged(self, by_batch: Floats, absent: float) -> Floats:
         shares = np.array(self.problem.mix.shares)
         return _merge(by_batch, shares, self.starts, self.merge, absent)
+
+    @cached_property
+    def charges(self) -> tuple[int, ...]:
+        """[type] micro-dollars that launching one instance weighs."""
+        return tuple(option.launch_charge(self.problem.launch_weight) for option in self.types)
+
+    def cost(self, values: Iterable[int]) -> int:
+        """Micro-dollars/h."""
+        return sum(option.price * count for option, count in zip(self.types, values, strict=True))
+
+    def objective(self, values: Values) -> int:
+        """Micro-dollars: cost, and what launching the new instances weighs."""
+        new = (max(n - option.running, 0) for option, n in zip(self.types, values, strict=True))
+        return self.cost(values) + sum(c * n for c, n in zip(self.charges, new, strict=True))
+
+    def key(self, values: Values) -> tuple[int, int, Values]:
+        """Total order: least objective, fewest instances, then the counts."""
+        return self.objective(values), sum(values), values
 
     def counts(self, values: Sequence[int]) -> Counts:
         """Counts in the problem's order from counts in the program's."""

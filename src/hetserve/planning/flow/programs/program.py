@@ -18,17 +18,14 @@ import bisect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.flow.programs.classes import ClassTable, Values, needless
+from hetserve.planning.flow.programs.classes import ClassTable, Floats, Values, needless
 from hetserve.planning.highs import FEW_NODES, INFINITY, NODES, Model, Solved, loaded, read, run, solve
-from hetserve.planning.problem import MOST_REPLICAS, TypeOption
-
-Floats = NDArray[np.float64]
+from hetserve.planning.problem import MOST_REPLICAS
 
 ENOUGH: Final = 100_000_000
 """More instances of one type than any plan here uses."""
@@ -232,11 +229,6 @@ def least_late(table: ClassTable) -> Floats:
     return late
 
 
-def launch_charge(option: TypeOption, weight: float) -> int:
-    """Micro-dollars that launching one instance weighs: price x lambda x launch time (HetSev, section 4.1)."""
-    return round(Fraction(option.price) * Fraction(weight) * Fraction(option.launch_time))
-
-
 class _Builder:
     def __init__(self, table: ClassTable, margin: Margin, only: Sequence[int] | None = None) -> None:
         self.table, self.margin = table, margin
@@ -257,8 +249,7 @@ class _Builder:
         known = INFINITY if load is None else self._known(load, budget)
         while (solved := solve(model, known)) is not None:
             counts = tuple(round(solved.values[place]) for place in columns.counts)
-            cost = sum(option.price * count for option, count in zip(types, counts, strict=True))
-            if budget is None or cost <= budget:
+            if budget is None or self.table.cost(counts) <= budget:
                 break
             self._cut_rows(model, columns, counts, upwards=False)
             known = INFINITY
@@ -283,7 +274,7 @@ class _Builder:
         for i in alone.tolist():
             busy = load * float((table.means[i] * table.shares).sum()) / self.margin.saturation
             count = max(math.ceil(busy * (1 + _ROUNDING)), 1)
-            each = types[i].price + launch_charge(types[i], problem.launch_weight)
+            each = types[i].price + table.charges[i]
             if count <= self._most(i, budget):
                 costs.append(count * each / min(option.price for option in types))
         return min(costs)
@@ -333,7 +324,7 @@ class _Builder:
         """n of each type, and a where launches matter. rate: the most. every: even of types that are not needed."""
         columns, problem, types = _Columns(), self.table.problem, self.table.types
         cheapest = min(option.price for option in types)
-        charges = [launch_charge(option, problem.launch_weight) if charged else 0 for option in types]
+        charges = [charge if charged else 0 for charge in self.table.charges]
         limits = self._limits(rate, budget, charges, every=every)
         for option, most in zip(types, limits, strict=True):
             cost = option.price / cheapest if charged else 0.0

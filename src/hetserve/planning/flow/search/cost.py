@@ -10,10 +10,9 @@ from typing import Final
 import numpy as np
 
 from hetserve.planning.flow.programs.classes import COARSE, ClassTable, Values
-from hetserve.planning.flow.programs.program import CEILING, Margin, launch_charge, least_cost
-from hetserve.planning.flow.search.judge import Judge
-from hetserve.planning.flow.search.leading import allowed, cost_of, neighbours, pairs, splits
-from hetserve.planning.flow.search.proof import Proof
+from hetserve.planning.flow.programs.program import CEILING, Margin, least_cost
+from hetserve.planning.flow.search.judge import Judge, Proof
+from hetserve.planning.flow.search.leading import allowed, neighbours, pairs, splits
 from hetserve.planning.flow.search.untried import Theory
 
 SATURATIONS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.13, 0.08, 0.05)
@@ -43,25 +42,15 @@ class CostClimb:
     judge: Judge
     load: float
     budget: int | None
-    charges: tuple[int, ...]
     theory: Theory
     place: int = 0
     holding: dict[Values, int] = field(default_factory=dict)
     tried: dict[Values, bool] = field(default_factory=dict)
     reckoned: dict[Values, bool] = field(default_factory=dict)
 
-    def objective(self, values: Values) -> int:
-        """Micro-dollars: cost, and what launching the new instances weighs."""
-        new = (max(n - option.running, 0) for option, n in zip(self.table.types, values, strict=True))
-        return cost_of(self.table, values) + sum(c * n for c, n in zip(self.charges, new, strict=True))
-
-    def key(self, values: Values) -> tuple[int, int, Values]:
-        """Total order: least objective, fewest instances, then the counts."""
-        return self.objective(values), sum(values), values
-
     @property
     def best(self) -> Values | None:
-        return min(self.holding, key=self.key, default=None)
+        return min(self.holding, key=self.table.key, default=None)
 
     def try_(self, values: Values) -> bool:
         """Whether counts hold the load in the trials that choose, or by theory where trials take too long."""
@@ -71,7 +60,7 @@ class CostClimb:
             else:
                 holds = self.reckoned[values] = self.theory.rate(values) >= self.load
             if holds:
-                self.holding[values] = self.objective(values)
+                self.holding[values] = self.table.objective(values)
         return values in self.holding
 
     def known(self, values: Values) -> bool:
@@ -83,14 +72,13 @@ class CostClimb:
         return [values for values in self.tried if self.judge.fluid(values) > self.load]
 
     def beats(self, values: Values) -> bool:
-        return self.best is None or self.key(values) < self.key(self.best)
+        return self.best is None or self.table.key(values) < self.table.key(self.best)
 
 
 def climb(judge: Judge, theory: Theory, load: float, budget: int | None, others: Iterable[Values] = ()) -> CostClimb:
     """Finds counts that hold the load for little money; none may hold. others: tried too."""
     table = judge.table
-    charges = tuple(launch_charge(option, table.problem.launch_weight) for option in table.types)
-    run = CostClimb(table.merged(COARSE), judge, load, budget, charges, theory)
+    run = CostClimb(table.merged(COARSE), judge, load, budget, theory)
     for wait, late in MARGINS:
         _descend(run, Margin(wait=wait, late=late))
     for both in pairs(run.table):
@@ -99,7 +87,7 @@ def climb(judge: Judge, theory: Theory, load: float, budget: int | None, others:
         _descend(run, _ALONE, (i,))
     if not (run.tried or run.reckoned):
         _descend(run, CEILING)
-    for values in sorted(others, key=run.key):
+    for values in sorted(others, key=run.table.key):
         if run.beats(values):
             run.try_(values)
     for _ in range(_TRIMS):
@@ -151,11 +139,11 @@ def _trimmed(run: CostClimb) -> bool:
     best = run.best
     if best is None:
         return False
-    cheaper = {*neighbours(run.table, best, None), *splits(run.table, cost_of(run.table, best) - 1)}
-    enough = (1 - _GAIN) * run.objective(best)
-    untried = [v for v in cheaper if not run.known(v) and run.objective(v) <= enough]
+    cheaper = {*neighbours(run.table, best, None), *splits(run.table, run.table.cost(best) - 1)}
+    enough = (1 - _GAIN) * run.table.objective(best)
+    untried = [v for v in cheaper if not run.known(v) and run.table.objective(v) <= enough]
     near = run.judge.fluid.highest(sorted(untried), best, _PER_TRIM, run.load)
-    near.sort(key=lambda v: (-run.judge.fluid(v), run.key(v)))
+    near.sort(key=lambda v: (-run.judge.fluid(v), run.table.key(v)))
     for values in near[:_PER_TRIM]:
         if run.try_(values):
             _go_on(run, best, values)
@@ -182,15 +170,15 @@ def proved(judge: Judge, proof: Proof, load: float, budget: int | None) -> tuple
     for above in _ABOVE:
         run = climb(judge, theory, load * (1 + above), budget, others)
         found = [values for values in (_cheapest_proved(run, proof, load), best) if values is not None]
-        best = min(found, key=run.key, default=None)
-        if best is not None and run.best and run.objective(best) <= (1 + _LUCK) * run.objective(run.best):
+        best = min(found, key=run.table.key, default=None)
+        if best is not None and run.best and run.table.objective(best) <= (1 + _LUCK) * run.table.objective(run.best):
             break
-    for values in sorted(others, key=run.key):
+    for values in sorted(others, key=run.table.key):
         # Fewer draws may have refused what just holds.
-        cheaper = best is None or run.key(values) < run.key(best)
+        cheaper = best is None or run.table.key(values) < run.table.key(best)
         could = cheaper and judge.can_try(values, load) and allowed(run.table, values, budget)
         if could and proof.just_holds(values, load):
-            run.tried[values], run.holding[values] = True, run.objective(values)
+            run.tried[values], run.holding[values] = True, run.table.objective(values)
             return run, values
     return run, best
 
@@ -200,7 +188,7 @@ def _cheapest_proved(run: CostClimb, proof: Proof, load: float) -> Values | None
 
     What cannot be tried holds by theory, and is not proved.
     """
-    ranked = sorted(run.holding, key=run.key)
+    ranked = sorted(run.holding, key=run.table.key)
 
     def holds(values: Values) -> bool:
         return values in run.reckoned or proof.holds(values, load)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -66,7 +67,7 @@ def _limited_to(table: ClassTable, budget: int, choices: Iterable[Sequence[int]]
 def splits(table: ClassTable, budget: int) -> Iterator[Values]:
     """Two types that share the budget in several ways: where programs see little difference, trials see much."""
     least = tuple(option.min_instances for option in table.types)
-    spare, left = budget - cost_of(table, least), most_in_all(table) - sum(least)
+    spare, left = budget - table.cost(least), most_in_all(table) - sum(least)
     for i, j in pairs(table):
         first, second = table.types[i], table.types[j]
         most = min(spare // first.price, first.most - least[i], left)
@@ -87,7 +88,7 @@ def without_one(table: ClassTable, budget: int, best: Values) -> Iterator[Values
 def alone(table: ClassTable, budget: int) -> Iterator[Values]:
     """As many of each type as limits and the budget allow, beside the least of the others."""
     least = tuple(option.min_instances for option in table.types)
-    spare, left = budget - cost_of(table, least), most_in_all(table) - sum(least)
+    spare, left = budget - table.cost(least), most_in_all(table) - sum(least)
     for i, option in enumerate(table.types):
         more = min(spare // option.price, option.most - least[i], left)
         if more >= 0:
@@ -96,11 +97,9 @@ def alone(table: ClassTable, budget: int) -> Iterator[Values]:
 
 def _fitting(table: ClassTable, values: Values, i: int) -> Values:
     """As many of type i as pools have room for."""
-    low, high = table.types[i].min_instances, values[i]
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(table, (*values[:i], middle, *values[i + 1 :])) else (low, middle - 1)
-    return (*values[:i], low, *values[i + 1 :])
+    before, least, after = values[:i], table.types[i].min_instances, values[i + 1 :]
+    more = range(least + 1, values[i] + 1)
+    return (*before, least + bisect_left(more, 1, key=lambda n: not fits(table, (*before, n, *after))), *after)
 
 
 def of_papers(table: ClassTable, budget: int) -> Iterator[Values]:
@@ -119,18 +118,13 @@ def of_papers(table: ClassTable, budget: int) -> Iterator[Values]:
         yield table.values(carried.counts)
 
 
-def cost_of(table: ClassTable, values: Iterable[int]) -> int:
-    """Micro-dollars/h."""
-    return sum(option.price * count for option, count in zip(table.types, values, strict=True))
-
-
 def allowed(table: ClassTable, values: Values, budget: int | None) -> bool:
     """Whether limits, of a type and in all, pools and the budget allow these counts."""
     within = all(o.min_instances <= count <= o.most for o, count in zip(table.types, values, strict=True))
     return (
         within
         and _within_total(table, values)
-        and (budget is None or cost_of(table, values) <= budget)
+        and (budget is None or table.cost(values) <= budget)
         and fits(table, values)
     )
 
@@ -175,7 +169,7 @@ def neighbours(table: ClassTable, values: Values, budget: int | None) -> tuple[V
             for j, option in enumerate(table.types):
                 if i == j and less:
                     continue
-                spare = less * table.types[i].price if budget is None else budget - cost_of(table, rest)
+                spare = less * table.types[i].price if budget is None else budget - table.cost(rest)
                 steps = {1, spare // option.price} if less or budget is not None else {1}
                 if table.problem.bounds_total:
                     steps = {min(one, room - sum(rest)) for one in (*steps, max(less, 1))}

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve.planning.flow.programs.classes import COARSE, Values
-from hetserve.planning.flow.search.judge import FINE, Judge
-from hetserve.planning.flow.search.leading import cost_of, leading, neighbours, splits, without_one
-from hetserve.planning.flow.search.proof import Proof
+from hetserve.planning.flow.search.judge import FINE, Judge, Proof
+from hetserve.planning.flow.search.leading import leading, neighbours, splits, without_one
 
 _ROUNDS: Final = 6
 _PER_ROUND: Final = 10
@@ -44,7 +43,7 @@ class Race:
         if not self.judge.can_try(values):
             self.ample[values] = None
             return False
-        cheaper = bool(self.best) and cost_of(self.judge.table, values) < cost_of(self.judge.table, self.best)
+        cheaper = bool(self.best) and self.judge.table.cost(values) < self.judge.table.cost(self.best)
         top = self.judge.fluid(values)
         target = self.rate if cheaper and top >= self.room else self.rate * (1 + FINE)
         if top <= target:
@@ -65,7 +64,7 @@ class Race:
     def runners_up(self) -> list[Values]:
         """Those that hold, or may, a greater share of their fluid rate than the best: the greatest shares first."""
         above = [values for values in self.entered if self.share(values) > self.share(self.best)]
-        above.sort(key=lambda v: (-self.share(v), cost_of(self.judge.table, v), v))
+        above.sort(key=lambda v: (-self.share(v), self.judge.table.cost(v), v))
         return above[:_RUNNERS_UP]
 
     def share(self, values: Values) -> float:
@@ -96,10 +95,10 @@ def barely(run: Race, proof: Proof) -> float:
     """
     fluid, least = run.judge.fluid, run.judge.table.trickle
     late = {values: proof.late(values, least) for values in run.entered}
-    ranked = sorted(late, key=lambda v: (late[v], -fluid(v), cost_of(run.judge.table, v), v))
+    ranked = sorted(late, key=lambda v: (late[v], -fluid(v), run.judge.table.cost(v), v))
     rates = {v: proof.near(v, fluid(v)) for v in ranked[:_BARELY] if proof.just_holds(v, least)}
     if rates:
-        run.best = max(rates, key=lambda v: (rates[v], fluid(v), -cost_of(run.judge.table, v), v))
+        run.best = max(rates, key=lambda v: (rates[v], fluid(v), -run.judge.table.cost(v), v))
         run.rate = run.entered[run.best] = rates[run.best]
     return run.rate
 
@@ -107,7 +106,7 @@ def barely(run: Race, proof: Proof) -> float:
 def _enter_all(run: Race, values: Iterable[Values]) -> None:
     """Of equal fluid rates the cheaper ones run first: the dearer must then hold more."""
     fluid = {one: float(f"{run.judge.fluid(one):.6g}") for one in values}
-    for one in sorted(fluid, key=lambda v: (-fluid[v], cost_of(run.judge.table, v), v)):
+    for one in sorted(fluid, key=lambda v: (-fluid[v], run.judge.table.cost(v), v)):
         run.enter(one)
 
 
@@ -132,7 +131,7 @@ def _climbed(run: Race, budget: int) -> bool:
     table = run.judge.table
     least = _NEAR * run.judge.fluid(run.best)
     near = run.judge.fluid.highest(neighbours(table, run.best, budget), run.best, _PER_ROUND, least)
-    near.sort(key=lambda v: (-run.judge.fluid(v), cost_of(table, v), v))
+    near.sort(key=lambda v: (-run.judge.fluid(v), table.cost(v), v))
     before = run.best
     for values in near[:_PER_ROUND]:
         run.enter(values)
@@ -150,7 +149,7 @@ def overtaken(run: Race, budget: int) -> bool:
         share, near = run.share(values), neighbours(table, values, budget)
         for one in fluid.highest(near, values, _PER_ROUND, run.rate * (1 + FINE) / share):
             hoped[one] = max(float(f"{share * fluid(one):.6g}"), hoped.get(one, 0.0))
-    untried = sorted(hoped.keys() - run.entered.keys(), key=lambda v: (-hoped[v], cost_of(table, v), v))
+    untried = sorted(hoped.keys() - run.entered.keys(), key=lambda v: (-hoped[v], table.cost(v), v))
     for values in untried[:_PER_ROUND]:
         run.enter(values)
     return run.best != before

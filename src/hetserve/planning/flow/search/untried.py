@@ -12,12 +12,9 @@ from hetserve.planning.flow.programs.program import (
     CEILING,
     FluidRates,
     Margin,
-    Mix,
-    launch_charge,
     least_cost,
-    most_load,
 )
-from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of, neighbours
+from hetserve.planning.flow.search.leading import allowed, neighbours
 from hetserve.planning.flow.search.waiting import saturation
 
 MARGINS: Final = (Margin(wait=0.1, late=0.3), Margin(late=0.6), Margin(most_late=1.0))
@@ -58,16 +55,6 @@ class Theory:
         return 1.0 if found is None else saturation(self.table, found, counts, scaled=True)
 
 
-def untried_throughput(table: ClassTable, budget: int) -> Mix | None:
-    """The program's mix of the most load under the margin that does best alone."""
-    return most_load(table, UNTRIED, budget=budget) or most_load(table, CEILING, budget=budget)
-
-
-def untried_rate(table: ClassTable, counts: Values) -> float:
-    """Queries/s that these counts hold by theory; 0: they cannot serve every batch."""
-    return Theory(table).rate(counts)
-
-
 def untried_cost(table: ClassTable, load: float, budget: int | None, fewest: Values) -> tuple[Values, float] | None:
     """The cheapest counts found that hold the load by theory, else those that hold the most, and queries/s; None: none.
 
@@ -90,13 +77,6 @@ class _Search:
     def __init__(self, table: ClassTable, load: float, budget: int | None) -> None:
         self.theory = Theory(table)
         self.table, self.load, self.budget = self.theory.table, load, budget
-        self.charges = [launch_charge(option, table.problem.launch_weight) for option in table.types]
-
-    def key(self, values: Values) -> tuple[int, int, Values]:
-        """Total order: cost and launch charges, fewest instances, then the counts."""
-        new = (max(n - option.running, 0) for option, n in zip(self.table.types, values, strict=True))
-        charged = sum(charge * n for charge, n in zip(self.charges, new, strict=True))
-        return cost_of(self.table, values) + charged, sum(values), values
 
     def holds(self, values: Values) -> bool:
         return self.theory.rate(values) >= self.load
@@ -111,11 +91,11 @@ class _Search:
         seen: list[Values] = []
         for margin in MARGINS:
             seen = seen or list(self._programs(margin, share))
-        best = min(filter(self.holds, seen), key=self.key, default=None)
-        much_cheaper = best is None or self.key(multiple)[0] < _SAVES * self.key(best)[0]
+        best = min(filter(self.holds, seen), key=self.table.key, default=None)
+        much_cheaper = best is None or self.table.key(multiple)[0] < _SAVES * self.table.key(best)[0]
         if much_cheaper and allowed(self.table, multiple, self.budget) and self.holds(multiple):
             return multiple
-        return best or min(seen, key=lambda values: (-self.theory.rate(values), self.key(values)), default=None)
+        return best or min(seen, key=lambda values: (-self.theory.rate(values), self.table.key(values)), default=None)
 
     def _programs(self, margin: Margin, share: float) -> Iterator[Values]:
         """Counts at saturations that fall until they hold the load, or rise while they hold much more."""
@@ -135,8 +115,8 @@ class _Search:
 
     def trimmed(self, best: Values) -> Values | None:
         """A cheaper neighbour that holds the load too; None: none was found."""
-        around = neighbours(self.table, best, None)
-        cheaper = [v for v in around if self.key(v) < self.key(best) and allowed(self.table, v, self.budget)]
+        table, around = self.table, neighbours(self.table, best, None)
+        cheaper = [v for v in around if table.key(v) < table.key(best) and allowed(table, v, self.budget)]
         enough = _ALIKE * self.load * self.theory.fluid(best) / self.theory.rate(best)
         near = self.theory.fluid.highest(sorted(cheaper), best, _MOST_NEAR, enough)
-        return next(filter(self.holds, sorted(near, key=self.key)[:_PER_TRIM]), None)
+        return next(filter(self.holds, sorted(near, key=table.key)[:_PER_TRIM]), None)

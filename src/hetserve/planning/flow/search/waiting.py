@@ -25,11 +25,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.planning.flow.programs.classes import ClassTable
+from hetserve.planning.flow.programs.classes import ClassTable, Floats
 from hetserve.planning.flow.programs.program import FixedMix
 from hetserve.planning.flow.search.judge import RAREST
-
-Floats = NDArray[np.float64]
 
 LEAST: Final = 0.02
 MOST: Final = 0.98

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from hetserve.api.conditions import Reason
 from hetserve.base.units import QPS, MicroDollarsPerHour
-from hetserve.planning.flow.explanation.choice import ChosenMix, Tried
-from hetserve.planning.flow.programs.classes import ClassTable
-from hetserve.planning.flow.programs.program import CEILING, FixedMix, fixed, least_cost, most_load
-from hetserve.planning.flow.search.leading import UNTRIED, allowed, cost_of
+from hetserve.planning.flow.programs.classes import ClassTable, Values
+from hetserve.planning.flow.programs.program import CEILING, FixedMix, FluidRates, Margin, fixed, least_cost, most_load
+from hetserve.planning.flow.search.cost import CostClimb
+from hetserve.planning.flow.search.judge import Proof
+from hetserve.planning.flow.search.leading import UNTRIED, allowed
+from hetserve.planning.flow.search.throughput import Race
 from hetserve.planning.formatting import latency_text, money_text, qps_text, share_text
 from hetserve.planning.plan import (
     NOTICEABLE,
@@ -43,6 +46,7 @@ def explain(choice: ChosenMix) -> Plan:
     """Feasible plan of the choice."""
     entry, prices = choice.ranked(choice.values), _marginal_values(choice)
     top, tried = choice.fluid(choice.values), not choice.untried
+    own = Tried(choice.values, max(choice.held, choice.seen))
     return Plan(
         reason=Reason.PLAN_FEASIBLE,
         message=_message(choice, entry),
@@ -54,8 +58,8 @@ def explain(choice: ChosenMix) -> Plan:
         why_not_runner_up=_why_not(choice),
         ranking=(entry, *(choice.ranked(one.values) for one in _ran(choice)), *_not_run(choice))[:_TOP],
         refusals=(*choice.table.problem.left_out, *_refusals(choice, prices)),
-        verdict=_verdict(choice),
-        evaluated=tuple(_evaluated(choice)) if tried else (),
+        verdict="; ".join((_held(choice), *_margin(choice), *_left(choice))),
+        evaluated=tuple(map(choice.evaluated, (own, *choice.others))) if tried else (),
         next_step=_next_step(choice) if choice.steps else None,
         tried=tried,
         held_qps=QPS(choice.held) if tried else None,
@@ -90,11 +94,6 @@ def _not_run(choice: ChosenMix) -> list[RankedConfiguration]:
     return [choice.ranked(v) for v in sorted(within, key=lambda v: (-rates[v], v))[:_TOP]]
 
 
-def _evaluated(choice: ChosenMix) -> Iterator[EvaluatedConfiguration]:
-    yield choice.evaluated(Tried(choice.values, max(choice.held, choice.seen)))
-    yield from (choice.evaluated(one) for one in choice.others)
-
-
 def _flow(choice: ChosenMix) -> Iterator[ClassFlow]:
     found, table = choice.serving(), choice.table
     if found is None:
@@ -118,14 +117,14 @@ def _next_step(choice: ChosenMix) -> NextStep | None:
     now = rate if choice.is_cost else max(rate, choice.ceiling)
     wanted = now * (1 + NOTICEABLE)
     step = least_cost(table, CEILING, wanted, budget=widest)
-    if step is not None and cost_of(table, step.counts) <= choice.money:
+    if step is not None and table.cost(step.counts) <= choice.money:
         most = most_load(table, CEILING, budget=choice.money)
         now = max(rate, 0.0 if most is None else most.rate)
         wanted = now * (1 + NOTICEABLE)
         step = least_cost(table, CEILING, wanted, budget=widest)
     if step is None:
         return None
-    cost, gain = cost_of(table, step.counts), choice.fluid(step.counts) - now
+    cost, gain = table.cost(step.counts), choice.fluid(step.counts) - now
     if cost <= choice.money or gain <= 0:
         return None
     return NextStep(
@@ -140,10 +139,10 @@ def _next_step(choice: ChosenMix) -> NextStep | None:
 
 def _cheaper(choice: ChosenMix) -> EvaluatedConfiguration | None:
     """The best mix for less: of those that ran, else of the program."""
-    less = [one for one in choice.others if cost_of(choice.table, one.values) < choice.cost]
+    less = [one for one in choice.others if choice.table.cost(one.values) < choice.cost]
     if less:
         table = choice.table
-        return choice.evaluated(max(less, key=lambda one: (one.held, cost_of(table, one.values), one.values)))
+        return choice.evaluated(max(less, key=lambda one: (one.held, table.cost(one.values), one.values)))
     if choice.cost <= 1:
         return None
     mix = most_load(choice.table, UNTRIED, budget=choice.cost - 1)
@@ -216,10 +215,6 @@ def _message(choice: ChosenMix, entry: RankedConfiguration) -> str:
     return f"{summary(entry.counts)} for {money_text(entry.cost)}, {qps_text(choice.held)} {how}"
 
 
-def _verdict(choice: ChosenMix) -> str:
-    return "; ".join((_held(choice), *_margin(choice), *_left(choice)))
-
-
 def _held(choice: ChosenMix) -> str:
     slo = choice.table.problem.slo
     within = f"{qps_text(choice.held)} within {latency_text(slo.latency)} (p{slo.percentile:.10g})"
@@ -282,3 +277,89 @@ def _why_not_other(choice: ChosenMix, other: Tried | None, entry: RankedConfigur
     less = seen - other.held
     figure = f"{qps_text(less)} less than the plan" if less > 0 else "no more than the plan"
     return f"holds {figure} in the same trials, {money}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """held: queries/s seen to keep the SLO; 0: none was. below: a rate that broke it; None: not looked for."""
+
+    values: Values
+    held: float
+    below: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenMix:
+    """Counts in the table's order.
+
+    held: queries/s, proved by trials unless `untried` says why not. seen: the most that the trials that choose let
+    pass. ceiling: most queries/s of any mix for the budget, or a cost [micro-dollars/h] that no mix which carries the
+    load goes below. others: what ran beside it, best first. steps: whether the next steps are wanted.
+    """
+
+    table: ClassTable
+    values: Values
+    held: float
+    fluid: FluidRates
+    ceiling: float
+    others: tuple[Tried, ...] = ()
+    trials: int = 0
+    seen: float = 0.0
+    untried: str = ""
+    steps: bool = True
+
+    @property
+    def is_cost(self) -> bool:
+        return self.table.problem.objective == "MinCost" and self.table.problem.load is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the plan is for no load at all."""
+        return self.is_cost and not self.table.problem.load
+
+    @property
+    def cost(self) -> int:
+        return self.table.cost(self.values)
+
+    @property
+    def money(self) -> int:
+        """What may be spent without a question, micro-dollars/h: the cost, or the budget."""
+        return self.cost if self.is_cost else self.table.problem.budget or self.cost
+
+    def ranked(self, values: Values) -> RankedConfiguration:
+        cost = MicroDollarsPerHour(self.table.cost(values))
+        return RankedConfiguration(self.table.counts(values), cost, QPS(self.fluid(values)))
+
+    def serving(self) -> FixedMix | None:
+        """The flow that serves the held rate: without late queries as far as possible."""
+        for margin in (Margin(late=0.5), Margin(), CEILING):
+            found = fixed(self.table, margin, self.values, absent=False)
+            if found is not None and found.rate >= self.held:
+                return found
+        return None
+
+    def evaluated(self, one: Tried) -> EvaluatedConfiguration:
+        below = None if one.below is None else QPS(one.below)
+        return EvaluatedConfiguration(self.ranked(one.values), QPS(one.held), below)
+
+
+def of_race(run: Race) -> tuple[Tried, ...]:
+    """The others that ran, what was seen to hold most first, then those that lost by their fluid rate."""
+    fluid = run.judge.fluid
+    seen = {values: rate for values, rate in run.entered.items() if values != run.best}
+    ranked = sorted(seen, key=lambda v: (-seen[v], -fluid(v), v))
+    return tuple(Tried(v, seen[v], None if seen[v] else run.rate) for v in ranked)
+
+
+def of_climb(run: CostClimb, proof: Proof, best: Values, load: float) -> tuple[Tried, ...]:
+    """The others that ran, cheapest first: those below the best broke the SLO, in the trials that chose or proved."""
+    key, others = run.table.key(best), []
+    for values in run.simulated:
+        below = run.table.key(values) < key
+        if values == best:
+            continue
+        if run.tried[values] and not below:
+            others.append(Tried(values, run.load))
+        else:
+            others.append(Tried(values, 0.0, load if proof.broke(values, load) else run.load))
+    return tuple(sorted(others, key=lambda one: run.table.key(one.values)))
