@@ -81,12 +81,12 @@ async def test_a_client_that_expects_100_continue_gets_it(served: Served) -> Non
 
 
 async def test_answers_leave_without_waiting_for_an_acknowledgement(served: Served) -> None:
-    before = set(served.server.admission)
+    before = set(served.server.open)
     await served.connect()
     client = await served.connect()
     await client.send(post("/echo", b"x"))
     await client.answer()
-    (connection, *_) = set(served.server.admission) - before
+    (connection, *_) = set(served.server.open) - before
     sock = connection.transport.get_extra_info("socket")
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0, "every answer costs 40 ms more"
 

@@ -124,7 +124,7 @@ async def test_who_takes_an_answer_slowly_outlives_no_end_of_the_connection(secu
     stream = await client.ask("/much")
     await until(lambda: secured.server.unsent.used > 0)
     async with granting(client, stream, 20_000, every=0.02):  # some 8 s for all
-        next(iter(secured.server.admission)).finish()
+        next(iter(secured.server.open)).finish()
         assert (await client.answer(stream)).reset == CANCEL
         await client.until_closed()
 
@@ -138,7 +138,7 @@ async def test_who_reads_slowly_outlives_no_end_of_the_connection(secured: Secur
     for _ in range(STREAMS):
         await client.ask("/much")
     await until(lambda: secured.server.unsent.used > 0)
-    next(iter(secured.server.admission)).finish()
+    next(iter(secured.server.open)).finish()
     taken = 0
     async with asyncio.timeout(limits.REACTION):
         while data := await client.reader.read(65536):
@@ -272,7 +272,7 @@ async def test_what_waits_for_its_turn_is_kept_in_order(secured: Secured, finish
     if finished:
         await in_the_midst(secured)
         assert secured.server.budget.used < len(body)
-        next(iter(secured.server.admission)).finish()
+        next(iter(secured.server.open)).finish()
     assert (await client.answer(stream)).body == b'"' + body + b'"'
 
 

@@ -283,7 +283,7 @@ async def test_a_request_behind_the_last_answer_is_refused_so_that_the_client_as
     client = await secured.connect_by_streams()
     held, last = await client.ask("/wait", b"held"), await client.ask("/wait-last", b"x")
     await until(lambda: len(secured.begun) == 2)
-    connection = next(iter(secured.server.admission))
+    connection = next(iter(secured.server.open))
     connection.finish()
     late = await client.ask("/echo", b"late")
     assert (await client.answer(late)).reset == REFUSED_STREAM

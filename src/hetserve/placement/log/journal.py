@@ -302,7 +302,7 @@ class JournaledLedger(Ledger):
         annotation_problems: Mapping[str, LedgerProblem],
     ) -> None:
         for node in nodes:
-            self._allocations.set_node(node)
+            self.set_node(node)
         for booking in bookings:
             self._add(booking)
         self._annotation_problems.update(annotation_problems)
