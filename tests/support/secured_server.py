@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,6 +88,19 @@ class Secured:
         client = await self.connect(context)
         await client.send(post("/echo", b"in"))
         await client.answer()
+
+
+def held_timers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, Callable[[], None]]]:
+    """What connections let in from now on do when their time is over: (seconds, call), which a test makes itself."""
+    held, loop = list[tuple[float, Callable[[], None]]](), asyncio.get_running_loop()
+
+    def call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        held.append((seconds, call))
+        return loop.call_later(3600.0, call)
+
+    timers = SimpleNamespace(call_later=call_later)
+    monkeypatch.setattr(tls, "asyncio", SimpleNamespace(get_running_loop=lambda: timers))
+    return held
 
 
 def _routes(made: Secured) -> Routes:

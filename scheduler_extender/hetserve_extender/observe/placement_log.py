@@ -97,7 +97,8 @@ class PlacementLog:
             self._wake.clear()
             slices = Slices()
             while self._unsettled:
-                self._size += await self._unsettled.pop(0).settle(slices)
+                self._size += await self._unsettled[0].settle(slices)
+                del self._unsettled[0]
 
     async def text(self) -> list[bytes]:
         """The whole log after the call, in blocks."""

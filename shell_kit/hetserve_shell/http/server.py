@@ -13,8 +13,7 @@ from email.utils import formatdate
 from typing import Any, Final
 
 from hetserve_shell.http.connection import Connection, OpenConnection
-from hetserve_shell.http.exchange import Unsent
-from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits
+from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits, Unsent
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from authorities import CLIENT, SERVER, Authority, put
 from harness import limits
 from hetserve_shell.tls.certificates import read_certificates
 from http_clients import IDLE, LIMITS, hurry, post, until
-from secured_server import Secured, client, secured_server, server
+from secured_server import Secured, client, held_timers, secured_server, server
 
 STREAMS = 8
 REFUSED_STREAM, CANCEL = 7, 8
@@ -318,14 +318,20 @@ async def test_other_authorities_end_connections_in_order(secured: Secured, auth
     await client.until_closed()
 
 
-async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(secured: Secured) -> None:
-    leaf = secured.authority.leaf(CLIENT)
+async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf, timers = secured.authority.leaf(CLIENT), held_timers(monkeypatch)
     (read,) = read_certificates(leaf.pem)
     secured.rotation.wall = lambda: read.not_after - 1.0
     context = leaf.client(secured.authority.certificate)
     context.set_alpn_protocols(["h2"])
     client = await secured.connect_by_streams(context)
     stream = await client.ask("/wait", b"x")
+    await until(lambda: bool(secured.begun))
+    ((seconds, over),) = timers
+    assert seconds == 1.0
+    over()
     assert await client.until_last() == stream
     secured.gate.set()
     assert (await client.answer(stream)).body == b'"x"'

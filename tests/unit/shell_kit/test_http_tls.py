@@ -16,7 +16,7 @@ from authorities import CLIENT, PAST, SERVER, Authority, put
 from harness import limits
 from hetserve_shell.tls.certificates import read_certificates
 from http_clients import LIMITS, Client, post, until
-from secured_server import Secured, secured_server, server
+from secured_server import Secured, held_timers, secured_server, server
 
 
 @pytest.fixture(scope="module")
@@ -204,13 +204,18 @@ async def test_other_authorities_let_their_clients_in_and_ask_all_anew(secured: 
     assert "does not hold" in await secured.refused(secured.context())
 
 
-async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(secured: Secured) -> None:
-    leaf = secured.authority.leaf(CLIENT)
+async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf, timers = secured.authority.leaf(CLIENT), held_timers(monkeypatch)
     (read,) = read_certificates(leaf.pem)
     secured.rotation.wall = lambda: read.not_after - 1.0
     client = await secured.connect(leaf.client(secured.authority.certificate))
     await client.send(post("/wait", b"x"))
-    await asyncio.sleep(1.1)
+    await until(lambda: bool(secured.begun))
+    ((seconds, over),) = timers
+    assert seconds == 1.0
+    over()
     secured.gate.set()
     status, body, headers = await client.answer()
     assert (status, body, headers["connection"]) == (200, b'"x"', "close")
