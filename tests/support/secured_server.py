@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from authorities import CLIENT, SERVER, Authority, Leaf, put
-from hetserve_shell.http import tls
 from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Routes, ServerLimits
 from hetserve_shell.http.server import HttpServer, listen
+from hetserve_shell.tls import transport
 from hetserve_shell.tls.rotation import Rotation, TlsFiles
 from http2_clients import Http2Client
 from http_clients import Client, post, until
@@ -99,7 +99,7 @@ def held_timers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, Callable[[
         return loop.call_later(3600.0, call)
 
     timers = SimpleNamespace(call_later=call_later)
-    monkeypatch.setattr(tls, "asyncio", SimpleNamespace(get_running_loop=lambda: timers))
+    monkeypatch.setattr(transport, "asyncio", SimpleNamespace(get_running_loop=lambda: timers))
     return held
 
 
@@ -140,10 +140,10 @@ async def secured_server(
 ) -> AsyncIterator[Secured]:
     """Serves during the block; afterwards nothing of any request is held."""
     monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)
-    monkeypatch.setattr(tls, "PARTING", 0.2)
+    monkeypatch.setattr(transport, "PARTING", 0.2)
     put(folder, server(authority), authority)
     rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))), frozenset({CLIENT}))
-    made = Secured(HttpServer({}, limits, hear=tls.over(rotation)), rotation, folder, authority)
+    made = Secured(HttpServer({}, limits, hear=transport.over(rotation)), rotation, folder, authority)
     made.server.routes = _routes(made)
     monkeypatch.setattr(Rotation, "refused", lambda _self, _peer, why: made.why.append(why))
     rotation.on_trust = made.server.part
@@ -155,5 +155,5 @@ async def secured_server(
     for client in made.clients:
         client.writer.transport.abort()
     await made.server.stop(1.0)
-    await until(lambda: not made.server.connections)
+    await until(lambda: not made.server.open)
     assert (made.server.budget.used, made.server.unsent.used) == (0, 0)

@@ -185,7 +185,7 @@ def find_route(routes: Routes, served: bytes, method: bytes, path: bytes) -> tup
     """
     route = routes.get(path)
     if route is None:
-        raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {_paths(routes)}")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {b', '.join(routes).decode()}")
     head_only = method == b"HEAD"
     if method != served and not (head_only and served == b"GET"):
         allow = "GET, HEAD" if served == b"GET" else served.decode()
@@ -223,7 +223,3 @@ def as_http_error(error: Exception) -> HttpError:
         return error
     log.error("a handler failed", exc_info=error)
     return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
-
-
-def _paths(routes: Routes) -> str:
-    return ", ".join(path.decode() for path in routes)

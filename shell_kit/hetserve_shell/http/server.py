@@ -157,10 +157,6 @@ class HttpServer:
             connection.part()
         asyncio.get_running_loop().call_later(PARTING, _finish, parting)
 
-    @property
-    def connections(self) -> int:
-        return len(self.open)
-
     # Called by connections
 
     def opened(self, connection: OpenConnection) -> None:

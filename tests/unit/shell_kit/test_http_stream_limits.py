@@ -154,7 +154,7 @@ async def test_a_client_that_reads_nothing_is_cut_off_and_holds_little(secured: 
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     for _ in range(STREAMS):
         await client.ask("/much")
-    await until(lambda: secured.server.connections == 0)
+    await until(lambda: len(secured.server.open) == 0)
 
 
 @pytest.mark.parametrize("frame", [RstStreamFrame(1), WindowUpdateFrame(1, 1)], ids=["reset", "window"])
@@ -203,7 +203,7 @@ async def test_frames_that_no_client_needs_harm_nobody_else(secured: Secured, fl
     bad.writer.write(b"".join(written[id(frame)] for frame in flood))
     for _ in range(10):
         assert (await good.call("/echo", b"good")).body == b'"good"'
-    await until(lambda: secured.server.connections == 1)
+    await until(lambda: len(secured.server.open) == 1)
 
 
 async def in_the_midst(secured: Secured) -> None:
@@ -329,7 +329,7 @@ async def test_who_is_cut_off_while_its_frames_wait_is_listened_to_until_it_is_g
     client.writer.write(PingFrame(0, b"12345678").serialize() * 6000)
     await client.until_closed()
     client.writer.close()
-    await until(lambda: not secured.server.connections)
+    await until(lambda: not len(secured.server.open))
 
 
 async def test_frames_that_come_in_halves_end_nothing(secured: Secured) -> None:
@@ -352,7 +352,7 @@ async def test_who_is_gone_while_its_frames_wait_leaves_nothing_behind(secured: 
     client.writer.write(client.h2.data_to_send() + DataFrame(stream, b"x").serialize() * 4000)
     await in_the_midst(secured)
     client.writer.transport.abort()
-    await until(lambda: not secured.server.connections)
+    await until(lambda: not len(secured.server.open))
     assert secured.server.budget.used == 0
 
 

@@ -42,7 +42,7 @@ async def test_one_connection_serves_one_request_after_another(secured: Secured)
         assert (answer.status, answer.body) == (200, b'"' + body + b'"')
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["content-length"] == str(len(answer.body))
-    assert secured.server.connections == 1
+    assert len(secured.server.open) == 1
 
 
 async def test_a_client_that_speaks_http_1_alone_is_served_as_before(secured: Secured) -> None:
@@ -371,7 +371,7 @@ async def test_a_client_that_is_gone_leaves_nothing_behind(secured: Secured) -> 
     await until(lambda: bool(secured.begun))
     client.writer.transport.abort()
     secured.gate.set()
-    await until(lambda: not secured.server.connections)
+    await until(lambda: not len(secured.server.open))
     assert secured.seen == [b"x"]
 
 

@@ -160,9 +160,9 @@ async def test_strangers_in_the_middle_of_a_handshake_are_bounded_and_end(secure
     silent = [await asyncio.open_connection("127.0.0.1", secured.port) for _ in range(3 * LIMITS.connections)]
     for _, writer in silent:
         writer.write(b"\x16\x03\x01\x02\x00\x01")
-    await until(lambda: secured.server.connections >= LIMITS.connections)
-    assert secured.server.connections <= LIMITS.connections
-    await until(lambda: secured.server.connections <= 1)
+    await until(lambda: len(secured.server.open) >= LIMITS.connections)
+    assert len(secured.server.open) <= LIMITS.connections
+    await until(lambda: len(secured.server.open) <= 1)
     await client.send(post("/echo", b"y"))
     assert (await client.answer())[1] == b'"y"', "who was let in is worth more"
     for _, writer in silent:
@@ -226,7 +226,7 @@ async def test_a_stop_ends_handshakes_and_requests_in_order(secured: Secured) ->
     _, silent = await asyncio.open_connection("127.0.0.1", secured.port)
     client = await secured.connect()
     await client.send(post("/wait", b"x"))
-    await until(lambda: secured.server.connections == 2)
+    await until(lambda: len(secured.server.open) == 2)
     stopping = asyncio.create_task(secured.server.stop(10 * limits.ANSWER))
     await asyncio.sleep(0.05)
     secured.gate.set()

@@ -248,15 +248,12 @@ class Ledger(Allocations):
 
     def _add(self, booking: Booking) -> Booking:
         self.put(booking)
-        self._watch_deadline(booking)
+        if booking.deadline is not None:
+            heapq.heappush(self._deadlines, (booking.deadline, booking.request.uid))
         return booking
 
     def _change(self, booking: Booking, **changes: object) -> Booking:
         return self._add(replace(booking, **changes))  # type: ignore[arg-type]
-
-    def _watch_deadline(self, booking: Booking) -> None:
-        if booking.deadline is not None:
-            heapq.heappush(self._deadlines, (booking.deadline, booking.request.uid))
 
     def _drop_reservations_on(self, node: str, keep: Iterable[Gpu] = ()) -> None:
         """Ends reservations on the node, except those whose GPUs all remain healthy."""
