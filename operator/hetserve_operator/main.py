@@ -39,8 +39,7 @@ from hetserve_shell.http.server import allotted, listen
 from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
 from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS, check_of
-from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.follower import boot_clock
+from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.tasks import garbage
 from hetserve_shell.tasks.supervisor import supervise
 

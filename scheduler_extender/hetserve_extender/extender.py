@@ -83,7 +83,8 @@ class Extender:
         self._listen_to_parts()
 
     def _listen_to_parts(self) -> None:
-        self.metrics.leader.set_function(self._serves)
+        # A leader that takes over gives no answers.
+        self.metrics.leader.set_function(lambda: not self.refusal())
         self.metrics.lease.set_function(lambda: self.leader is None or self.leader.reader.leads())
         self.placer.on_change = self._changed
         self.placer.on_expired = self._expired
@@ -106,10 +107,6 @@ class Extender:
     def refusal(self) -> str:
         """Why no verb is answered; empty if they are."""
         return self.not_ready() or (self.leader.refusal() if self.leader else "")
-
-    def _serves(self) -> bool:
-        """Whether the scheduler gets answers: a leader that takes over gives none."""
-        return not self.refusal()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop` is set, then finishes requests and binds."""

@@ -9,9 +9,8 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from hetserve.api import names
 from hetserve.base.units import Seconds, quantity_to_mib
 from hetserve.placement.placer import Mode
-from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
+from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName, policy_name
 from hetserve.placement.queues.rounds import QueueSettings, Weights
-from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
 
@@ -20,13 +19,6 @@ def _mebibytes(value: object) -> int:
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise ValueError("a size is a quantity such as 16Mi")  # noqa: TRY004  (pydantic wants ValueError)
     return quantity_to_mib(str(value))
-
-
-def _policy(value: object) -> PolicyName:
-    if not isinstance(value, str) or value not in PLACEMENT_POLICIES:
-        *others, last = (f"'{name}'" for name in PLACEMENT_POLICIES.names)
-        raise ValueError(f"Input should be {', '.join(others)} or {last}")
-    return PolicyName(value)
 
 
 class QueueOptions(SettingsModel):
@@ -75,7 +67,7 @@ class Settings(SettingsModel):
     probe_port: Port = 8889
     probe_authorization: ProbeAuthorization = "kubernetes"
     mode: Mode = Mode.DECIDE
-    policy: Annotated[PolicyName, PlainValidator(_policy)] = DEFAULT_POLICY
+    policy: Annotated[PolicyName, PlainValidator(lambda value: policy_name(str(value)))] = DEFAULT_POLICY
     reservation_timeout: Duration = Field(default="30s")  # type: ignore[assignment]
     queue: QueueOptions = QueueOptions()
     scheduler: SchedulerOptions = SchedulerOptions()

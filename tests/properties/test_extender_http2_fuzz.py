@@ -173,7 +173,7 @@ async def attacked(parts: Sequence[bytes]) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
     async with serving() as (server, port):
         assert whole(await said(port, parts)), "an answer was cut off"
-        await until(lambda: not server.connections)
+        await until(lambda: not server.open)
         used = server.budget.used, server.unsent.used
         assert used == (0, 0), "memory of a request that is over is never given back"
         assert await answered(port) == b"good", "one client's nonsense costs the next its answer"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from authorities import CLIENT, SERVER, Authority, Leaf, put
-from hetserve_shell.http import tls
 from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Routes, ServerLimits
 from hetserve_shell.http.server import HttpServer, listen
+from hetserve_shell.tls import transport
 from hetserve_shell.tls.rotation import Rotation, TlsFiles
 from http2_clients import Http2Client
 from http_clients import Client, post, until
@@ -89,6 +90,19 @@ class Secured:
         await client.answer()
 
 
+def held_timers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, Callable[[], None]]]:
+    """What connections let in from now on do when their time is over: (seconds, call), which a test makes itself."""
+    held, loop = list[tuple[float, Callable[[], None]]](), asyncio.get_running_loop()
+
+    def call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        held.append((seconds, call))
+        return loop.call_later(3600.0, call)
+
+    timers = SimpleNamespace(call_later=call_later)
+    monkeypatch.setattr(transport, "asyncio", SimpleNamespace(get_running_loop=lambda: timers))
+    return held
+
+
 def _routes(made: Secured) -> Routes:
     def echo(body: bytes) -> bytes:
         made.seen.append(body)
@@ -126,10 +140,10 @@ async def secured_server(
 ) -> AsyncIterator[Secured]:
     """Serves during the block; afterwards nothing of any request is held."""
     monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)
-    monkeypatch.setattr(tls, "PARTING", 0.2)
+    monkeypatch.setattr(transport, "PARTING", 0.2)
     put(folder, server(authority), authority)
     rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))), frozenset({CLIENT}))
-    made = Secured(HttpServer({}, limits, hear=tls.over(rotation)), rotation, folder, authority)
+    made = Secured(HttpServer({}, limits, hear=transport.over(rotation)), rotation, folder, authority)
     made.server.routes = _routes(made)
     monkeypatch.setattr(Rotation, "refused", lambda _self, _peer, why: made.why.append(why))
     rotation.on_trust = made.server.part
@@ -141,5 +155,5 @@ async def secured_server(
     for client in made.clients:
         client.writer.transport.abort()
     await made.server.stop(1.0)
-    await until(lambda: not made.server.connections)
+    await until(lambda: not made.server.open)
     assert (made.server.budget.used, made.server.unsent.used) == (0, 0)

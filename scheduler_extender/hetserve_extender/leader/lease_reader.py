@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from hetserve.api import names
 from hetserve_shell.kube.connection import ApiUnreachableError
-from hetserve_shell.leader.follower import LeaseFollower
+from hetserve_shell.leader.elector import LeaseFollower
 from hetserve_shell.leader.lease import NEVER, Lease, Tenure, parse_lease, signed
 
 log = logging.getLogger(__name__)

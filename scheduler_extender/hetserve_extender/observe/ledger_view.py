@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from hetserve.placement.ledger.allocations import Allocations
-from hetserve.placement.ledger.bookings import Booking, Cause, FreeMemoryCount, GpuUse, State
+from hetserve.placement.ledger.bookings import Booking, Cause, FreeMemory, GpuUse, State
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.problems import LedgerProblem
 from hetserve.placement.placer import Placer
@@ -89,7 +89,7 @@ class LedgerView:
             yield b""
             if allocations is not None:
                 problems += (problem.text for problem in allocations.problems())
-                yield from map(_gpu, allocations.uses())
+                yield from map(_gpu, allocations.gpus())
 
 
 def by_node(inventories: Sequence[NodeInventory], bookings: Sequence[Booking]) -> Iterator[Allocations | None]:
@@ -215,21 +215,21 @@ class _Count:
         self.states = Counter[State]()
         self.closed = Counter[Cause]()
         self.problems = 0
-        self.free = FreeMemoryCount()
+        self.free = FreeMemory()
         self.lines = [[_head(name, about)] for name, about, _ in _PER_GPU]
 
     def take(self, node: Allocations) -> None:
         self.problems += sum(1 for _ in node.problems())
         for closing in node.closed_nodes().values():
             self.closed.update({one.cause for one in closing})
-        for use in node.uses():
+        for use in node.gpus():
             self.free.add(use)
             labels = _labels(use)
             for lines, (name, _, value) in zip(self.lines, _PER_GPU, strict=True):
                 lines.append(f"{name}{{{labels}}} {float(value(use))}\n")
 
     def totals(self, misread: int, stuck: int) -> str:
-        free = self.free.counted()
+        free = self.free
         text = _head("hetserve_bookings", "Pods on GPUs by state.")
         text += "".join(f'hetserve_bookings{{state="{one.value}"}} {float(self.states[one])}\n' for one in State)
         closed = "Nodes with GPUs that take no new pods, for nobody knows which GPUs some of their pods have."

@@ -128,13 +128,8 @@ class Metrics:
 
     def __init__(self, placer: Placer, wall: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
-        self.verb_seconds = Histogram(
-            "hetserve_extender_verb_seconds",
-            "Own time per verb, its API calls included",
-            ["verb"],
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
+        own = "Own time per verb, its API calls included"
+        self.verb_seconds = self._histogram("hetserve_extender_verb_seconds", own, "verb", _BUCKETS)
         self.decisions = self._counter("hetserve_placement_decisions", "Filter calls by outcome", "outcome")
         self.bind_errors = self._counter("hetserve_bind_errors", "Binds answered with an error, by kind", "kind")
         self.expired = self._counter("hetserve_reservations_expired", "Reservations that ended without a bind")
@@ -147,13 +142,8 @@ class Metrics:
         self.registry.register(self._queues)
         found = "Differences between the ledger and the API server's pods and nodes, by kind, at the last comparison"
         self.ledger_drift = self._gauge("hetserve_ledger_drift", found, "kind")
-        self.waited = Histogram(
-            "hetserve_queue_wait_seconds",
-            "Time from a pod's creation to its release from the queue",
-            ["priority"],
-            buckets=_WAIT_BUCKETS,
-            registry=self.registry,
-        )
+        waited = "Time from a pod's creation to its release from the queue"
+        self.waited = self._histogram("hetserve_queue_wait_seconds", waited, "priority", _WAIT_BUCKETS)
         self.leader = self._gauge("hetserve_leader", "1 where this replica answers the scheduler's verbs")
         self.leader.set(1)
         held = "1 where this replica's scheduler holds the Lease, whether the extender serves already or not"
@@ -167,6 +157,9 @@ class Metrics:
 
     def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
         return Gauge(name, about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str, label: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, about, [label], buckets=buckets, registry=self.registry)
 
     async def text(self) -> bytes:
         """All metrics in the text format of Prometheus, after the call."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -97,7 +98,8 @@ class PlacementLog:
             self._wake.clear()
             slices = Slices()
             while self._unsettled:
-                self._size += await self._unsettled.pop(0).settle(slices)
+                self._size += await self._unsettled[0].settle(slices)
+                del self._unsettled[0]
 
     async def text(self) -> list[bytes]:
         """The whole log after the call, in blocks."""
@@ -105,7 +107,8 @@ class PlacementLog:
 
     def pieces(self) -> Iterator[bytes]:
         newer = self._newer[2:] if self._older else self._newer  # without header and checkpoint
-        return _in_steps([*self._older, *newer])
+        lines = [*self._older, *newer]
+        return chain.from_iterable((line,) if isinstance(line, bytes) else line.pieces() for line in lines)
 
     async def _text(self) -> list[bytes]:
         return await in_blocks(self.pieces(), Slices())
@@ -118,14 +121,6 @@ class PlacementLog:
 
 def _line(record: Record) -> bytes:
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _in_steps(lines: list[bytes | _Long]) -> Iterator[bytes]:
-    for line in lines:
-        if isinstance(line, bytes):
-            yield line
-        else:
-            yield from line.pieces()
 
 
 def _pieces(value: Any, nested: int = 0) -> Iterator[bytes]:

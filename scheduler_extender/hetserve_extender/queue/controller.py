@@ -140,9 +140,6 @@ class QueueController:
         self.on_round(decided.round, decided.outstanding)
         return self._start(decided.patches) if decided.patches else None
 
-    def outstanding(self, now: Seconds) -> int:
-        return self.queue.outstanding(now)
-
     def _shown(self, uid: str) -> None:
         pod = self.placer.pods.get(uid)
         if pod is None:

@@ -105,9 +105,8 @@ class ReleaseQueue:
             self._kept.add(uid)
 
     def gone(self, uid: str) -> None:
-        pod = self._pods.pop(uid, None)
-        if pod is not None:
-            self._drop(uid, pod)
+        if self._pods.pop(uid, None) is not None:
+            self._drop(uid)
 
     # Terms
 
@@ -238,7 +237,7 @@ class ReleaseQueue:
             return
         same = before is not None and before.state is pod.state
         if before is not None and not (same and pod.state is WaitingState.GATED):  # keeps its due release
-            self._drop(uid, before)
+            self._drop(uid)
         self._pods[uid] = pod
         if pod.state is WaitingState.GATED:
             self.line.put(waiting(pod.view))
@@ -254,14 +253,8 @@ class ReleaseQueue:
         if pod.until < NEVER and not (same and before is not None and before.until == pod.until):
             heappush(self._ends, (pod.until, uid))
 
-    def _drop(self, uid: str, pod: WaitingPod) -> None:
-        if pod.state is WaitingState.GATED:
-            self.line.discard(uid)
-        elif pod.state is WaitingState.RELEASING:
-            self._releasing.discard(uid)
-        elif pod.state is WaitingState.PATCHED:
-            del self._patched[uid]
-        elif pod.state is WaitingState.RELEASED:
-            self._released.discard(uid)
-        if pod.unschedulable:
-            self._unschedulable.discard(uid)
+    def _drop(self, uid: str) -> None:
+        self.line.discard(uid)
+        self._patched.pop(uid, None)
+        for uids in (self._releasing, self._released, self._unschedulable):
+            uids.discard(uid)

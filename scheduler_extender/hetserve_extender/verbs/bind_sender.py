@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hetserve_extender.verbs.binding import BindStateMachine, Ended, PendingBind, ReadPod, SendBinding
+from hetserve_extender.verbs.binding import BindStateMachine, Ended, PendingBind, SendBinding
 from hetserve_extender.verbs.wire import BindArgs
 from hetserve_shell.kube.client import Answer, ApiServer, pod_path
 from hetserve_shell.kube.connection import ApiUnreachableError
@@ -99,8 +99,8 @@ class BindSender:
         for following in self.binds.next_reads():
             self._start(following)
 
-    def _send(self, args: BindArgs, request: ReadPod | SendBinding) -> Awaitable[Answer]:
-        if isinstance(request, ReadPod):
+    def _send(self, args: BindArgs, request: SendBinding | None) -> Awaitable[Answer]:
+        if request is None:
             return self.api.request("GET", pod_path(args.namespace, args.name))
         term, over = request.term, self.binds.fence.over
         # Checked once more when a connection is free, which may be terms later.

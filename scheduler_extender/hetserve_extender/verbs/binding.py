@@ -84,15 +84,8 @@ _BOUND: Final = Ended()
 _UNKNOWN: Final = ReadingPod()
 
 
-# The requests of a bind
-
-
-class ReadPod(NamedTuple):
-    """Reads the pod."""
-
-
 class SendBinding(NamedTuple):
-    """Must not be sent once `term` is over."""
+    """The request of a bind that reads no pod; must not be sent once `term` is over."""
 
     body: dict[str, object]
     term: int | None
@@ -106,15 +99,15 @@ class PendingBind:
     state: BindState
     verifies: bool = False
 
-    def request(self) -> ReadPod | SendBinding:
-        """The request to send. Raises RuntimeError if the bind has ended."""
+    def request(self) -> SendBinding | None:
+        """The request to send; None: to read the pod. Raises RuntimeError if the bind has ended."""
         match self.state:
             case Sent(decided, revision):
                 return SendBinding(binding(self.args, decided.booking, revision), decided.term)
             case Ended():
                 raise RuntimeError("a bind that has ended sends nothing")
             case _:
-                return ReadPod()
+                return None
 
 
 class BindError(Exception):

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
-from typing import TypeVar
 
 from prometheus_client import Histogram
 
@@ -25,7 +24,6 @@ from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_shell.http.limits import Handler, HttpError, Routes
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +46,13 @@ class Verbs:
 
     def filter(self, body: bytes) -> bytes:
         start = perf_counter()
-        answer = self._filter(self._args(body))
+        answer = self._filter(wire.parse_filter(body, self._passed))
         self._observe("filter", start)
         return answer
 
     def prioritize(self, body: bytes) -> bytes:
         start = perf_counter()
-        args = self._args(body)
+        args = wire.parse_filter(body, self._passed)
         if refusal := self.refusal():
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, refusal)  # an array holds no error
         try:
@@ -67,7 +65,7 @@ class Verbs:
 
     async def bind(self, body: bytes) -> bytes:
         start = perf_counter()
-        args = _parsed(wire.parse_bind, body)
+        args = wire.parse_bind(body)
         if self.served is not None and self.refusal():
             await self.served()
         if refusal := self.refusal():
@@ -108,19 +106,14 @@ class Verbs:
         # Unresolvable, not FailedNodes: the scheduler's preemption knows no GPUs and would fail.
         return wire.filter_result(args, outcome.passed, texts_by_node(outcome.refusals), keep)
 
-    def _args(self, body: bytes) -> wire.FilterArgs:
-        return _parsed(lambda body: wire.parse_filter(body, self._passed), body)
-
     def _unreadable(self, args: wire.FilterArgs, text: str) -> bytes:
         """Refuses every node until the pod changes; after an `Error` it would return every second.
 
         A pod without a UID is the caller's mistake.
         """
-        metadata = args.pod.get("metadata")
+        metadata, error = args.pod.get("metadata"), self._error(text)
         if not isinstance(metadata, dict) or not metadata.get("uid"):
-            return self._error(text)
-        self.metrics.decisions.labels("error").inc()
-        log.warning("filter: %s", text)
+            return error
         return wire.filter_result(args, (), dict.fromkeys(args.names, sanitize(text)))
 
     def _error(self, text: str) -> bytes:
@@ -133,10 +126,3 @@ class Verbs:
         if verb not in self._seconds:
             self._seconds[verb] = self.metrics.verb_seconds.labels(verb)
         self._seconds[verb].observe(taken)
-
-
-def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
-    try:
-        return parse(body)
-    except wire.WireError as error:
-        raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
+from http import HTTPStatus
 from operator import getitem
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import orjson
 
 from hetserve.placement.decision.decide import MAX_SCORE
 from hetserve.sanitize import sanitize
+from hetserve_shell.http.limits import HttpError
 
 RawObject = dict[str, Any]
 MAX_NAME = 253
@@ -45,8 +47,11 @@ class HostEntries(dict[str, tuple[bytes, ...]]):
 _entries: Final = HostEntries()
 
 
-class WireError(ValueError):
+class WireError(HttpError):
     """An invalid request; the text names the field."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(HTTPStatus.BAD_REQUEST, text)
 
 
 @dataclass(frozen=True, slots=True)

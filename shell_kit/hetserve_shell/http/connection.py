@@ -138,8 +138,7 @@ class Connection(OpenConnection):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._open = False
         self._unblocked.set()
-        self._reader.drop()
-        self._forget_queue()
+        self._read_no_more()
         self._server.closed(self)
 
     def pause_writing(self) -> None:
@@ -268,13 +267,13 @@ class Connection(OpenConnection):
     def _read_no_more(self) -> None:
         """Before a last answer: a later request would be carried out and never answered."""
         self._reader.drop()
-        self._forget_queue()
+        self._server.budget.used -= sum(len(item.body) for item in self._queue if isinstance(item, Request))
+        self._queue.clear()
 
     def _refuse(self, error: HttpError) -> None:
         """Sends a last answer, then drains the connection, so that a reset does not overtake it."""
         log.warning("%d: %s", error.status, error)
-        self._reader.drop()
-        self._forget_queue()
+        self._read_no_more()
         if not self._open:
             return
         self._until = self._server.now + self._server.limits.lingering
@@ -290,10 +289,6 @@ class Connection(OpenConnection):
     def _close_if_done(self) -> None:
         if self.parting and self._open and self.idle and self._until is None:
             self.transport.close()
-
-    def _forget_queue(self) -> None:
-        self._server.budget.used -= sum(len(item.body) for item in self._queue if isinstance(item, Request))
-        self._queue.clear()
 
     def _pause(self) -> None:
         if not self._paused and self._open:

@@ -23,9 +23,9 @@ from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.connection import OpenConnection
-from hetserve_shell.http.exchange import Exchange
 from hetserve_shell.http.frames import CONTENT, Frames, protocol
 from hetserve_shell.http.limits import (
+    Exchange,
     HttpError,
     LastAnswer,
     Reply,

@@ -1,14 +1,16 @@
-"""Limits, handlers and answers of the HTTP server."""
+"""Limits, handlers and answers of the HTTP server, and the bound on answers that clients of HTTP/2 do not take."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
+
+log = logging.getLogger(__name__)
 
 
 class LastAnswer(bytes):
@@ -102,6 +104,57 @@ class BodyBudget:
     used: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A request that came whole or in part, and its answer until all of it is sent.
+
+    since: when it began, came whole, or its answer went on last [s]. answer: None: there is none yet. sent: bytes of
+    it; noted: of these, when it went on last.
+    """
+
+    stream: int
+    since: float
+    handler: Handler
+    head_only: bool
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    received: bool = False
+    answer: bytes | None = None
+    sent: int = 0
+    noted: int = 0
+
+
+class Unsent:
+    """Answers that clients have not taken, on all connections of a server.
+
+    Beyond `limit` bytes the one goes that has stood still longest. used: bytes of those that are kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._kept: dict[Exchange, Callable[[Exchange], None]] = {}
+        """The one that has stood still longest comes first."""
+
+    def keep(self, exchange: Exchange, give_up: Callable[[Exchange], None]) -> None:
+        """give_up: ends the answer, and releases it, for those that go on."""
+        self._kept[exchange] = give_up
+        self.used += len(exchange.answer or b"")
+        while self.used > self.limit:
+            longest, give_up = next(iter(self._kept.items()))
+            log.warning("more than %d bytes of answers are not taken: one is given up", self.limit)
+            give_up(longest)
+
+    def went_on(self, exchange: Exchange) -> None:
+        """Notes that a client has taken some of an answer."""
+        if give_up := self._kept.pop(exchange, None):
+            self._kept[exchange] = give_up
+
+    def release(self, exchange: Exchange) -> None:
+        if self._kept.pop(exchange, None):
+            self.used -= len(exchange.answer or b"")
+
+
 def kept_answer(body: bytes, date: bytes) -> bytes:
     """A 200 on a kept connection."""
     return _KEEP % (len(body), date) + body
@@ -125,9 +178,6 @@ def reply_head(reply: Reply, date: bytes, *, keep: bool) -> bytes:
     return _REPLY % (reply.status, reply.status.phrase.encode(), reply.media_type.encode(), size, date, close)
 
 
-log = logging.getLogger(__name__)
-
-
 def find_route(routes: Routes, served: bytes, method: bytes, path: bytes) -> tuple[Handler | Guarded, bool]:
     """The route of a path, and whether it is asked for its head only. Raises HttpError.
 
@@ -135,7 +185,7 @@ def find_route(routes: Routes, served: bytes, method: bytes, path: bytes) -> tup
     """
     route = routes.get(path)
     if route is None:
-        raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {_paths(routes)}")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {b', '.join(routes).decode()}")
     head_only = method == b"HEAD"
     if method != served and not (head_only and served == b"GET"):
         allow = "GET, HEAD" if served == b"GET" else served.decode()
@@ -173,7 +223,3 @@ def as_http_error(error: Exception) -> HttpError:
         return error
     log.error("a handler failed", exc_info=error)
     return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
-
-
-def _paths(routes: Routes) -> str:
-    return ", ".join(path.decode() for path in routes)

@@ -78,9 +78,6 @@ class RequestReader:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        if len(data) <= SLICE:
-            self._feed(data)
-            return
         for start in range(0, len(data), SLICE):
             self._feed(data[start : start + SLICE])
 

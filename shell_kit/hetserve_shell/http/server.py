@@ -7,14 +7,13 @@ import errno
 import logging
 import resource
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Final
 
 from hetserve_shell.http.connection import Connection, OpenConnection
-from hetserve_shell.http.exchange import Unsent
-from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits
+from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits, Unsent
 
 log = logging.getLogger(__name__)
 
@@ -76,46 +75,11 @@ PARTING: Final = 0.05
 """Seconds for requests on their way to arrive."""
 
 
-class Admission:
-    """The open connections of the server `name`, at most `limit`. Idle ones are closed first."""
-
-    def __init__(self, limit: int, name: str) -> None:
-        self._limit = limit
-        self._name = name
-        self._open: set[OpenConnection] = set()
-        self._dropped = 0
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def __iter__(self) -> Iterator[OpenConnection]:
-        """A copy: iterating may close connections."""
-        return iter(list(self._open))
-
-    def admit(self, connection: OpenConnection) -> None:
-        """Adds a connection; at the limit, closes the one worth least."""
-        if len(self._open) >= self._limit:
-            least = min(self._open, key=lambda other: other.worth)
-            self._open.discard(least)  # `release` comes a turn later
-            least.abort()
-            self._dropped += 1
-        self._open.add(connection)
-
-    def release(self, connection: OpenConnection) -> None:
-        self._open.discard(connection)
-
-    def log_dropped(self) -> None:
-        """Logs how many were closed since the last call."""
-        if self._dropped:
-            log.warning("%s: more than %d connections: %d closed", self._name, self._limit, self._dropped)
-            self._dropped = 0
-
-
 class HttpServer:
     """Serves routes of one method on a listening socket; can be started and stopped repeatedly.
 
     method: GET routes answer HEAD too. name: in the log. hear: makes the protocol of a socket; plain HTTP/1.1 where
-    nothing else is said.
+    nothing else is said. open: connections, at most the limit; idle ones are closed first.
     now: time of the last tick [s]; date: its Date header.
     """
 
@@ -135,7 +99,9 @@ class HttpServer:
         self.unsent = Unsent(self.limits.answers)
         self.now = 0.0
         self.date = b""
-        self.admission = Admission(self.limits.connections, name)
+        self.open: set[OpenConnection] = set()
+        self._name = name
+        self._dropped = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -170,14 +136,13 @@ class HttpServer:
             return
         await self.close_listener()
         self._server = None
-        for connection in self.admission:
-            connection.finish()
+        _finish(list(self.open))
         try:
             async with asyncio.timeout(within):
                 await self._wait_until_empty()
         except TimeoutError:
-            log.info("%d connections are closed unanswered", len(self.admission))
-        for connection in self.admission:
+            log.info("%d connections are closed unanswered", len(self.open))
+        for connection in list(self.open):
             connection.abort()
         if self._ticker is not None:
             self._ticker.cancel()
@@ -187,24 +152,26 @@ class HttpServer:
 
         A request on its way still gets an answer: clients do not repeat a POST that was cut off.
         """
-        parting = list(self.admission)
+        parting = list(self.open)
         for connection in parting:
             connection.part()
         asyncio.get_running_loop().call_later(PARTING, _finish, parting)
 
-    @property
-    def connections(self) -> int:
-        return len(self.admission)
-
     # Called by connections
 
     def opened(self, connection: OpenConnection) -> None:
-        self.admission.admit(connection)
+        """Adds a connection; at the limit, closes the one worth least."""
+        if len(self.open) >= self.limits.connections:
+            least = min(self.open, key=lambda other: other.worth)
+            self.open.discard(least)  # `closed` comes a turn later
+            least.abort()
+            self._dropped += 1
+        self.open.add(connection)
         self._empty.clear()
 
     def closed(self, connection: OpenConnection) -> None:
-        self.admission.release(connection)
-        if not self.admission:
+        self.open.discard(connection)
+        if not self.open:
             self._empty.set()
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -219,15 +186,18 @@ class HttpServer:
         return self._hear(self)
 
     async def _wait_until_empty(self) -> None:
-        while self.admission:
+        while self.open:
             await self._empty.wait()
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self.now = loop.time()
         self.date = formatdate(usegmt=True).encode()
-        for connection in self.admission:
+        for connection in list(self.open):
             connection.check_time(self.now)
-        self.admission.log_dropped()
+        if self._dropped:
+            limit = self.limits.connections
+            log.warning("%s: more than %d connections: %d closed", self._name, limit, self._dropped)
+            self._dropped = 0
         self._ticker = loop.call_later(TICK, self._tick, loop)
 
 

@@ -68,8 +68,10 @@ class Reflector:
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     optional: bool = False
     labels: str | None = None
-    _revision: str = ""
-    _reached: int = 0
+    revision: str = ""
+    """The resourceVersion from which the watch goes on; empty before the first list."""
+    reached: int = 0
+    """The last revision of the API server that is known here."""
     _pause: float = _FIRST_PAUSE
     _pages: Pages = field(init=False)
     _wanted: list[asyncio.Future[None]] = field(default_factory=list)
@@ -84,16 +86,6 @@ class Reflector:
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.api, self.path, self.selector, labels=self.labels)
-
-    @property
-    def revision(self) -> str:
-        """The resourceVersion from which the watch goes on; empty before the first list."""
-        return self._revision
-
-    @property
-    def reached(self) -> int:
-        """The last revision of the API server that is known here."""
-        return self._reached
 
     async def run(self) -> None:
         """Never returns. Retries failures of the API server after pauses that double up to 5 s."""
@@ -131,18 +123,18 @@ class Reflector:
     async def _follow(self) -> None:
         while True:
             try:
-                if self._wanted or not self._revision or await self._is_restored():
+                if self._wanted or not self.revision or await self._is_restored():
                     await self._list()
                 await self._watch()
             except ApiStatusError as error:
                 if error.status == _GONE:
-                    log.info("%s: revision %s is gone, listing again", self.path, self._revision)
+                    log.info("%s: revision %s is gone, listing again", self.path, self.revision)
                 elif self.optional and error.status == _NOT_SERVED:
                     await self._go_without()
                 else:
                     log.warning("%s: %s", self.path, error)
                     await self._back_off()
-                self._revision = ""
+                self.revision = ""
             except (ApiUnreachableError, orjson.JSONDecodeError) as error:
                 log.warning("%s: %s", self.path, error)
                 await self._back_off()
@@ -150,9 +142,9 @@ class Reflector:
     async def _is_restored(self) -> bool:
         """Whether the API server is at an earlier revision than we are. Consistent reads never go back but so."""
         now = (await glance(self.api, self.path)).revision
-        if not 0 < now < self._reached:
+        if not 0 < now < self.reached:
             return False
-        log.warning("%s: revision %d after %d: etcd was restored, listing again", self.path, now, self._reached)
+        log.warning("%s: revision %d after %d: etcd was restored, listing again", self.path, now, self.reached)
         return True
 
     async def _list(self) -> None:
@@ -163,8 +155,8 @@ class Reflector:
             with garbage.paused():
                 self.handler.replace(objects)
             # Before any pause: if the next list fails, the watch resumes from this one.
-            self._revision, self._taken = self._pages.revision, self.lists
-            self._reached = revision_of(self._revision)
+            self.revision, self._taken = self._pages.revision, self.lists
+            self.reached = revision_of(self.revision)
             while len(objects) > FREED_TURN:
                 del objects[-FREED_TURN:]
                 await asyncio.sleep(0)
@@ -200,7 +192,7 @@ class Reflector:
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._revision,
+            "resourceVersion": self.revision,
             "timeoutSeconds": WATCH_SECONDS,
         }
         if self.selector:
@@ -225,8 +217,8 @@ class Reflector:
         self._pause = _FIRST_PAUSE
         if kind != "BOOKMARK":
             self.handler.apply(kind, raw)
-        self._revision = raw["metadata"]["resourceVersion"]
-        self._reached = revision_of(self._revision)
+        self.revision = raw["metadata"]["resourceVersion"]
+        self.reached = revision_of(self.revision)
 
     async def _go_without(self) -> None:
         if not self.synced.is_set():

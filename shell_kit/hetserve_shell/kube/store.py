@@ -8,6 +8,7 @@ restored from a copy of etcd.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -83,7 +84,7 @@ class Store(Generic[Fact]):
                 for raw in objects:
                     listed.add(str(raw["metadata"]["uid"]))
                     self.put(raw)
-            self._keep(listed, int(pages.revision))
+            self.keep(listed, int(pages.revision))
         finally:
             self._lists -= 1
             if not self._lists:
@@ -99,9 +100,9 @@ class Store(Generic[Fact]):
                 self._take(raw, uid, version)
         self.keep(listed)
 
-    def keep(self, listed: Collection[str]) -> None:
-        """Removes all others than these UIDs."""
-        for uid in [uid for uid in self._known if uid not in listed]:
+    def keep(self, listed: Collection[str], reached: float = math.inf) -> None:
+        """Removes all others than these UIDs, but for those that are newer than the revision `reached`."""
+        for uid in [uid for uid, (at, _) in self._known.items() if uid not in listed and at <= reached]:
             self._move(uid, self._forget(uid)[1], None)
 
     def apply(self, event: str, raw: RawObject) -> None:
@@ -133,11 +134,6 @@ class Store(Generic[Fact]):
             name = f"{raw.get('kind', 'object')} {raw['metadata'].get('name')}"
             log.warning("%s cannot be read: %s", name, wrong)
         return fact
-
-    def _keep(self, listed: set[str], list_version: int) -> None:
-        gone = [uid for uid, (version, _) in self._known.items() if uid not in listed and version <= list_version]
-        for uid in gone:
-            self._move(uid, self._forget(uid)[1], None)
 
     def _forget(self, uid: str) -> tuple[int, Fact | None]:
         self._wrong.pop(uid, None)

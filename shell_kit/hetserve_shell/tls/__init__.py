@@ -1,1 +1,1 @@
-"""Certificates of a server: read, checked, and read again when they change."""
+"""TLS of a server: its transport, and certificates that are read again when they change."""

@@ -1,4 +1,4 @@
-"""Reads what a certificate says of itself: who it is for, from whom, until when. Signatures are not looked at."""
+"""Reads what a certificate says of itself: who it is for, and from when until when. Signatures are not looked at."""
 
 from __future__ import annotations
 
@@ -13,35 +13,19 @@ from typing import Final
 from hetserve.base.units import Seconds
 
 _PEM: Final = re.compile(r"-----BEGIN CERTIFICATE-----\s(.*?)-----END CERTIFICATE-----", re.DOTALL)
-_SEQUENCE, _SET, _OID, _UTC_TIME, _OCTETS, _BOOLEAN = 0x30, 0x31, 0x06, 0x17, 0x04, 0x01
-_CONTEXT_0, _CONTEXT_3, _DNS_NAME, _KEY_ID = 0xA0, 0xA3, 0x82, 0x80
+_SEQUENCE, _OID, _UTC_TIME, _CONTEXT_0, _CONTEXT_3, _DNS_NAME = 0x30, 0x06, 0x17, 0xA0, 0xA3, 0x82
 _COMMON_NAME: Final = b"\x55\x04\x03"
-_SUBJECT_NAMES, _SUBJECT_KEY = b"\x55\x1d\x11", b"\x55\x1d\x0e"
-_BASIC, _ISSUER_KEY = b"\x55\x1d\x13", b"\x55\x1d\x23"
+_SUBJECT_NAMES: Final = b"\x55\x1d\x11"
 _LONG: Final = 0x80
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """An X.509 certificate.
+    """An X.509 certificate. names: the subject's common name and DNS names. not_before, not_after: [s since 1970]."""
 
-    subject, issuer: names as DER. names: the subject's common name and DNS names. not_before, not_after: [s since
-    1970]. authority: may sign others. key, issuer_key: identifiers of its own and the issuer's key; empty: not said.
-    """
-
-    subject: bytes
-    issuer: bytes
     names: tuple[str, ...]
     not_before: Seconds
     not_after: Seconds
-    authority: bool = False
-    key: bytes = b""
-    issuer_key: bytes = b""
-
-    def issued_by(self, other: Certificate) -> bool:
-        """Whether `other` is named as the issuer: by name, and by key where both say it."""
-        keys = not self.issuer_key or not other.key or self.issuer_key == other.key
-        return other.authority and self.issuer == other.subject and keys
 
 
 def read_certificates(pem: str) -> tuple[Certificate, ...]:
@@ -68,20 +52,11 @@ def _certificate(der: bytes) -> Certificate:
     parts = list(_elements(signed))
     if parts[0][0] == _CONTEXT_0:  # version 1 leaves it out
         del parts[0]
-    issuer, validity, subject = parts[2][1], parts[3][1], parts[4][1]
+    validity, subject = parts[3][1], parts[4][1]
     begin, end = [_time(kind, value) for kind, value in _elements(validity)]
     extensions = dict(_extensions(next((value for kind, value in parts[6:] if kind == _CONTEXT_3), b"")))
     names = (*_common_names(subject), *_dns_names(extensions.get(_SUBJECT_NAMES, b"")))
-    return Certificate(
-        subject=subject,
-        issuer=issuer,
-        names=tuple(dict.fromkeys(names)),
-        not_before=begin,
-        not_after=end,
-        authority=_may_sign(extensions.get(_BASIC, b"")),
-        key=_element(extensions[_SUBJECT_KEY], 0)[1] if _SUBJECT_KEY in extensions else b"",
-        issuer_key=_issuer_key(extensions.get(_ISSUER_KEY, b"")),
-    )
+    return Certificate(tuple(dict.fromkeys(names)), begin, end)
 
 
 def _common_names(subject: bytes) -> Iterator[str]:
@@ -97,18 +72,6 @@ def _dns_names(extension: bytes) -> Iterator[str]:
         for kind, value in _elements(names):
             if kind == _DNS_NAME:
                 yield value.decode("ascii")
-
-
-def _may_sign(extension: bytes) -> bool:
-    for _, constraints in _elements(extension):
-        return any(kind == _BOOLEAN and value != b"\x00" for kind, value in _elements(constraints))
-    return False
-
-
-def _issuer_key(extension: bytes) -> bytes:
-    for _, identifier in _elements(extension):
-        return next((value for kind, value in _elements(identifier) if kind == _KEY_ID), b"")
-    return b""
 
 
 def _extensions(explicit: bytes) -> Iterator[tuple[bytes, bytes]]:

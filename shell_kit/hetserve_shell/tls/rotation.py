@@ -15,8 +15,8 @@ from typing import Final
 from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.units import Seconds
 from hetserve_shell.http.http2 import PROTOCOL
-from hetserve_shell.http.tls import PeerName, RefusedError
 from hetserve_shell.tls.certificates import Certificate, day, read_certificates
+from hetserve_shell.tls.transport import PeerName, RefusedError
 
 log = logging.getLogger(__name__)
 

@@ -50,13 +50,9 @@ class OfferedGpus:
         """Forgets a slice. Returns as `replace`."""
         return self._set(_name(raw), ())
 
-    def slices(self, node: str) -> Sequence[str]:
-        """Names of the slices that offer GPUs of a node, in order."""
-        return sorted(self._slices.get(node, ()))
-
     def judge(self, node: NodeInventory) -> NodeInventory:
         """The node, refused if a slice offers its GPUs; what NVIDIA's plugin does there is said first."""
-        found = self.slices(node.name)
+        found = sorted(self._slices.get(node.name, ()))
         return replace(node, refused=offered_by_dra(len(found), found[0])) if found and not node.refused else node
 
     def _set(self, name: str, nodes: tuple[str, ...]) -> set[str]:

@@ -240,11 +240,8 @@ class Placer:
 
     def _expire(self) -> Seconds:
         now = self.clock()
-        ended, overdue = self.ledger.expire(now)
-        for booking in overdue:
+        for booking in self.overdue():
             self.ledger.verify(booking.request.uid, now)
-        if ended:
-            self.on_expired(len(ended))
         return now
 
     def _takes_place(self, request: GpuRequest, ended: Booking) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from hetserve.api import names
 from hetserve_extender.extender import Extender
 from hetserve_extender.leader import leader
-from hetserve_shell.leader.follower import boot_clock
+from hetserve_shell.leader.elector import boot_clock
 from leadership_scene import BIND, FILTER, cluster, leader_of, leads, running, settings, until
 from scheduler_double import PATH, Scheduler
 from testing.cluster import gpu_pod

@@ -26,7 +26,7 @@ from hetserve_extender.observe.ledger_view import placement_routes
 from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_extender.settings import Settings
 from hetserve_shell.tasks.slices import SLICE, Slices
-from http_clients import plain_client
+from http_clients import plain_client, until
 from testing.cluster import gpu_node, gpu_pod
 from testing.kit.apiserver import FakeApiServer
 
@@ -146,7 +146,7 @@ async def test_lists_count_towards_the_limit_when_they_are_written() -> None:
     task = asyncio.create_task(log.run())
     for _ in range(6):
         PodEventHandler(placer).replace([listed_pod(gpu_pod(f"q{n}", node="n000", gpu="0")) for n in range(1000)])
-        await asyncio.sleep(0.05)
+        await until(lambda: log.settled)
         decide(placer, 0)
     task.cancel()
     lists = whole(log).count(b'"observe_all"')

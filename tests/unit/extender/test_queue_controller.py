@@ -54,7 +54,7 @@ async def test_pods_with_other_gates_are_left_alone(
 ) -> None:
     add_gated(bench, 1, gates=gates)
     assert await release(bench, controller) == []
-    assert controller.outstanding(Seconds(0)) == 0, "a pod that others hold back must not take a place from ours"
+    assert controller.queue.outstanding(Seconds(0)) == 0, "a pod that others hold back must not take a place from ours"
 
 
 async def test_a_pod_created_again_under_its_name_is_not_released_for_the_old_one(
@@ -104,7 +104,7 @@ async def test_pods_without_a_gpu_request_pass_our_gate_too(bench: Bench, contro
     bench.api.add(gpu_pod("cpu", memory_mib=0, model=None, gates=GATED))
     assert await release(bench, controller) == ["cpu"]
     bench.show()
-    assert controller.outstanding(Seconds(bench.clock[0])) == 0
+    assert controller.queue.outstanding(Seconds(bench.clock[0])) == 0
 
 
 async def test_pods_of_another_scheduler_do_not_fill_beta(bench: Bench, controller: QueueController) -> None:

@@ -46,7 +46,7 @@ async def test_pods_made_without_our_gate_take_no_place(
     add_gated(bench, 4)
     assert await release(bench, controller) == ["p0", "p1", "p2"], "whoever may make pods stops the queues of all"
     assert await release(bench, controller) == [], "those that were released count"
-    assert controller.outstanding(controller.clock()) == 3
+    assert controller.queue.outstanding(controller.clock()) == 3
 
 
 async def test_pods_made_without_our_gate_again_and_again_do_not_hold_the_queues(
@@ -69,7 +69,7 @@ async def test_a_gate_lifted_by_hand_takes_no_place(bench: Bench, controller: Qu
     for number in range(2):
         bench.api.add(gpu_pod(f"p{number}"))
     assert await release(bench, controller) == ["p2", "p3"]
-    assert controller.outstanding(controller.clock()) == 2
+    assert controller.queue.outstanding(controller.clock()) == 2
 
 
 async def test_a_new_leader_counts_what_it_finds_without_a_gate(bench: Bench, controller: QueueController) -> None:
@@ -124,14 +124,14 @@ async def test_a_term_begins_with_what_is_there_and_a_run_that_failed_is_the_sam
         patched_.setattr(QueueController, "start_round", lambda _self: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             await controller.run()
-    assert controller.outstanding(controller.clock()) == 1
+    assert controller.queue.outstanding(controller.clock()) == 1
     add_direct(bench, 2, life=1)
     bench.show()
     await _run_for_a_turn(controller)
-    assert controller.outstanding(controller.clock()) == 1, "each failure would count the pods of users anew"
+    assert controller.queue.outstanding(controller.clock()) == 1, "each failure would count the pods of users anew"
     controller.deposed()
     await _run_for_a_turn(controller)
-    assert controller.outstanding(controller.clock()) == 3, "who led meanwhile may have released them"
+    assert controller.queue.outstanding(controller.clock()) == 3, "who led meanwhile may have released them"
     assert patched(bench) == []
 
 
@@ -149,10 +149,10 @@ async def test_what_the_leader_before_lifts_late_counts_as_found(bench: Bench, c
     add_gated(bench, 7)  # p6 was made before the take-over, and the watch shows it late
     bench.show()
     _lift_behind_its_back(bench, 0, 1, 6)
-    assert leader.outstanding(leader.clock()) == 3
+    assert leader.queue.outstanding(leader.clock()) == 3
     assert await release(bench, leader) == [], "the places of beta would be given twice"
     bench.clock[0] += UNSCHEDULABLE_AFTER - SEEN_WITHIN / 2
-    assert leader.outstanding(leader.clock()) == 0, "they count as long as what the take-over found at once"
+    assert leader.queue.outstanding(leader.clock()) == 0, "they count as long as what the take-over found at once"
 
 
 @pytest.mark.parametrize("looks", [False, True], ids=["no round since", "after a round"])
@@ -165,7 +165,7 @@ async def test_a_gate_that_goes_long_after_a_take_over_was_lifted_by_hand(
     if looks:
         leader.queue.elapse(leader.clock())
     _lift_behind_its_back(bench, 0, 1)
-    assert leader.outstanding(leader.clock()) == 0
+    assert leader.queue.outstanding(leader.clock()) == 0
     assert await release(bench, leader) == ["p2", "p3"]
 
 
@@ -175,7 +175,7 @@ async def test_what_we_lift_while_we_take_over_counts_as_ours(bench: Bench, cont
     assert await release(bench, leader) == ["p0", "p1", "p2"]
     bench.show()
     bench.clock[0] += UNSCHEDULABLE_AFTER + 1.0
-    assert leader.outstanding(leader.clock()) == 3, "until the scheduler says that it cannot place them"
+    assert leader.queue.outstanding(leader.clock()) == 3, "until the scheduler says that it cannot place them"
 
 
 async def test_each_pod_that_stops_counting_is_noticed_when_it_does(bench: Bench, controller: QueueController) -> None:
@@ -191,4 +191,4 @@ async def test_each_pod_that_stops_counting_is_noticed_when_it_does(bench: Bench
         assert controller.queue.next_end(controller.clock()) == end
         bench.clock[0] = end
     assert controller.queue.next_end(controller.clock()) is None
-    assert controller.outstanding(controller.clock()) == 0
+    assert controller.queue.outstanding(controller.clock()) == 0

@@ -57,5 +57,5 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     for client in made.clients:
         client.writer.transport.abort()
     await server.stop(1.0)
-    await until(lambda: not server.connections)
+    await until(lambda: not server.open)
     assert server.budget.used == 0, "bytes of requests that are gone still count"

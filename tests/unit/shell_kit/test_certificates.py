@@ -43,23 +43,9 @@ def test_a_certificate_is_read_as_openssl_reads_it(authority: Authority, other: 
     (read,) = read_certificates(f"comment\n{leaf.pem}{leaf.key.read_text()}")
     assert read.names == (CLIENT,), "the same common and DNS name is told once"
     assert (day(read.not_before), day(read.not_after)) == ("2026-01-01 00:00 UTC", "2026-04-01 12:30 UTC")
-    one, two = read_certificates(authority.pem + other.pem)
-    assert (one.authority, two.authority, read.authority) == (True, True, False)
-    assert (read.issued_by(one), read.issued_by(two), one.issued_by(one), one.issued_by(read)) == (
-        True,
-        False,
-        True,
-        False,
-    )
+    assert [one.names for one in read_certificates(authority.pem + other.pem)] == [("one",), ("other",)]
     (late,) = read_certificates(authority.leaf("x", when=FUTURE).pem)
     assert day(late.not_after) == "2061-01-01 00:00 UTC", "years beyond 2049 are written otherwise"
-
-
-def test_an_authority_of_the_same_name_and_another_key_issued_nothing(authority: Authority, tmp_path: Path) -> None:
-    (leaf,) = read_certificates(authority.leaf(CLIENT).pem)
-    (impostor,) = read_certificates(Authority(tmp_path, "one").pem)
-    assert leaf.issuer == impostor.subject
-    assert not leaf.issued_by(impostor)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 40, 200])

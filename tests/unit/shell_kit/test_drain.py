@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from hetserve_shell.http.server import listen
-from hetserve_shell.leader.drain import refuse_calls
+from hetserve_shell.leader.service import refuse_calls
 
 QUIET, LEAST, WITHIN = 2.0, 4.0, 6.0
 

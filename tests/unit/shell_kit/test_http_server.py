@@ -81,12 +81,12 @@ async def test_a_client_that_expects_100_continue_gets_it(served: Served) -> Non
 
 
 async def test_answers_leave_without_waiting_for_an_acknowledgement(served: Served) -> None:
-    before = set(served.server.admission)
+    before = set(served.server.open)
     await served.connect()
     client = await served.connect()
     await client.send(post("/echo", b"x"))
     await client.answer()
-    (connection, *_) = set(served.server.admission) - before
+    (connection, *_) = set(served.server.open) - before
     sock = connection.transport.get_extra_info("socket")
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0, "every answer costs 40 ms more"
 
@@ -133,7 +133,7 @@ async def test_a_client_that_hangs_up_leaves_nothing_behind(served: Served) -> N
     await asyncio.wait_for(served.waiting.wait(), limits.ANSWER)
     client.writer.transport.abort()
     served.gate.set()
-    await until(lambda: served.server.connections == 0)
+    await until(lambda: len(served.server.open) == 0)
     assert served.seen[0] == b"x"
     assert b"z" * 1000 not in served.seen
 
@@ -198,7 +198,7 @@ async def test_who_is_accepted_while_the_server_stops_is_closed_not_forgotten(
         except ConnectionResetError:  # it was not even accepted
             seen = b""
         assert seen == b""
-        assert served.server.connections == 0
+        assert len(served.server.open) == 0
 
 
 async def _turns(count: int) -> None:

@@ -124,7 +124,7 @@ async def test_who_takes_an_answer_slowly_outlives_no_end_of_the_connection(secu
     stream = await client.ask("/much")
     await until(lambda: secured.server.unsent.used > 0)
     async with granting(client, stream, 20_000, every=0.02):  # some 8 s for all
-        next(iter(secured.server.admission)).finish()
+        next(iter(secured.server.open)).finish()
         assert (await client.answer(stream)).reset == CANCEL
         await client.until_closed()
 
@@ -138,7 +138,7 @@ async def test_who_reads_slowly_outlives_no_end_of_the_connection(secured: Secur
     for _ in range(STREAMS):
         await client.ask("/much")
     await until(lambda: secured.server.unsent.used > 0)
-    next(iter(secured.server.admission)).finish()
+    next(iter(secured.server.open)).finish()
     taken = 0
     async with asyncio.timeout(limits.REACTION):
         while data := await client.reader.read(65536):
@@ -154,7 +154,7 @@ async def test_a_client_that_reads_nothing_is_cut_off_and_holds_little(secured: 
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     for _ in range(STREAMS):
         await client.ask("/much")
-    await until(lambda: secured.server.connections == 0)
+    await until(lambda: len(secured.server.open) == 0)
 
 
 @pytest.mark.parametrize("frame", [RstStreamFrame(1), WindowUpdateFrame(1, 1)], ids=["reset", "window"])
@@ -203,7 +203,7 @@ async def test_frames_that_no_client_needs_harm_nobody_else(secured: Secured, fl
     bad.writer.write(b"".join(written[id(frame)] for frame in flood))
     for _ in range(10):
         assert (await good.call("/echo", b"good")).body == b'"good"'
-    await until(lambda: secured.server.connections == 1)
+    await until(lambda: len(secured.server.open) == 1)
 
 
 async def in_the_midst(secured: Secured) -> None:
@@ -272,7 +272,7 @@ async def test_what_waits_for_its_turn_is_kept_in_order(secured: Secured, finish
     if finished:
         await in_the_midst(secured)
         assert secured.server.budget.used < len(body)
-        next(iter(secured.server.admission)).finish()
+        next(iter(secured.server.open)).finish()
     assert (await client.answer(stream)).body == b'"' + body + b'"'
 
 
@@ -329,7 +329,7 @@ async def test_who_is_cut_off_while_its_frames_wait_is_listened_to_until_it_is_g
     client.writer.write(PingFrame(0, b"12345678").serialize() * 6000)
     await client.until_closed()
     client.writer.close()
-    await until(lambda: not secured.server.connections)
+    await until(lambda: not len(secured.server.open))
 
 
 async def test_frames_that_come_in_halves_end_nothing(secured: Secured) -> None:
@@ -352,7 +352,7 @@ async def test_who_is_gone_while_its_frames_wait_leaves_nothing_behind(secured: 
     client.writer.write(client.h2.data_to_send() + DataFrame(stream, b"x").serialize() * 4000)
     await in_the_midst(secured)
     client.writer.transport.abort()
-    await until(lambda: not secured.server.connections)
+    await until(lambda: not len(secured.server.open))
     assert secured.server.budget.used == 0
 
 

@@ -16,7 +16,7 @@ from authorities import CLIENT, SERVER, Authority, put
 from harness import limits
 from hetserve_shell.tls.certificates import read_certificates
 from http_clients import IDLE, LIMITS, hurry, post, until
-from secured_server import Secured, client, secured_server, server
+from secured_server import Secured, client, held_timers, secured_server, server
 
 STREAMS = 8
 REFUSED_STREAM, CANCEL = 7, 8
@@ -42,7 +42,7 @@ async def test_one_connection_serves_one_request_after_another(secured: Secured)
         assert (answer.status, answer.body) == (200, b'"' + body + b'"')
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["content-length"] == str(len(answer.body))
-    assert secured.server.connections == 1
+    assert len(secured.server.open) == 1
 
 
 async def test_a_client_that_speaks_http_1_alone_is_served_as_before(secured: Secured) -> None:
@@ -283,7 +283,7 @@ async def test_a_request_behind_the_last_answer_is_refused_so_that_the_client_as
     client = await secured.connect_by_streams()
     held, last = await client.ask("/wait", b"held"), await client.ask("/wait-last", b"x")
     await until(lambda: len(secured.begun) == 2)
-    connection = next(iter(secured.server.admission))
+    connection = next(iter(secured.server.open))
     connection.finish()
     late = await client.ask("/echo", b"late")
     assert (await client.answer(late)).reset == REFUSED_STREAM
@@ -318,14 +318,20 @@ async def test_other_authorities_end_connections_in_order(secured: Secured, auth
     await client.until_closed()
 
 
-async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(secured: Secured) -> None:
-    leaf = secured.authority.leaf(CLIENT)
+async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf, timers = secured.authority.leaf(CLIENT), held_timers(monkeypatch)
     (read,) = read_certificates(leaf.pem)
     secured.rotation.wall = lambda: read.not_after - 1.0
     context = leaf.client(secured.authority.certificate)
     context.set_alpn_protocols(["h2"])
     client = await secured.connect_by_streams(context)
     stream = await client.ask("/wait", b"x")
+    await until(lambda: bool(secured.begun))
+    ((seconds, over),) = timers
+    assert seconds == 1.0
+    over()
     assert await client.until_last() == stream
     secured.gate.set()
     assert (await client.answer(stream)).body == b'"x"'
@@ -365,7 +371,7 @@ async def test_a_client_that_is_gone_leaves_nothing_behind(secured: Secured) -> 
     await until(lambda: bool(secured.begun))
     client.writer.transport.abort()
     secured.gate.set()
-    await until(lambda: not secured.server.connections)
+    await until(lambda: not len(secured.server.open))
     assert secured.seen == [b"x"]
 
 

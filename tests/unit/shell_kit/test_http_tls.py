@@ -16,7 +16,7 @@ from authorities import CLIENT, PAST, SERVER, Authority, put
 from harness import limits
 from hetserve_shell.tls.certificates import read_certificates
 from http_clients import LIMITS, Client, post, until
-from secured_server import Secured, secured_server, server
+from secured_server import Secured, held_timers, secured_server, server
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +160,9 @@ async def test_strangers_in_the_middle_of_a_handshake_are_bounded_and_end(secure
     silent = [await asyncio.open_connection("127.0.0.1", secured.port) for _ in range(3 * LIMITS.connections)]
     for _, writer in silent:
         writer.write(b"\x16\x03\x01\x02\x00\x01")
-    await until(lambda: secured.server.connections >= LIMITS.connections)
-    assert secured.server.connections <= LIMITS.connections
-    await until(lambda: secured.server.connections <= 1)
+    await until(lambda: len(secured.server.open) >= LIMITS.connections)
+    assert len(secured.server.open) <= LIMITS.connections
+    await until(lambda: len(secured.server.open) <= 1)
     await client.send(post("/echo", b"y"))
     assert (await client.answer())[1] == b'"y"', "who was let in is worth more"
     for _, writer in silent:
@@ -204,13 +204,18 @@ async def test_other_authorities_let_their_clients_in_and_ask_all_anew(secured: 
     assert "does not hold" in await secured.refused(secured.context())
 
 
-async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(secured: Secured) -> None:
-    leaf = secured.authority.leaf(CLIENT)
+async def test_a_certificate_that_ends_ends_its_connection_after_the_answer(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf, timers = secured.authority.leaf(CLIENT), held_timers(monkeypatch)
     (read,) = read_certificates(leaf.pem)
     secured.rotation.wall = lambda: read.not_after - 1.0
     client = await secured.connect(leaf.client(secured.authority.certificate))
     await client.send(post("/wait", b"x"))
-    await asyncio.sleep(1.1)
+    await until(lambda: bool(secured.begun))
+    ((seconds, over),) = timers
+    assert seconds == 1.0
+    over()
     secured.gate.set()
     status, body, headers = await client.answer()
     assert (status, body, headers["connection"]) == (200, b'"x"', "close")
@@ -221,7 +226,7 @@ async def test_a_stop_ends_handshakes_and_requests_in_order(secured: Secured) ->
     _, silent = await asyncio.open_connection("127.0.0.1", secured.port)
     client = await secured.connect()
     await client.send(post("/wait", b"x"))
-    await until(lambda: secured.server.connections == 2)
+    await until(lambda: len(secured.server.open) == 2)
     stopping = asyncio.create_task(secured.server.stop(10 * limits.ANSWER))
     await asyncio.sleep(0.05)
     secured.gate.set()

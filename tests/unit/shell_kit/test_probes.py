@@ -174,22 +174,22 @@ async def test_a_block_is_taken_when_the_client_has_read_the_one_before(port: Po
 
 async def test_a_client_that_does_not_read_a_long_answer_is_cut_off(port: Port) -> None:
     await port.connect(get("/blocks"), limit=1 << 12)
-    await until(lambda: port.server.connections == 1)
-    await until(lambda: port.server.connections == 0)
+    await until(lambda: len(port.server.open) == 1)
+    await until(lambda: len(port.server.open) == 0)
 
 
 async def test_a_long_answer_ends_with_the_client(port: Port) -> None:
     before = asyncio.all_tasks()
     client = await port.connect(get("/blocks"), limit=1 << 12)
-    await until(lambda: any(one.worth[0] for one in port.server.admission))
+    await until(lambda: any(one.worth[0] for one in port.server.open))
     client.writer.transport.abort()
-    await until(lambda: port.server.connections == 0 and asyncio.all_tasks() == before)
+    await until(lambda: len(port.server.open) == 0 and asyncio.all_tasks() == before)
     assert (await port.ask(get("/healthz")))[0] == 200
 
 
 async def test_a_long_answer_is_finished_before_the_server_stops(port: Port) -> None:
     client = await port.connect(get("/blocks"), limit=1 << 12)
-    await until(lambda: any(one.worth[0] for one in port.server.admission))
+    await until(lambda: any(one.worth[0] for one in port.server.open))
     stopping = asyncio.create_task(port.server.stop(5.0))
     assert (await client.answer())[1] == b"".join(BLOCKS)
     await stopping

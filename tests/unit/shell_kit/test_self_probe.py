@@ -13,10 +13,10 @@ import pytest
 
 from authorities import Authority
 from hetserve_shell.http.server import HttpServer, listen
-from hetserve_shell.leader import self_probe
+from hetserve_shell.leader import service
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms
-from hetserve_shell.leader.self_probe import EVERY, IN_A_ROW, SelfProbe, reach
+from hetserve_shell.leader.service import IN_A_ROW, PROBED_EVERY, SelfProbe, reach
 from http_clients import LIMITS
 from leases import released_lease
 from secured_server import secured_server
@@ -24,10 +24,10 @@ from testing.kit.apiserver import FakeApiServer
 from virtual_time import virtually
 
 TERMS = Terms()
-STEPS_DOWN = IN_A_ROW * EVERY + TERMS.renew_deadline
-FOLLOWED = IN_A_ROW * EVERY + TERMS.duration + 2 * TERMS.retry_period
+STEPS_DOWN = IN_A_ROW * PROBED_EVERY + TERMS.renew_deadline
+FOLLOWED = IN_A_ROW * PROBED_EVERY + TERMS.duration + 2 * TERMS.retry_period
 """Seconds from the trouble to the end of the term, and to the next leader."""
-FIT_AGAIN = IN_A_ROW * EVERY + 2 * TERMS.retry_period
+FIT_AGAIN = IN_A_ROW * PROBED_EVERY + 2 * TERMS.retry_period
 
 
 class One:
@@ -120,9 +120,9 @@ def test_looks_that_fail_now_and_then_depose_nobody() -> None:
         term = first.elector.term()
         for _ in range(20):
             first.trouble = "no answer within 1 s"
-            await asyncio.sleep((IN_A_ROW - 1) * EVERY)
+            await asyncio.sleep((IN_A_ROW - 1) * PROBED_EVERY)
             first.trouble = ""
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(PROBED_EVERY)
         assert first.elector.term() == term
 
     contending(scene)
@@ -167,13 +167,13 @@ async def test_a_process_without_descriptors_notices_by_its_own_probes() -> None
 
 
 async def test_a_port_that_takes_connections_and_answers_nobody_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_probe, "WITHIN", 0.05)
+    monkeypatch.setattr(service, "WITHIN", 0.05)
     with listen("127.0.0.1", 0) as listener:
         assert "no answer within 0.05 s" in await reach(listener.getsockname()[:2])
 
 
 async def test_an_answer_may_take_as_long_as_a_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_probe, "WITHIN", 0.05)
+    monkeypatch.setattr(service, "WITHIN", 0.05)
     with listen("127.0.0.1", 0) as listener:
         address = listener.getsockname()[:2]
         assert "no answer within 0.1 s" in await reach(address, 0.1)

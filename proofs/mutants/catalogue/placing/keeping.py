@@ -23,7 +23,7 @@ KEEPING: Final = (
         "a watch goes on from a future that never was",
         "hetserve_shell.kube.informer",
         "Reflector._is_restored",
-        always("not 0 < $now < self._reached"),
+        always("not 0 < $now < self.reached"),
         "tests/unit/extender/test_list_watch.py",
         "test_after_a_copy_of_etcd_was_restored_it_lists_again",
     ),

@@ -15,7 +15,7 @@ from hetserve.base.units import Seconds
 from hetserve.cli.cluster.client import UNFINISHED_PODS, ClusterClient, ClusterError, RawObject
 from hetserve.cli.cluster.snapshot import NODES, PODS, ClusterSnapshot, slim_node, slim_pod, slim_slice, written_time
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler, ResourceSliceEventHandler
-from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, free_memory
+from hetserve.placement.ledger.bookings import UNNAMED, Booking, FreeMemory, GpuUse
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.placer import Placer
 
@@ -47,7 +47,7 @@ def gpus_document(placer: Placer, nodes: Iterable[str] = (), taken_at: float | N
     """`hetserve gpus -o json` for `nodes` (none: all)."""
     nodes = tuple(nodes)
     shown = uses_of(placer, nodes)
-    free = free_memory(shown)
+    free = FreeMemory(shown)
     pods = {booking.request.uid for use in shown for booking in use.bookings}
     totals = {
         "nodes": len({use.node for use in shown}.union(nodes)),

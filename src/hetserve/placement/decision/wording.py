@@ -29,12 +29,12 @@ _LONG: Final = 80
 
 def refusal_text(refusal: NodeRefusal) -> str:
     """For the scheduler's event: what is needed, and the most that there is."""
-    return "; ".join(part for part in (_missing(refusal), _most(refusal)) if part)
+    return "; ".join(part for part in (_MISSING[refusal.kind](refusal), _most(refusal)) if part)
 
 
 def too_late_text(refusal: NodeRefusal) -> str:
     """For a bind refused after filter accepted the node."""
-    missing = _missing(refusal)
+    missing = _MISSING[refusal.kind](refusal)
     if refusal.kind in _LASTING or (refusal.kind is RefusalKind.SAME_MODEL and refusal.request.gpus == 1):
         return missing
     return "; ".join(part for part in (f"{missing} any more", _most(refusal)) if part)
@@ -48,10 +48,6 @@ def texts_by_node(refusals: Iterable[NodeRefusal]) -> dict[str, str]:
 
 
 _LASTING: Final = frozenset({RefusalKind.CLOSED, RefusalKind.UNREADABLE_INVENTORY, RefusalKind.REFUSED})
-
-
-def _missing(refusal: NodeRefusal) -> str:
-    return _MISSING[refusal.kind](refusal)
 
 
 def _no(request: GpuRequest, what: str) -> str:
@@ -90,11 +86,6 @@ def _undeclared(refusal: NodeRefusal) -> str:
     return f"fewer than {request.gpus} {with_room.replace('GPU', 'GPUs')} without {declare} compute"
 
 
-def _no_compute(refusal: NodeRefusal) -> str:
-    request = refusal.request
-    return f"{_no(request, 'GPU')} with {request.share} {FREE}"
-
-
 def _most(refusal: NodeRefusal) -> str:
     if refusal.kind not in (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE):
         return ""
@@ -113,7 +104,7 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
     RefusalKind.SAME_MODEL: _same_model,
     RefusalKind.NO_ROOM: _no_room,
     RefusalKind.UNDECLARED: _undeclared,
-    RefusalKind.NO_COMPUTE: _no_compute,
+    RefusalKind.NO_COMPUTE: lambda one: f"{_no(one.request, 'GPU')} with {one.request.share} {FREE}",
     RefusalKind.NO_GPU: lambda _one: "no GPU on the node",
     RefusalKind.UNREADABLE_INVENTORY: lambda _one: "the GPU inventory of the node cannot be read",
     RefusalKind.REFUSED: lambda one: refused_text(one.names, one.more, one.message),

@@ -6,7 +6,7 @@ lists it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,11 +50,15 @@ class Allocations:
         self._places: dict[Place, _OnPlace] = {}
         self._index: GpuIndex | None = None
 
-    @property
-    def nodes(self) -> Mapping[str, NodeInventory]:
+    def node(self, name: str) -> NodeInventory | None:
+        return self._nodes.get(name)
+
+    def inventories(self) -> Mapping[str, NodeInventory]:
         return self._nodes
 
-    @property
+    def booking(self, uid: str) -> Booking | None:
+        return self._bookings.get(uid)
+
     def bookings(self) -> Mapping[str, Booking]:
         return self._bookings
 
@@ -64,7 +68,7 @@ class Allocations:
         if known != node:
             self._index = None
 
-    def drop_node(self, name: str) -> None:
+    def unset_node(self, name: str) -> None:
         del self._nodes[name]
         self._index = None
 
@@ -117,7 +121,7 @@ class Allocations:
         here = self._places.get(place)
         return here.pods if here else _NO_PODS
 
-    def uses(self) -> Iterator[GpuUse]:
+    def gpus(self) -> Iterator[GpuUse]:
         """Every known GPU with its bookings, by node name and GPU id."""
         closed = self.closed_nodes()
         for name in sorted(self._nodes):
@@ -137,14 +141,14 @@ class Allocations:
                 found.setdefault(name, set()).update(one for pod in here.pods.values() for one in pod.unattributed)
         return found
 
-    def problems(self) -> Iterator[LedgerProblem]:
+    def problems(self) -> Iterable[LedgerProblem]:
         """Inventories that are unreadable, refused or not whole, GPUs that hold what they must not, unlisted places."""
         yield from (LedgerProblem(node.problem) for node in self._nodes.values() if node.problem is not None)
         yield from (
             LedgerProblem(refused_node(node.name, node.refused)) for node in self._nodes.values() if node.refused
         )
         yield from (LedgerProblem(f"node {node.name}: {node.missing}") for node in self._nodes.values() if node.missing)
-        for use in self.uses():
+        for use in self.gpus():
             yield from gpu_problems(use)
         for booking, gpus in self._unlisted().values():
             yield unlisted_gpus(booking, gpus, node_known=booking.node in self._nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from hetserve.base.units import MiB, Percent, Seconds
@@ -213,48 +214,37 @@ def tells_nothing_new(booking: Booking, pod: PodView) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """Free memory of healthy GPUs on open nodes.
+    """Free memory of healthy GPUs on open nodes, counted GPU by GPU; over-used ones have 0 free."""
 
-    `largest`: of one GPU. `median_request`: lower median of the held shares; None if none is held. `stranded`: on GPUs
-    with less free than that.
-    """
-
-    total: MiB
-    largest: MiB
-    median_request: MiB | None
-    stranded: MiB
-
-    @property
-    def fragmentation(self) -> float | None:
-        """Share of the free memory that a pod of the median request cannot use, 0 to 1; None: unknown."""
-        if self.median_request is None or self.total == 0:
-            return None
-        return self.stranded / self.total
-
-
-class FreeMemoryCount:
-    """Counts GPU by GPU; over-used ones have 0 free."""
-
-    def __init__(self) -> None:
+    def __init__(self, uses: Iterable[GpuUse] = ()) -> None:
         self._free: list[int] = []
         self._shares: list[int] = []
+        for use in uses:
+            self.add(use)
 
     def add(self, use: GpuUse) -> None:
         if use.gpu.healthy and use.open:
             self._free.append(max(use.free_mib, 0))
         self._shares += [booking.request.memory_mib for booking in use.bookings if not booking.request.whole]
 
-    def counted(self) -> FreeMemory:
-        free, shares = self._free, self._shares
-        median = MiB(sorted(shares)[(len(shares) - 1) // 2]) if shares else None
-        stranded = 0 if median is None else sum(mib for mib in free if mib < median)
-        return FreeMemory(MiB(sum(free)), MiB(max(free, default=0)), median, MiB(stranded))
+    @property
+    def total(self) -> MiB:
+        return MiB(sum(self._free))
 
+    @property
+    def largest(self) -> MiB:
+        """Of one GPU."""
+        return MiB(max(self._free, default=0))
 
-def free_memory(uses: Iterable[GpuUse]) -> FreeMemory:
-    count = FreeMemoryCount()
-    for use in uses:
-        count.add(use)
-    return count.counted()
+    @cached_property
+    def median_request(self) -> MiB | None:
+        """Lower median of the held shares, once all are counted; None if none is held."""
+        shares = sorted(self._shares)
+        return MiB(shares[(len(shares) - 1) // 2]) if shares else None
+
+    @property
+    def fragmentation(self) -> float | None:
+        """Share of the free memory that a pod of the median request cannot use, 0 to 1; None: unknown."""
+        median, total = self.median_request, self.total
+        return None if median is None or not total else sum(mib for mib in self._free if mib < median) / total

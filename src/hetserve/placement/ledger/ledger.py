@@ -7,7 +7,7 @@ clipped.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hetserve.base.units import MiB, Seconds
@@ -16,7 +16,6 @@ from hetserve.placement.ledger.allocations import Allocations
 from hetserve.placement.ledger.bookings import (
     UNNAMED,
     Booking,
-    GpuUse,
     LedgerError,
     LedgerErrorKind,
     State,
@@ -24,18 +23,17 @@ from hetserve.placement.ledger.bookings import (
     pod_name,
     unreadable_booking,
 )
-from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
 from hetserve.placement.ledger.problems import LedgerProblem, annotation_problem, edit_problem
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView, id_order
 
 
-class Ledger:
+class Ledger(Allocations):
     """Bookings and their life; a change costs O(1) per GPU plus a heap entry per deadline."""
 
     def __init__(self) -> None:
-        self._allocations = Allocations()
+        super().__init__()
         self._annotation_problems: dict[str, LedgerProblem] = {}
         self._deadlines: list[tuple[float, str]] = []
 
@@ -48,7 +46,7 @@ class Ledger:
             # A reservation on a GPU that is gone must not close the node, nor one on a refused node be bound.
             kept = known.uid == node.uid and not node.refused
             self._drop_reservations_on(node.name, keep=node.gpus if kept else ())
-        self._allocations.set_node(node)
+        self.set_node(node)
         return True
 
     def drop_node(self, name: str, uid: str) -> bool:
@@ -56,7 +54,7 @@ class Ledger:
         known = self.node(name)
         if known is None or known.uid != uid:
             return False
-        self._allocations.drop_node(name)
+        self.unset_node(name)
         self._drop_reservations_on(name)
         return True
 
@@ -106,7 +104,7 @@ class Ledger:
     def release(self, uid: str) -> Booking | None:
         """Ends a pod's booking and returns it; None if there is none."""
         self._annotation_problems.pop(uid, None)
-        return self._allocations.take(uid)
+        return self.take(uid)
 
     def reserve(self, request: GpuRequest, places: Sequence[Place], deadline: Seconds) -> Booking:
         """Holds GPUs of one node for a pod until `deadline`, in place of its earlier reservation.
@@ -165,39 +163,20 @@ class Ledger:
                 overdue.append(booking)
         return tuple(ended), tuple(overdue)
 
-    def booking(self, uid: str) -> Booking | None:
-        return self._allocations.bookings.get(uid)
-
-    def bookings(self) -> Mapping[str, Booking]:
-        return self._allocations.bookings
-
     def deadlines(self) -> Sequence[tuple[float, str]]:
         """(deadline, pod UID) that `expire` has not returned, outdated ones included."""
         return self._deadlines
-
-    def node(self, name: str) -> NodeInventory | None:
-        return self._allocations.nodes.get(name)
-
-    def inventories(self) -> Mapping[str, NodeInventory]:
-        return self._allocations.nodes
 
     def free(self, place: Place) -> MiB | None:
         """MiB free on a GPU, negative if over-used; None for an unknown GPU."""
         row = self.index.row.get(place)
         return None if row is None else MiB(int(self.index.free[row]))
 
-    @property
-    def index(self) -> GpuIndex:
-        return self._allocations.index
-
     def annotation_problems(self) -> Mapping[str, LedgerProblem]:
         return self._annotation_problems
 
-    def gpus(self) -> Iterator[GpuUse]:
-        return self._allocations.uses()
-
     def problems(self) -> tuple[LedgerProblem, ...]:
-        return (*self._allocations.problems(), *self._annotation_problems.values())
+        return (*super().problems(), *self._annotation_problems.values())
 
     def _room(self, request: GpuRequest, place: Place, held: Booking | None) -> MiB:
         """MiB that the request would hold on a GPU; its own reservation there counts as free."""
@@ -206,7 +185,7 @@ class Ledger:
         if row is None:
             raise LedgerError(LedgerErrorKind.UNKNOWN_GPU, f"node {node} has no GPU {gpu}")
         if request.whole:
-            if any(uid != request.uid for uid in self._allocations.pods_on(place)):
+            if any(uid != request.uid for uid in self.pods_on(place)):
                 raise LedgerError(LedgerErrorKind.NOT_IDLE, f"GPU {gpu} of node {node} is not idle")
             return MiB(int(self.index.memory[row]))
         own = held.mib[held.places.index(place)] if held is not None and place in held.places else 0
@@ -221,7 +200,7 @@ class Ledger:
     def _check_compute(self, request: GpuRequest, place: Place) -> None:
         """Raises LedgerError unless the GPU's other pods leave the request its compute and are of its kind."""
         where, free = f"GPU {place[1]} of node {place[0]}", int(WHOLE_COMPUTE)
-        for uid, one in self._allocations.pods_on(place).items():
+        for uid, one in self.pods_on(place).items():
             other = one.request
             if uid == request.uid:
                 continue
@@ -258,7 +237,7 @@ class Ledger:
             self._annotation_problems[pod.uid] = wrong
         models = models_since(held, pod)
         if models != held.other_models:
-            self._allocations.put(replace(held, other_models=models))
+            self.put(replace(held, other_models=models))
 
     def _held_mib(self, request: GpuRequest, node: str, gpus: Sequence[str]) -> tuple[MiB, ...]:
         if not request.whole:
@@ -268,16 +247,13 @@ class Ledger:
         return tuple(listed.get(gpu, MiB(0)) for gpu in gpus)
 
     def _add(self, booking: Booking) -> Booking:
-        self._allocations.put(booking)
-        self._watch_deadline(booking)
+        self.put(booking)
+        if booking.deadline is not None:
+            heapq.heappush(self._deadlines, (booking.deadline, booking.request.uid))
         return booking
 
     def _change(self, booking: Booking, **changes: object) -> Booking:
         return self._add(replace(booking, **changes))  # type: ignore[arg-type]
-
-    def _watch_deadline(self, booking: Booking) -> None:
-        if booking.deadline is not None:
-            heapq.heappush(self._deadlines, (booking.deadline, booking.request.uid))
 
     def _drop_reservations_on(self, node: str, keep: Iterable[Gpu] = ()) -> None:
         """Ends reservations on the node, except those whose GPUs all remain healthy."""

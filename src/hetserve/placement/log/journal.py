@@ -174,39 +174,35 @@ def _checksum(parts: Iterable[str]) -> int:
 
 
 class Recorder:
-    """Runs calls and hands the records of the outermost ones to `write`."""
+    """Runs calls and hands the records of the outermost ones to `write`. now: time of the one that runs; None: none."""
 
     def __init__(self, clock: Callable[[], Seconds], write: Callable[[Record], None]) -> None:
         self._real = clock
         self._write = write
-        self._now: Seconds | None = None
-
-    @property
-    def inside(self) -> bool:
-        return self._now is not None
+        self.now: Seconds | None = None
 
     def clock(self) -> Seconds:
-        return self._real() if self._now is None else self._now
+        return self._real() if self.now is None else self.now
 
     def leave_out(self, call: Callable[[], T]) -> T:
-        if self.inside:
+        if self.now is not None:
             return call()
-        self._now = self._real()
+        self.now = self._real()
         try:
             return call()
         finally:
-            self._now = None
+            self.now = None
 
     def run(self, call: Callable[[], T], describe: Callable[[T | Exception], Record | None]) -> T:
         """Runs a call and writes what `describe` makes of its result or error (None: nothing)."""
-        at = self._now = self._real()
+        at = self.now = self._real()
         result: T | Exception
         try:
             result = call()
         except (LedgerError, ValueError) as error:
             result = error
         finally:
-            self._now = None
+            self.now = None
         record = describe(result)
         if record is not None:
             self._write({"t": at, **record})
@@ -231,7 +227,7 @@ def _recorded(
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         recorder: Recorder = self.recorder
-        if recorder.inside:
+        if recorder.now is not None:
             return method(self, *args, **kwargs)
 
         def describe(made: T | Exception) -> Record | None:
@@ -302,7 +298,7 @@ class JournaledLedger(Ledger):
         annotation_problems: Mapping[str, LedgerProblem],
     ) -> None:
         for node in nodes:
-            self._allocations.set_node(node)
+            self.set_node(node)
         for booking in bookings:
             self._add(booking)
         self._annotation_problems.update(annotation_problems)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from hetserve.base.units import MiB, Seconds
 from hetserve.objects.fields import InvalidObjectError
 from hetserve.placement.decision.decide import decide
-from hetserve.placement.ledger.bookings import Booking, free_memory
+from hetserve.placement.ledger.bookings import Booking, FreeMemory
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import compute_note
@@ -81,7 +81,7 @@ class _Course:
             self._retry(now)
 
     def result(self) -> WhatIf:
-        free = free_memory(self.ledger.gpus())
+        free = FreeMemory(self.ledger.gpus())
         return WhatIf(
             policy=self.policy,
             arrived=len(self.seen),

@@ -12,8 +12,7 @@ from hetserve.objects.reduced import reduced_pod
 from hetserve.placement.ledger.bookings import Booking, tells_nothing_new
 from hetserve.placement.pods.view import PodView, parse_pod
 
-NO_PODS: Final[Mapping[str, PodView]] = MappingProxyType({})
-NO_BOOKINGS: Final[Mapping[str, Booking]] = MappingProxyType({})
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ReducedPod(dict[str, Any]):
@@ -31,7 +30,7 @@ class ReducedPod(dict[str, Any]):
     def of(cls, raw: RawObject) -> ReducedPod:
         return raw if isinstance(raw, ReducedPod) else cls(reduced_pod(raw))
 
-    def read(self, bookings: Mapping[str, Booking] = NO_BOOKINGS, pods: Mapping[str, PodView] = NO_PODS) -> None:
+    def read(self, bookings: Mapping[str, Booking] = NOTHING, pods: Mapping[str, PodView] = NOTHING) -> None:
         self.relevant = True
         with contextlib.suppress(Exception):
             self.view = view = parse_pod(self)

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hetserve.base.units import Seconds
 from hetserve_shell.http.connection import Connection
@@ -19,6 +19,7 @@ from hetserve_shell.http.http2 import PROTOCOL, Http2Connection
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
+    from hetserve_shell.tls.rotation import Rotation
 
 log = logging.getLogger(__name__)
 
@@ -40,35 +41,21 @@ class RefusedError(Exception):
     """A client whose certificate verified is not let in; says why."""
 
 
-class Mutual(Protocol):
-    """How clients are let in."""
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        """For the next connection."""
-
-    def accept(self, peer: PeerName) -> Seconds:
-        """Lets a client in whose certificate verified; returns for how long [s]. Raises RefusedError."""
-
-    def refused(self, peer: str, why: str) -> None:
-        """Takes note of a client that was not let in."""
-
-
-def over(mutual: Mutual) -> Callable[[HttpServer], asyncio.Protocol]:
+def over(rotation: Rotation) -> Callable[[HttpServer], asyncio.Protocol]:
     """How a server hears its clients over mutual TLS."""
-    return lambda server: TlsTransport(server, mutual)
+    return lambda server: TlsTransport(server, rotation)
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
     """Protocol of the socket, and transport of the plain text: of HTTP/2 where the client speaks it, else HTTP/1.1."""
 
-    def __init__(self, server: HttpServer, mutual: Mutual) -> None:
+    def __init__(self, server: HttpServer, rotation: Rotation) -> None:
         super().__init__()
         self._server = server
         self._inner: Connection | Http2Connection = Connection(server)
-        self._mutual = mutual
+        self._rotation = rotation
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = mutual.context.wrap_bio(self._received, self._to_send, server_side=True)
+        self._tls = rotation.context.wrap_bio(self._received, self._to_send, server_side=True)
         self._open = False
         """Whether the handshake is done and nothing was closed by us."""
         self._dropped = False
@@ -162,9 +149,9 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._flush()
             return False
         try:
-            stays = self._mutual.accept(peer_name(self._tls))
+            stays = self._rotation.accept(peer_name(self._tls))
         except RefusedError as error:
-            self._mutual.refused(self._address(), str(error))
+            self._rotation.refused(self._address(), str(error))
             self._dropped = True
             self.abort()
             return False
@@ -221,7 +208,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._open = False
             self.abort()
             return
-        self._mutual.refused(self._address(), _message(error))
+        self._rotation.refused(self._address(), _message(error))
         if self._socket.is_closing():
             return
         # Until the client has read the alert: a reset would overtake it.

@@ -1,6 +1,7 @@
-"""Whether this process can be reached: a leader that accepts nobody must not go on renewing its Lease.
+"""What a leader behind a Service needs: the label that finds it, a probe of itself, and an orderly end of calls.
 
-Nothing else tells: the Lease has a connection of its own, and the probes a port of their own.
+Nothing else tells a leader that nobody reaches it, and it must not go on renewing its Lease then: the Lease has a
+connection of its own, and the probes a port of their own.
 """
 
 from __future__ import annotations
@@ -9,16 +10,77 @@ import asyncio
 import logging
 import socket
 import ssl
+import struct
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from hetserve_shell.http.client import HttpClient
+from hetserve_shell.kube.client import MERGE_PATCH, ApiServer, pod_path
+from hetserve_shell.kube.connection import ApiUnreachableError
 
 log = logging.getLogger(__name__)
 
-EVERY: Final = 1.0
+LABELLED_EVERY: Final = 2.0
+"""Seconds between two looks: a label that a paused leader wrote late sends calls astray only so long."""
+_LABEL_TIMEOUT: Final = 2.0
+
+
+@dataclass(slots=True)
+class LeaderLabel:
+    """Keeps `label` on the pod `name` of `namespace` while it leads: only the way of calls depends on it.
+
+    `worn`: whether it was ever put on, so that calls may be on their way.
+    """
+
+    api: ApiServer
+    label: str
+    namespace: str
+    name: str
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    worn: bool = False
+
+    async def keep(self) -> None:
+        """Never returns: the label is on our pod and on no other."""
+        while True:
+            try:
+                await self._settle()
+            except ApiUnreachableError as error:
+                log.warning("label %s: %s", self.label, error)
+            await self.sleep(LABELLED_EVERY)
+
+    async def drop(self) -> None:
+        """Take the label off our pod, if the API server lets us."""
+        try:
+            await self._patch(self.name, None)
+        except ApiUnreachableError as error:
+            log.warning("label %s: %s", self.label, error)
+
+    async def _settle(self) -> None:
+        query = {"labelSelector": f"{self.label}=true"}
+        collection = pod_path(self.namespace, "").removesuffix("/")
+        answer = await self.api.request("GET", collection, query=query, timeout=_LABEL_TIMEOUT)
+        if not answer.ok:
+            log.warning("label %s: %s", self.label, answer.message)
+            return
+        labelled = {str(raw["metadata"]["name"]) for raw in answer.json().get("items") or []}
+        self.worn = True
+        if self.name not in labelled:
+            await self._patch(self.name, "true")
+        for other in sorted(labelled - {self.name}):
+            await self._patch(other, None)
+
+    async def _patch(self, name: str, value: str | None) -> None:
+        patch = {"metadata": {"labels": {self.label: value}}}
+        path = pod_path(self.namespace, name)
+        answer = await self.api.request("PATCH", path, body=patch, content_type=MERGE_PATCH, timeout=_LABEL_TIMEOUT)
+        if not answer.ok and answer.status != 404:
+            log.warning("label %s on %s: %s", self.label, name, answer.message)
+
+
+PROBED_EVERY: Final = 1.0
 WITHIN: Final = 2.0
 """Seconds for an answer of our own, which takes none. At the least: where `renewDeadline` is longer it is that, so that
 a machine that is busy for less than it takes to lose the Lease deposes nobody."""
@@ -66,7 +128,7 @@ class SelfProbe:
             message = await self.probe()
             if not stop.is_set():
                 self.note(message)
-                await self.sleep(EVERY)
+                await self.sleep(PROBED_EVERY)
 
 
 async def reach(address: Address | None, renew_deadline: float = 0.0, *, tls: bool = False) -> str:
@@ -130,3 +192,46 @@ def _shaken(client: ssl.SSLObject) -> bool:
     except ssl.SSLWantReadError:
         return False
     return True
+
+
+AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""Value of SO_LINGER: a connection that is closed is reset."""
+
+
+async def refuse_calls(
+    listener: socket.socket,
+    quiet: float,
+    least: float,
+    within: float,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> int:
+    """Refuses calls until none came for a while, and closes the listener.
+
+    Nodes take a while to learn that calls go to another pod. The address of a pod that is gone answers nothing, and the
+    scheduler waits for its whole timeout; a pod whose call is refused it tries again after a second.
+
+    Args:
+        listener: Takes the calls.
+        quiet: Seconds without a call after which the nodes are believed to know.
+        least: Seconds that it stays though none comes: with no pod to place the scheduler calls nobody.
+        within: Seconds after which it ends whatever comes.
+        clock: Seconds.
+        sleep: Waits for so many of them.
+
+    Returns:
+        How many calls came.
+    """
+    came = [began := clock()]
+
+    def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(clock())
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(refuse, sock=listener):
+        while (left := min(max(came[-1] + quiet, began + least), began + within) - clock()) > 0:
+            await sleep(left)
+    log.info("refused %d calls that came after the Lease was given up", len(came) - 1)
+    return len(came) - 1
