@@ -16,4 +16,7 @@ def timestamp(at: float | datetime) -> str:
 
 def unix_seconds(text: str) -> float:
     """Unix seconds of a time in RFC 3339, such as the API's. Raises ValueError."""
-    return datetime.fromisoformat(text).timestamp()
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text}: no time zone; the API's times end in Z")
+    return found.timestamp()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
 import click
 
-from hetserve.base.files import InputError
+from hetserve.base.files import InputError, UnreadableError
 from hetserve.base.units import parse_duration, parse_money, parse_number, parse_quantity
 
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
@@ -36,6 +37,15 @@ def parsed(parse: Callable[[Any], Any]) -> Callback:
             raise click.BadParameter(str(error), ctx, param) from None
 
     return convert
+
+
+@contextmanager
+def option_named(option: str) -> Iterator[None]:
+    """Reports a file that cannot be read with the option that names it. Raises InputError."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise InputError([f"{option} {error}"]) from None
 
 
 def _positive(parse: Callable[[str], Any], right: str) -> Callback:

@@ -169,7 +169,7 @@ def test_a_file_that_is_not_there_is_exit_2() -> None:
     result = run(HETSEV, *SERVICE, "--load", "/nowhere.csv")
 
     assert result.exit_code == 2
-    assert result.stderr == "Error: /nowhere.csv: cannot be read: No such file or directory\n"
+    assert result.stderr == "Error: --load /nowhere.csv: cannot be read: No such file or directory\n"
 
 
 def test_most_throughput_follows_no_load(day: str) -> None:

@@ -114,7 +114,7 @@ def test_recorded_answers_are_taken_where_that_is_asked_for_and_named() -> None:
             (),
             "data.00000001-ScaleUp: 'no' must be an object",
         ),
-        ({"kind": "ScalingDecisionRecord", "format": 9}, (), "format: 9 must be 2"),
+        ({"kind": "ScalingDecisionRecord", "format": 9}, (), "format: 9 must be 3"),
         ({"kind": "ScalingDecisionRecord", "format": 2}, ("--index", "2"), "--index 2: the file has one record"),
     ],
 )

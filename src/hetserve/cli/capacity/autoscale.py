@@ -32,6 +32,7 @@ from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.streams import note, refuse
 from hetserve.cli.output.terminal import Block, grid
+from hetserve.cli.values import option_named
 from hetserve.demand.queries import wanted_by
 from hetserve.demand.trace import LoadTrace, read_trace
 from hetserve.planning import Problem, summary
@@ -96,7 +97,8 @@ class Followed:
 
 def run(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> NoReturn:
     """The command, with its options."""
-    load = read_trace(Path(options.pop("trace")), bad_samples="allowed")
+    with option_named("--load"):
+        load = read_trace(Path(options.pop("trace")), bad_samples="allowed")
     played = [options.pop(name) for name in ("changes", "seed", "factors")]
     overrides, manifests = Overrides(**options), read_manifests(files)
     _check_types(played[-1], manifests)

@@ -152,15 +152,22 @@ def live_slices(cluster: ClusterClient) -> tuple[RawObject, ...]:
 
 def read_documents(option: str, path: str, most: int) -> list[Any]:
     """Documents of a YAML or JSON file ("-": standard input). option: for errors. most: bytes. Raises ClusterError."""
+    with values.option_named(option):
+        text = read_text(path, most)
     try:
-        return [one for one in contents(read_text(path, most)) if one is not None]
+        return [one for one in contents(text) if one is not None]
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
+        why = f"{line}{error.problem or error.context}"
+        raise ClusterError(f"{option} {path}: not valid YAML or JSON: {why}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise ClusterError(f"{option} {path}: not valid YAML or JSON: {' '.join(str(error).split())}") from None
 
 
 def read_snapshot(path: str) -> ClusterSnapshot:
     """Snapshot of a file ("-": standard input). Raises ClusterError."""
-    text = read_text(path, MOST_BYTES)
+    with values.option_named("--from"):
+        text = read_text(path, MOST_BYTES)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
