@@ -1,4 +1,4 @@
-"""Simulated queries/s on one core: services that share GPUs in the joint loop, beside one service alone."""
+"""Simulated queries/s on one core: services that share GPUs, beside one service alone in the same loop."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def describe(data: Json) -> str:
     return "\n".join(
         [
             "Queries/s of processor time, best of three: 8 services with 4 instances each on 16 GPUs, beside one "
-            "service\nwith 4 instances alone in the loop for one service. Loads are of what they carry alone.\n",
+            "service\nwith 4 instances, alone on their GPUs, in the same loop. Loads are of what they carry alone.\n",
             table(("policy", "load", "32 instances on 16 GPUs", "4 instances alone"), rows),
             goals([("queries/s with 32 instances on 16 GPUs, least", f">= {GOAL:,}", f"{least:,.0f}", least >= GOAL)]),
         ]

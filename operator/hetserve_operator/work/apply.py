@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from hetserve.api import names
 from hetserve.reconcile.cluster.api_messages import is_of_the_content
@@ -74,18 +73,26 @@ class Writer:
 
         Raises ApiStatusError, ApiUnreachableError, NameTakenError, or NotLeadingError if the permit has ended.
         """
-        perform: dict[type, Callable[[Any, Permit], Awaitable[RawObject]]] = {
-            Render: self._render,
-            Create: self._create,
-            Apply: self._apply,
-            Replace: self._replace,
-            HandOver: self._hand_over,
-            Delete: self._delete,
-            WriteFence: self._fence,
-            WriteStatus: self._write_status,
-            WriteDecisions: self._write_decisions,
-        }
-        return await perform[type(request)](request, permit)
+        match request:
+            case Render():
+                answer = await self._render(request, permit)
+            case Create():
+                answer = await self._create(request, permit)
+            case Apply():
+                answer = await self._apply(request, permit)
+            case Replace():
+                answer = await self._replace(request, permit)
+            case HandOver():
+                answer = await self._hand_over(request, permit)
+            case Delete():
+                answer = await self._delete(request, permit)
+            case WriteFence():
+                answer = await self._fence(request, permit)
+            case WriteStatus():
+                answer = await self._write_status(request, permit)
+            case WriteDecisions():
+                answer = await self._write_decisions(request, permit)
+        return answer
 
     async def _send(
         self,

@@ -77,8 +77,8 @@ def carve_board(workers: int, window: int, types: int, scratch: Scratch) -> Boar
 
 
 @njit_inner
-def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> int:
-    """Sets the role of each type; returns the number of ordinary types.
+def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> None:
+    """Sets the role of each type.
 
     Strong types are the fastest of those that serve most sizes within the SLO; if all are, all are ordinary.
     """
@@ -99,7 +99,6 @@ def assign_roles(workers: WorkerArrays, model: ModelArrays, role: Integers) -> i
     if strong == present:
         for kind in range(role.shape[0]):
             role[kind] = min(role[kind], ORDINARY)
-    return present - strong
 
 
 @njit_inner

@@ -158,14 +158,19 @@ def requeued(waiting: WaitingRows, course: Course, queries: QueryRows) -> Waitin
     released, followers = course.released[: course.counts[RELEASED]], queries.follower[queries.follower > 0]
     to_come = np.concatenate((course.agenda[course.counts[UPCOMING] :], released, followers))
     coming = np.bincount(queries.service[to_come], minlength=services) if services > 1 else np.array([len(to_come)])
-    lengths = waiting.ends[:, 1] - waiting.ends[:, 0]
-    starts = np.cumsum([0, *(lengths + coming)])
-    new = empty_waiting(services, int(starts[-1]), waiting.wake_at)
-    for s in range(services):
-        old, place = slice(*waiting.ends[s]), slice(starts[s], starts[s] + lengths[s])
-        for source, target in zip(waiting[1:5], new[1:5], strict=True):
-            target[place] = source[old]
-        new.ends[s] = place.start, place.stop
+    waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
+    return _regions(waits, coming, queries, waiting.wake_at)
+
+
+def _regions(waits: Sequence[Integers], coming: Integers, queries: QueryRows, wake_at: Floats) -> WaitingRows:
+    """A region for each service. waits: ids that wait, in order, by service; coming: room for more, by service."""
+    starts = np.cumsum([0, *(len(ids) + more for ids, more in zip(waits, coming, strict=True))])
+    new = empty_waiting(len(waits), int(starts[-1]), wake_at)
+    for service, ids in enumerate(waits):
+        new.ends[service] = starts[service], starts[service] + len(ids)
+        place = slice(*new.ends[service])
+        new.ids[place], new.sizes[place] = ids, queries.size[ids]
+        new.arrivals[place], new.deadlines[place] = queries.arrival[ids], queries.deadline[ids]
     return new
 
 
@@ -211,6 +216,8 @@ def without_instance(state: EngineState, slot: int) -> Integers:
     while query >= 0:
         held.append(query)
         query = int(queries.next_in_line[query])
+    if instances.is_late[slot]:  # it was counted when it began
+        state.misses.number[instances.service[slot]] -= held[0] >= state.misses.first[instances.service[slot]]
     instances.leaving[slot], instances.busy[slot] = True, False
     ids, blank = np.array(held, np.int64), blank_queries(1)
     for name in ("start", "instance", "work", "peak"):
@@ -219,16 +226,12 @@ def without_instance(state: EngineState, slot: int) -> Integers:
 
 
 def put_back(state: EngineState, service: int, ids: Integers) -> EngineState:
-    """Queries wait again, at the place of their arrival."""
+    """Queries wait again, at the place of their arrival; nobody has room to arrive then."""
     queries, waiting = state.queries, state.waiting
-    head, tail = waiting.ends[service]
-    wait = np.concatenate((waiting.ids[head:tail], ids))
-    wait = wait[np.lexsort((wait, queries.arrival[wait]))]
-    rows = (wait, queries.size[wait], queries.arrival[wait], queries.deadline[wait])
-    more = (np.concatenate((old[:head], new, old[tail:])) for old, new in zip(waiting[1:5], rows, strict=True))
-    ends = waiting.ends + len(ids) * (waiting.ends >= tail)
-    ends[service] = head, tail + len(ids)
-    return state._replace(waiting=WaitingRows._make((ends, *more, waiting.wake_at)))
+    waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
+    more = np.concatenate((waits[service], ids))
+    waits[service] = more[np.lexsort((more, queries.arrival[more]))]
+    return state._replace(waiting=_regions(waits, np.zeros(len(waits), np.int64), queries, waiting.wake_at))
 
 
 def ended_unserved(state: EngineState, ids: Integers, why: int) -> EngineState:

@@ -89,7 +89,10 @@ class System:
         return out
 
     def present(self, counts: Mapping[str, int]) -> System:
-        """Of the types that have instances in these counts: others only take time. Raises as `workers`."""
+        """Of the types that have instances in these counts: others only take time. Raises as `workers`.
+
+        C_j stay as they are, so the base may be missing: for services without an expected slow-down.
+        """
         kinds = np.unique(self.workers(counts))
         given, served = self.predicted.arrays, self.served
         arrays = ModelArrays(

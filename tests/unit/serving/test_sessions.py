@@ -11,7 +11,7 @@ from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
-from hetserve.serving.state import LOST
+from hetserve.serving.state import LOST, WAITING
 from hetserve.serving.system import System
 from testing.dispatching import BATCHES, system, table
 from testing.sharing import SharingScene, sharing_scenes
@@ -72,6 +72,36 @@ def test_the_neighbour_of_a_failed_instance_goes_on_at_full_speed() -> None:
     run.fail(0, requeue=False)
     run.until()
     assert run.outcome().finish[1] == pytest.approx(0.3 + 0.45)
+
+
+def test_requeued_queries_are_those_of_their_service_alone() -> None:
+    """Where the others of another service wait, up to the end of their place, and none of its own do."""
+    given = System.of({"a": table(TIMES)}, BATCHES, 1.0)
+    run = Session([Service(name, given, make_policy("fcfs")) for name in ("waits", "s")])
+    run.join(GpuInstance("s", "a", "g0"))
+    for name in ("waits", "s"):
+        run.arrive(name, np.array([0.0]), np.array([3]), np.array([0.5]))
+    run.until(0.1)
+    run.join(GpuInstance("s", "a", "g1"))
+    run.until(0.2)
+    run.fail(0, requeue=True)
+    assert run.waiting().tolist() == [1, 1]
+    run.until()
+    assert run.outcome().instance.tolist() == [WAITING, 1]
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+def test_a_late_query_of_a_failed_instance_counts_once(requeue: bool) -> None:
+    """The first is in time; the second, which the instance holds as it fails, and the third are late."""
+    run = session("g0")
+    arrive(run, 0.0, 0.0, 0.0)
+    run.stop_when_late("s", 2)
+    run.until(0.7)
+    run.fail(0, requeue=requeue)
+    run.join(GpuInstance("s", "a", "g1"))
+    run.until()
+    assert not run.stopped
+    assert np.isfinite(run.outcome().finish).sum() == (3 if requeue else 2)
 
 
 def test_a_client_sends_its_next_query_after_the_answer_and_thinks_before() -> None:
