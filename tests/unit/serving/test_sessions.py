@@ -111,6 +111,17 @@ def test_a_client_sends_its_next_query_after_the_answer_and_thinks_before() -> N
     assert (len(ids), run.outcome().arrival.tolist()) == (3, pytest.approx([0.0, 0.3, 0.7]))
 
 
+def test_a_client_goes_on_after_earlier_queries_are_forgotten() -> None:
+    run = session("g0", "g1")
+    arrive(run, 0.0, size=0)
+    run.attend("s", np.array([[0.0, 0.1]]), np.array([[3, 0]]), np.full((1, 2), 0.5))
+    run.until(0.3)
+    assert run.forget().tolist() == [1, 2]
+    run.until()
+    assert run.outcome().arrival.tolist() == [0.0, pytest.approx(0.7)]
+    assert run.outcome().finish[1] == pytest.approx(0.9)
+
+
 def test_a_client_that_gives_up_sends_its_next_query() -> None:
     run = session()
     run.attend("s", np.array([[0.0, 0.5]]), np.full((1, 2), 0), np.full((1, 2), 0.5))
