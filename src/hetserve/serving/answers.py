@@ -106,7 +106,7 @@ def apply(now: float, service: int, dispatched: int, dropped: int, state: Engine
 
 
 @njit_inner
-def _move(source: int, target: int, waiting: WaitingRows) -> None:
+def move(source: int, target: int, waiting: WaitingRows) -> None:
     waiting.ids[target] = waiting.ids[source]
     waiting.sizes[target] = waiting.sizes[source]
     waiting.arrivals[target] = waiting.arrivals[source]
@@ -121,13 +121,13 @@ def _close_gaps(low: int, high: int, service: int, waiting: WaitingRows) -> None
         target = high
         for source in range(high, head - 1, -1):
             if waiting.ids[source] >= 0:
-                _move(source, target, waiting)
+                move(source, target, waiting)
                 target -= 1
         waiting.ends[service, 0] = target + 1
     else:
         target = low
         for source in range(low, tail):
             if waiting.ids[source] >= 0:
-                _move(source, target, waiting)
+                move(source, target, waiting)
                 target += 1
         waiting.ends[service, 1] = target

@@ -2,7 +2,8 @@
 
 At equal times completions come first, then arrivals, then wake-ups; lower slots and services first. The loop runs all
 that comes before a time and can go on from there: whatever it needs is in its arrays. Each policy has its own copy. It
-returns at a decision of a service with another policy's kernel, whose copy goes on.
+returns at a decision of a service with another policy's kernel, whose copy goes on. Told of one event, which came from
+outside, it decides what follows from it, and returns.
 `tests/support/testing/plain_sharing.py` is its reference.
 """
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
-from hetserve.compiled import njit_inner, specialise
+from hetserve.compiled import Passing, njit_inner, specialise
 from hetserve.dispatch.interface import Policy
-from hetserve.dispatch.kernel import Floats, Kernel, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
+from hetserve.dispatch.kernel import Floats, Integers, Kernel, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 from hetserve.serving.answers import apply, complete, enqueue
 from hetserve.serving.clients import next_arrival, take_arrival
+from hetserve.serving.events import NO_EVENT, note_sent, take_event
 from hetserve.serving.faults import ENDLESS_WAKING
 from hetserve.serving.progress import refresh
 from hetserve.serving.state import ENDED, TO_DECIDE, TOUCHED, WAKES, EngineState
@@ -71,11 +74,24 @@ def _is_called(service: int, state: EngineState) -> bool:
     return called
 
 
-def _run(state: EngineState, until: float, most_ended: int, kernel: int) -> int:
+def _run(
+    words: Integers,
+    until: float,
+    most_ended: int,
+    kernel: int,
+    event: int,
+    subject: int,
+    size: int,
+    deadline: float,
+) -> int:
     """Runs all before `until` [s], or until so many queries have ended in all; FINISHED or why not.
 
-    TOO_MANY_LATE: of one service. OTHER_KERNEL: the service TO_DECIDE has another than this. Negative: a fault.
+    TOO_MANY_LATE: of one service. OTHER_KERNEL: the service TO_DECIDE has another than this. Negative: a fault. event:
+    what happens at `until` to the only service (`take_event`); nothing else does, and what it began is noted.
     """
+    state = _read(words)
+    if event != NO_EVENT:
+        take_event(event, until, subject, size, deadline, state)
     tables, instances, slots = state.tables, state.instances, state.slots
     waiting, counts = state.waiting, state.course.counts
     service, most_wakes = counts[TO_DECIDE], 10 * state.queries.size.shape[0] + 1000
@@ -116,6 +132,9 @@ def _run(state: EngineState, until: float, most_ended: int, kernel: int) -> int:
                 fault = apply(now, service, sent, dropped, state)
                 if fault < 0:
                     return fault
+        if event != NO_EVENT:
+            note_sent(state)
+            return FINISHED
         if state.misses.number[service] > state.misses.most[service]:
             refresh(state.course.clock[0], state)
             return TOO_MANY_LATE
@@ -130,11 +149,37 @@ def _decide(*arguments: object) -> tuple[int, int, float]:
     raise NotImplementedError
 
 
-def engine_of(policy: Policy) -> Callable[[EngineState, float, int, int], int]:
-    """The loop compiled for a policy's kernel."""
-    return _compiled(policy.name, policy.kernel)
+def _read(words: Integers) -> EngineState:
+    raise NotImplementedError
+
+
+def _pack(words: Integers, state: EngineState) -> None:
+    _write(words, state)
+
+
+def _write(words: Integers, state: EngineState) -> None:
+    raise NotImplementedError
+
+
+class Engine(NamedTuple):
+    """A policy's compiled loop, `run`. `pack(words, state)` writes the words, `room` of them, that it reads."""
+
+    run: Callable[[Integers, float, int, int, int, int, int, float], int]
+    pack: Callable[[Integers, EngineState], None]
+    room: int
+
+
+def engine_of(policy: Policy, state: EngineState) -> Engine:
+    """The loop compiled for a policy's kernel, for states with arrays like those of this one."""
+    return _compiled(policy.name, policy.kernel, Passing.of(state))
 
 
 @cache
-def _compiled(name: str, kernel: Kernel) -> Callable[[EngineState, float, int, int], int]:
-    return specialise(_run, f"run_{name}", _decide=kernel)
+def _compiled(name: str, kernel: Kernel, passing: Passing) -> Engine:
+    run = specialise(_run, f"run_{name}", _decide=kernel, _read=passing.read())
+    return Engine(run, _packing(passing), passing.room)
+
+
+@cache
+def _packing(passing: Passing) -> Callable[[Integers, EngineState], None]:
+    return specialise(_pack, "pack", _write=passing.write())

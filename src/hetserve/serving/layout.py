@@ -209,29 +209,58 @@ def without_waiting(state: EngineState, service: int, before: float) -> Integers
     return gone
 
 
-def without_instance(state: EngineState, slot: int) -> Integers:
-    """Takes what an instance serves and what waits in its line from it, in this order; it is gone then."""
+def without_line(state: EngineState, slot: int) -> Integers:
+    """Takes what waits in an instance's line from it; returns its ids, in order."""
     queries, instances = state.queries, state.instances
-    held, query = [int(instances.query[slot])] * bool(instances.busy[slot]), int(instances.line[slot, 0])
+    held, query = [], int(instances.line[slot, 0])
     while query >= 0:
         held.append(query)
         query = int(queries.next_in_line[query])
+    instances.line[slot] = -1
+    instances.free_at[slot] -= instances.pending[slot]
+    instances.pending[slot] = 0.0
+    return np.array(held, np.int64)
+
+
+def without_query(state: EngineState, query: int) -> None:
+    """Takes a query that no instance serves out of its queue, or out of the line of an instance."""
+    queries, instances, waiting = state.queries, state.instances, state.waiting
+    service = queries.service[query]
+    head, tail = waiting.ends[service]
+    for place in head + np.flatnonzero(waiting.ids[head:tail] == query):
+        for rows in waiting[1:5]:
+            rows[place : tail - 1] = rows[place + 1 : tail]
+        waiting.ends[service, 1] = tail - 1
+        return
+    for slot in np.flatnonzero(instances.line[:, 0] >= 0).tolist():
+        line = without_line(state, slot)
+        stays = line[line != query]
+        queries.next_in_line[stays] = np.append(stays[1:], -1)
+        instances.line[slot] = (stays[0], stays[-1]) if len(stays) else -1
+        instances.pending[slot] = state.tables.mean[instances.kind[slot], queries.size[stays]].sum()
+        instances.free_at[slot] += instances.pending[slot]
+
+
+def without_instance(state: EngineState, slot: int) -> Integers:
+    """Takes what an instance serves and what waits in its line from it, in this order; it is gone then."""
+    queries, instances = state.queries, state.instances
+    served = instances.query[[slot]] if instances.busy[slot] else np.zeros(0, np.int64)
     if instances.is_late[slot]:  # it was counted when it began
-        state.misses.number[instances.service[slot]] -= held[0] >= state.misses.first[instances.service[slot]]
-    instances.leaving[slot], instances.busy[slot] = True, False
-    ids, blank = np.array(held, np.int64), blank_queries(1)
+        state.misses.number[instances.service[slot]] -= served[0] >= state.misses.first[instances.service[slot]]
+    instances.leaving[slot], instances.busy[slot], instances.query[slot] = True, False, -1
+    ids, blank = np.concatenate((served, without_line(state, slot))), blank_queries(1)
     for name in ("start", "instance", "work", "peak"):
         getattr(queries, name)[ids] = getattr(blank, name)[0]
     return ids
 
 
-def put_back(state: EngineState, service: int, ids: Integers) -> EngineState:
-    """Queries wait again, at the place of their arrival; nobody has room to arrive then."""
+def put_back(state: EngineState, service: int, ids: Integers, room: int = 0) -> EngineState:
+    """Queries wait again, at the place of their arrival. room: for more queries, of each service."""
     queries, waiting = state.queries, state.waiting
     waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
     more = np.concatenate((waits[service], ids))
     waits[service] = more[np.lexsort((more, queries.arrival[more]))]
-    return state._replace(waiting=_regions(waits, np.zeros(len(waits), np.int64), queries, waiting.wake_at))
+    return state._replace(waiting=_regions(waits, np.full(len(waits), room), queries, waiting.wake_at))
 
 
 def ended_unserved(state: EngineState, ids: Integers, why: int) -> EngineState:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.serving import layout
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
+from hetserve.serving.events import NO_EVENT
 from hetserve.serving.faults import contract_error
 from hetserve.serving.services import GpuInstance, Service, check_services
 from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, TOUCHED, WAKES, blank_instances, joined, taken
@@ -67,6 +68,8 @@ class Session:
         self._ranks = np.concatenate([np.argsort(service.system.order) for service in services])
         # In the order of Tables.kernels.
         self._policies = list({service.policy.kernel: service.policy for service in services}.values())
+        self._engines = [engine_of(policy, self._state) for policy in self._policies]
+        self._words = np.zeros(self._engines[0].room, np.int64)
         self._is_seated = self._has_room = False
 
     @property
@@ -77,7 +80,7 @@ class Session:
     def copy(self) -> Session:
         twin = copy.copy(self)
         twin._gpus = dict(self._gpus)
-        twin._changed_gpus = set(self._changed_gpus)
+        twin._changed_gpus, twin._words = set(self._changed_gpus), self._words.copy()
         twin._state, twin._has_room = layout.copied(self._state), False  # policies' scratch is a run's own
         return twin
 
@@ -236,11 +239,12 @@ class Session:
         before = int(counts[ENDED])
         most = before + max(self._queries if most_ended is None else most_ended, 1)
         counts[WAKES] = 0
+        self._engines[0].pack(self._words, self._state)
         status, kernel = OTHER_KERNEL, 0
         while status == OTHER_KERNEL:
             if counts[TO_DECIDE] >= 0:
                 kernel = int(self._state.tables.kernels[counts[TO_DECIDE]])
-            status = engine_of(self._policies[kernel])(self._state, float(time), most, kernel)
+            status = self._engines[kernel].run(self._words, float(time), most, kernel, NO_EVENT, 0, 0, 0.0)
         if status < 0:
             raise contract_error(self._policies[kernel].name, status)
         return self._state.course.ended[before : counts[ENDED]].copy()

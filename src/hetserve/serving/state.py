@@ -15,9 +15,9 @@ from hetserve.dispatch.kernel import AnswerArrays, Flags, Floats, Integers, Scra
 
 WAITING, DROPPED, LOST = -1, -2, -3
 """In the place of a query's instance: it has none yet, its policy or client gave it up, its instance failed."""
-UPCOMING, PLANNED, ENDED, TOUCHED, TO_DECIDE, WAKES, RELEASED = range(7)
+UPCOMING, PLANNED, ENDED, TOUCHED, TO_DECIDE, WAKES, RELEASED, SENT = range(8)
 """Places in Course.counts."""
-COUNTS: Final = 7
+COUNTS: Final = 8
 UNLIMITED: Final = 1 << 62
 
 

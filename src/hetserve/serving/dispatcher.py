@@ -1,0 +1,247 @@
+"""One service, event by event: decides as a `Session` does, where arrivals and answers come from outside."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hetserve.dispatch.kernel import AnswerArrays, Integers
+from hetserve.serving import layout
+from hetserve.serving.engine import engine_of
+from hetserve.serving.events import ANSWERED, OFFERED, WOKEN
+from hetserve.serving.faults import contract_error
+from hetserve.serving.services import Service
+from hetserve.serving.state import ENDED, SENT, TOUCHED, EngineState, InstanceRows, blank_instances, joined
+
+_FIRST_ROOM: Final = 64
+"""Queries that there is room for at first; it doubles."""
+
+
+class Actions(NamedTuple):
+    """What follows from an event.
+
+    sends: (query, instance), which begins to serve it now. drops: queries that the policy gave up. wake_at: when `wake`
+    is to be called unless another event comes first [s], infinity: never.
+    """
+
+    sends: list[tuple[int, int]]
+    drops: list[int]
+    wake_at: float
+
+
+class Dispatcher:
+    """The queries and instances of one service as events tell them; what is predicted is booked, what is true is told.
+
+    Times are seconds and never fall. Callers number queries and instances; a query's number is free again once it has
+    been answered, dropped or cancelled. Policies break ties by speed, then by the instance's number (`System.order`).
+    An unknown, repeated or wrong number raises ValueError, and nothing has happened then.
+    """
+
+    def __init__(self, service: Service) -> None:
+        """No queries and no instances, at time 0."""
+        self.service = service
+        self._ranks = np.argsort(service.system.order)
+        self._state = layout.blank_state([service])
+        self._engine = engine_of(service.policy, self._state)
+        self._words = np.zeros(self._engine.room, np.int64)
+        self._now = 0.0
+        self._rows: dict[int, int] = {}
+        """Row of each query."""
+        self._query_of: list[int] = []
+        """Query of each row; -1: the row is free."""
+        self._free: list[int] = []
+        self._types: dict[int, int] = {}
+        """Type of each instance, those that drain and are suspected too."""
+        self._slots: dict[int, int] = {}
+        self._suspected: set[int] = set()
+        self._draining: set[int] = set()
+        self._cancelled: set[int] = set()
+        """Queries whose clients are gone, which an instance serves."""
+        self._batches = service.system.served.batches.tolist()
+        self._grow()
+
+    @property
+    def waiting(self) -> int:
+        """Queries that wait for an instance, none in the line of one."""
+        head, tail = self._state.waiting.ends[0].tolist()
+        return int(tail - head)
+
+    def offer(self, query: int, batch: int, deadline: float, now: float) -> Actions:
+        """A query arrives. batch: items, of the service's sizes, or the next larger one. deadline: seconds."""
+        if query in self._rows:
+            raise ValueError(f"query {query}: is here already")
+        if not deadline > -math.inf:
+            raise ValueError(f"deadline {deadline}: must be a time in seconds")
+        size = bisect_left(self._batches, batch)
+        if batch < 1 or size == len(self._batches):
+            raise ValueError(f"query {query}: batch {batch}: must be between 1 and {self._batches[-1]}")
+        self._go_to(now)
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        self._rows[query], self._query_of[row] = row, query
+        return self._step(OFFERED, row, size, deadline)
+
+    def answered(self, instance: int, now: float) -> Actions:
+        """An instance has answered what it served, and serves the next in its line."""
+        slot = self._busy_slot(instance)
+        self._go_to(now)
+        return self._step(ANSWERED, slot)
+
+    def failed(self, instance: int, now: float) -> Actions:
+        """An instance will not answer: what it serves, and its line, wait again with their old arrival."""
+        slot = self._busy_slot(instance)
+        self._go_to(now)
+        self._wait_again(layout.without_instance(self._state, slot))
+        return self._decide()
+
+    def cancel(self, query: int, now: float) -> bool:
+        """A client is gone; returns whether an instance serves the query, which is then told of by `answered` still."""
+        if query not in self._rows:
+            raise ValueError(f"query {query}: is not here")
+        self._go_to(now)
+        row, instances = self._rows[query], self._state.instances
+        if (instances.busy & (instances.query == row)).any():
+            self._cancelled.add(query)
+            return True
+        layout.without_query(self._state, row)
+        self._forget(row)
+        return False
+
+    def joined(self, instance: int, type_name: str, now: float) -> Actions:
+        """An instance takes queries from now on."""
+        types = self.service.system.types
+        if instance in self._types:
+            raise ValueError(f"instance {instance}: is here already")
+        if type_name not in types:
+            raise ValueError(f"instance {instance}: no instance type {type_name}; there are: {', '.join(types)}")
+        self._go_to(now)
+        self._types[instance] = types.index(type_name)
+        return self._decide()
+
+    def draining(self, instance: int, now: float) -> None:
+        """An instance takes no more queries; it serves what it has, and is gone then."""
+        self._known(instance)
+        self._go_to(now)
+        self._draining.add(instance)
+        self._arrange()
+
+    def left(self, instance: int, now: float) -> Actions:
+        """An instance is gone; what it held waits again with its old arrival."""
+        self._known(instance)
+        self._go_to(now)
+        del self._types[instance]
+        if instance in self._slots:
+            self._wait_again(layout.without_instance(self._state, self._slots[instance]))
+        return self._decide()
+
+    def suspected(self, instance: int, now: float) -> Actions:
+        """An instance takes no queries until it is cleared; its line waits again, what it serves goes on."""
+        self._known(instance)
+        self._go_to(now)
+        self._suspected.add(instance)
+        if instance in self._slots:
+            self._wait_again(layout.without_line(self._state, self._slots[instance]))
+        return self._decide()
+
+    def cleared(self, instance: int, now: float) -> Actions:
+        """A suspected instance takes queries again."""
+        self._known(instance)
+        self._go_to(now)
+        self._suspected.discard(instance)
+        return self._decide()
+
+    def wake(self, now: float) -> Actions:
+        """The time has come that the last actions named."""
+        self._go_to(now)
+        return self._step(WOKEN, 0)
+
+    def _go_to(self, now: float) -> None:
+        if not self._now <= now < math.inf:
+            raise ValueError(f"time {now}: must be at least {self._now}, and finite")
+        self._now = now
+
+    def _known(self, instance: int) -> None:
+        if instance not in self._types:
+            raise ValueError(f"instance {instance}: is not here")
+
+    def _busy_slot(self, instance: int) -> int:
+        slot = self._slots.get(instance, -1)
+        if slot < 0 or not self._busy[slot]:
+            raise ValueError(f"instance {instance}: serves no query")
+        return slot
+
+    def _step(self, event: int, subject: int, size: int = 0, deadline: float = 0.0) -> Actions:
+        status = self._engine.run(self._words, self._now, 0, 0, event, subject, size, deadline)
+        if status < 0:
+            raise contract_error(self.service.policy.name, status)
+        sent, ended = self._counts.item(SENT), self._counts.item(ENDED)
+        sends = [(self._query_of[row], to) for row, to in self._pairs[:sent].tolist()] if sent else []
+        done = [self._forget(row) for row in self._ended[:ended].tolist()] if ended else []
+        return Actions(sends, done[1:] if event == ANSWERED else done, self._wake_at.item(0))
+
+    def _forget(self, row: int) -> int:
+        """Frees the row of a query; returns its number."""
+        query, self._query_of[row] = self._query_of[row], -1
+        del self._rows[query]
+        self._cancelled.discard(query)
+        self._free.append(row)
+        return query
+
+    def _wait_again(self, rows: Integers) -> None:
+        """Queries of these rows wait, those whose clients are gone do not."""
+        gone = [row for row in rows.tolist() if self._query_of[row] in self._cancelled]
+        for row in gone:
+            self._forget(row)
+        self._state = layout.put_back(self._state, 0, rows[~np.isin(rows, gone)], 2 * len(self._query_of))
+
+    def _grow(self) -> None:
+        """Room for twice as many queries."""
+        held = len(self._query_of)
+        more = max(held, _FIRST_ROOM)
+        queries, course = layout.with_room(self._state.queries, self._state.course, held + more)
+        self._query_of += [-1] * more
+        self._free += range(held + more - 1, held - 1, -1)
+        self._state = self._state._replace(queries=queries, course=course)
+        self._wait_again(np.zeros(0, np.int64))
+        self._arrange()
+
+    def _decide(self) -> Actions:
+        self._arrange()
+        return self._step(WOKEN, 0)
+
+    def _arrange(self) -> None:
+        """Seats the instances: those that take queries in order, then those that only end what they have."""
+        away, rows = self._suspected | self._draining, self._state.instances
+        rows.leaving[:] = [number in away or number not in self._types for number in rows.id.tolist()]
+        there = set(rows.id.tolist())
+        new = [number for number in self._types if number not in there and number not in away]
+        rows = layout.arranged(joined(rows, self._blank(new)), self._ranks)
+        rows.gpu[:] = np.arange(len(rows.id))
+        gpus = layout.gpu_rows(rows, len(rows.id))
+        rows.shares[:] = True  # so the loop knows no end of what they serve
+        self._slots = {number: slot for slot, number in enumerate(rows.id.tolist())}
+        for number in self._draining - self._slots.keys():
+            del self._types[number]
+        self._draining &= self._slots.keys()
+        slots, most = layout.slots_of(rows, 1), max(len(rows.id), 1)
+        scratch, _ = layout.desk_of([self.service.policy], slots, len(self._query_of))
+        answer = AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64))
+        self._state.course.counts[TOUCHED] = 0
+        self._take(self._state._replace(instances=rows, slots=slots, gpus=gpus, scratch=scratch, answer=answer))
+
+    def _blank(self, numbers: list[int]) -> InstanceRows:
+        rows = blank_instances(len(numbers))
+        rows.id[:] = numbers
+        rows.type[:] = rows.kind[:] = [self._types[number] for number in numbers]
+        return rows
+
+    def _take(self, state: EngineState) -> None:
+        """From now on the words, and what is read after each step, are those of this state."""
+        self._state = state
+        self._engine.pack(self._words, state)
+        self._busy, self._pairs, self._wake_at = state.instances.busy, state.answer.pairs, state.waiting.wake_at
+        self._counts, self._ended = state.course.counts, state.course.ended

@@ -1,0 +1,55 @@
+"""What comes from outside, one event at a time: in place of arrivals and ends that the loop works out."""
+
+from __future__ import annotations
+
+import math
+
+from hetserve.compiled import njit_inner
+from hetserve.serving.answers import complete, enqueue, move
+from hetserve.serving.state import ENDED, SENT, TO_DECIDE, TOUCHED, WAITING, WAKES, EngineState
+
+NO_EVENT, OFFERED, ANSWERED, WOKEN = range(4)
+
+
+@njit_inner
+def offer(query: int, size: int, now: float, deadline: float, state: EngineState) -> None:
+    """A query arrives; the region of the queue is moved to its beginning when it is full."""
+    queries, waiting = state.queries, state.waiting
+    queries.size[query], queries.instance[query] = size, WAITING
+    queries.arrival[query], queries.deadline[query] = now, deadline
+    head, tail = waiting.ends[0, 0], waiting.ends[0, 1]
+    if tail == waiting.ids.shape[0]:
+        for source in range(head, tail):
+            move(source, source - head, waiting)
+        waiting.ends[0, 0], waiting.ends[0, 1] = 0, tail - head
+    enqueue(query, state)
+
+
+@njit_inner
+def take_event(event: int, now: float, subject: int, size: int, deadline: float, state: EngineState) -> None:
+    """Books what happens at `now` [s]; the only service is to decide then. What the last event began is forgotten.
+
+    subject: query that is offered, with its size and deadline [s], or slot of an instance that has answered.
+    """
+    gpus, counts = state.gpus, state.course.counts
+    for k in range(counts[TOUCHED]):
+        gpus.is_touched[gpus.touched[k]] = False
+    counts[TOUCHED] = counts[ENDED] = counts[WAKES] = counts[SENT] = counts[TO_DECIDE] = 0
+    state.course.clock[0] = now
+    state.waiting.wake_at[0] = math.inf
+    if event == OFFERED:
+        offer(subject, size, now, deadline, state)
+    elif event == ANSWERED:
+        complete(now, subject, state)
+
+
+@njit_inner
+def note_sent(state: EngineState) -> None:
+    """Notes in answer.pairs which query each instance, alone on the GPU of its slot, has begun to serve."""
+    gpus, instances, pairs, counts = state.gpus, state.instances, state.answer.pairs, state.course.counts
+    for k in range(counts[TOUCHED]):
+        slot = gpus.touched[k]
+        if instances.busy[slot]:
+            pairs[counts[SENT], 0] = instances.query[slot]
+            pairs[counts[SENT], 1] = instances.id[slot]
+            counts[SENT] += 1
