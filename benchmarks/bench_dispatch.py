@@ -1,10 +1,11 @@
-"""Time of a matching decision, of a decision called from Python, and simulated queries/s on one core.
+"""Time of a matching decision, of an event that a dispatcher is told of, and simulated queries/s on one core.
 
 Run: .venv/bin/python -m benchmarks.bench_dispatch
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 import statistics
 import time
@@ -22,8 +23,11 @@ from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.calling import flat_kernel
 from hetserve.dispatch.kairos import PENALTY, XI
 from hetserve.dispatch.kernel import Flags, Floats, Integers
+from hetserve.serving.dispatcher import Actions, Dispatcher
+from hetserve.serving.services import GpuInstance, Service
+from hetserve.serving.session import Session
 from hetserve.simulation.run import run_trace
-from hetserve.simulation.workload import draw_workload
+from hetserve.simulation.workload import draw_sizes, draw_workload
 
 ROUNDS = 200
 REPORT = RESULTS / "dispatch.md"
@@ -114,12 +118,36 @@ def matching(size: int, goal: float) -> str:
     )
 
 
-def called(name: str, queue: int, goal: float) -> str:
-    policy = make_policy(name)
-    median, p99 = microseconds([a_call(policy, a_scene(1 + seed % queue, 14, seed)) for seed in range(5 * ROUNDS)])
+def stepped(name: str, waiting: int, goal: float, rounds: int = 3_000) -> str:
+    """Answers and offers in turn, at the predicted times, while so many queries wait."""
+    case, types = Case("RM2"), counts_of(1, 0, 13, 0)
+    of = system(case)
+    model, rng = of.predicted, np.random.default_rng(1)
+    run = Dispatcher(Service("rm2", of, make_policy(name)))
+    kinds = of.workers(dict(types)).tolist()
+    for number, kind in enumerate(kinds):
+        run.joined(number, of.types[kind], 0.0)
+    batches, ends, taken = model.batches.tolist(), list[tuple[float, int]](), list[float]()
+    sizes = draw_sizes(case.mix, rng, len(kinds) + waiting + rounds).tolist()
+
+    def apart(event: Callable[..., Actions], *arguments: float) -> None:
+        start = time.perf_counter()
+        actions = event(*arguments)
+        taken.append((time.perf_counter() - start) * 1e6)
+        for query, to in actions.sends:
+            heapq.heappush(ends, (arguments[-1] + model.arrays.mean[kinds[to], sizes[query]], to))
+
+    for query in range(len(kinds) + waiting):
+        apart(run.offer, query, batches[sizes[query]], model.arrays.slo, 0.0)
+    taken.clear()
+    for query in range(len(kinds) + waiting, len(sizes)):
+        now, instance = heapq.heappop(ends)
+        apart(run.answered, instance, now)
+        apart(run.offer, query, batches[sizes[query]], now + model.arrays.slo, now)
+    median, answers = statistics.median(taken), statistics.median(taken[::2])
     return (
-        f"{name}: a decision called from Python, 14 instances, queue 1 to {queue}: {median:.1f} us median, "
-        f"{p99:.1f} p99 (goal {goal:g} median: {_verdict(median < goal)})"
+        f"{name}: an event of a dispatcher, {len(kinds)} instances, {waiting} waiting: {median:.1f} us median, "
+        f"{answers:.1f} of answers, each of which starts a query (goal {goal:g} median: {_verdict(median < goal)})"
     )
 
 
@@ -141,6 +169,27 @@ def simulated(name: str, counts: tuple[int, ...], load: float, goal: float | Non
     )
 
 
+def closed(name: str, clients: int, goal: float, queries: int = 100_000) -> str:
+    """Clients that send a query about 0.1 s after the answer to the last one."""
+    case, rng = Case("RM2"), np.random.default_rng(1)
+    of, turns = system(case), queries // clients
+    work = draw_workload(case.mix, turns * clients, 1)
+    speeds = []
+    for _ in range(4):
+        run = Session([Service("rm2", of, make_policy(name))])
+        kinds = of.workers(dict(counts_of(1, 0, 13, 0))).tolist()
+        run.join_all(GpuInstance("rm2", of.types[kind], f"gpu {place}") for place, kind in enumerate(kinds))
+        sizes, draws = (values.reshape(clients, turns) for values in (work.sizes, work.service_draws))
+        run.attend("rm2", rng.exponential(0.1, (clients, turns)), sizes, draws)
+        start = time.process_time()
+        run.until()
+        speeds.append(len(work) / (time.process_time() - start))
+    return (
+        f"{name}: {max(speeds):,.0f} queries/s of {clients} clients that await their answers, on one core, 14 instances "
+        f"(goal {goal:,.0f}: {_verdict(max(speeds) > goal)})"
+    )
+
+
 def _verdict(held: bool) -> str:
     return "held" if held else "MISSED"
 
@@ -148,13 +197,15 @@ def _verdict(held: bool) -> str:
 def lines() -> Iterator[str]:
     yield matching(20, 40)
     yield matching(200, 1500)
-    for name in ("kairos", "hetserve"):
-        yield called(name, 30, 10)
+    for name, waiting, goal in (("kairos", 30, 6), ("hetserve", 30, 5), ("kairos", 1_000, 20), ("hetserve", 1_000, 20)):
+        yield stepped(name, waiting, goal)
     yield simulated("kairos", (1, 0, 13, 0), 0.88, 200_000)
     yield simulated("kairos", (2, 0, 26, 0), 0.88, None)
     yield simulated("hetserve", (1, 0, 13, 0), 0.97, 300_000)
     yield simulated("hetserve", (2, 0, 26, 0), 0.97, 300_000)
     yield simulated("fcfs", (1, 0, 13, 0), 0.16, None)
+    for name in ("kairos", "hetserve", "fcfs"):
+        yield closed(name, 28, 300_000)
 
 
 def main() -> None:

@@ -20,14 +20,12 @@ from types import FunctionType
 from typing import Any, Final, TypeVar, cast
 
 import numba
+import numba.np.arrayobj
 import numba.np.linalg
 import numpy as np
-from numba.core import cgutils, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator, UserWideCacheLocator
 from numba.core.event import Listener, install_listener
 from numba.core.registry import CPUDispatcher
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -155,13 +153,17 @@ def specialise(template: F, name: str, **bound: object) -> F:
     return njit_uncounted(cast("F", copy))
 
 
+_numba: Any = numba
+"""Its parts that make code have no types."""
+
+
 class Passing:
     """Passes nested named tuples of arrays to compiled code as one array of words: their addresses and shapes.
 
     numba takes 70 arrays from Python in 10 us, and one in 0.2. Whoever passes words keeps the arrays alive.
     """
 
-    def __init__(self, kind: Any) -> None:  # noqa: ANN401  a type of numba
+    def __init__(self, kind: Any) -> None:
         self._type = kind
         self.room = _words(kind)
         """Words that a value takes."""
@@ -169,79 +171,79 @@ class Passing:
     @classmethod
     def of(cls, example: object) -> Passing:
         """example: has arrays of the dimensions and types of all that will be passed."""
-        return _passing(numba.typeof(example))
+        return _passing(_numba.typeof(example))
 
-    def write(self) -> Any:  # noqa: ANN401  an intrinsic of numba
+    def write(self) -> Any:
         """`write(words, value)` in compiled code; it does not compile for values of another type."""
 
-        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:  # noqa: ANN401
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             cursor = _Cursor(context, builder, signature.args[0], given[0])
             cursor.write(self._type, given[1])
             return context.get_dummy_value()
 
-        @intrinsic  # type: ignore[untyped-decorator]
-        def write(_: object, words: Any, value: object) -> Any:  # noqa: ANN401
-            return (types.void(words, value), generate) if value == self._type else None
+        @_numba.extending.intrinsic  # type: ignore[untyped-decorator]
+        def write(_: object, words: Any, value: Any) -> Any:
+            return (_numba.types.void(words, value), generate) if value == self._type else None
 
         return write
 
-    def read(self) -> Any:  # noqa: ANN401
+    def read(self) -> Any:
         """`read(words)` in compiled code: the value, which counts no references."""
 
-        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:  # noqa: ANN401
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             return _Cursor(context, builder, signature.args[0], given[0]).read(self._type)
 
-        @intrinsic  # type: ignore[untyped-decorator]
-        def read(_: object, words: Any) -> Any:  # noqa: ANN401
+        @_numba.extending.intrinsic  # type: ignore[untyped-decorator]
+        def read(_: object, words: Any) -> Any:
             return self._type(words), generate
 
         return read
 
 
 @cache
-def _passing(kind: Any) -> Passing:  # noqa: ANN401
+def _passing(kind: Any) -> Passing:
     return Passing(kind)
 
 
-def _words(kind: Any) -> int:  # noqa: ANN401
+def _words(kind: Any) -> int:
     """Words of a type: an address and a shape for each array."""
-    return sum(map(_words, kind)) if isinstance(kind, types.BaseTuple) else 1 + int(kind.ndim)
+    return sum(map(_words, kind)) if isinstance(kind, _numba.types.BaseTuple) else 1 + int(kind.ndim)
 
 
 class _Cursor:
     """Generates code that goes through the words."""
 
-    def __init__(self, context: Any, builder: Any, kind: Any, words: Any) -> None:  # noqa: ANN401
+    def __init__(self, context: Any, builder: Any, kind: Any, words: Any) -> None:
         self._context, self._builder, self._at = context, builder, 0
-        self._data = make_array(kind)(context, builder, words).data
+        self._data = _numba.np.arrayobj.make_array(kind)(context, builder, words).data
 
-    def _next(self) -> Any:  # noqa: ANN401
-        place = cgutils.gep_inbounds(self._builder, self._data, self._at)
+    def _next(self) -> Any:
+        place = _numba.core.cgutils.gep_inbounds(self._builder, self._data, self._at)
         self._at += 1
         return place
 
-    def write(self, kind: Any, value: Any) -> None:  # noqa: ANN401
-        if isinstance(kind, types.BaseTuple):
+    def write(self, kind: Any, value: Any) -> None:
+        if isinstance(kind, _numba.types.BaseTuple):
             for number, one in enumerate(kind):
                 self.write(one, self._builder.extract_value(value, number))
             return
-        array = make_array(kind)(self._context, self._builder, value)
+        array = _numba.np.arrayobj.make_array(kind)(self._context, self._builder, value)
         place = self._next()
         self._builder.store(self._builder.ptrtoint(array.data, place.type.pointee), place)
-        for size in cgutils.unpack_tuple(self._builder, array.shape, kind.ndim):
+        for size in _numba.core.cgutils.unpack_tuple(self._builder, array.shape, kind.ndim):
             self._builder.store(size, self._next())
 
-    def read(self, kind: Any) -> Any:  # noqa: ANN401
-        if isinstance(kind, types.BaseTuple):
+    def read(self, kind: Any) -> Any:
+        if isinstance(kind, _numba.types.BaseTuple):
             return self._context.make_tuple(self._builder, kind, [self.read(one) for one in kind])
-        array = make_array(kind)(self._context, self._builder)
+        array = _numba.np.arrayobj.make_array(kind)(self._context, self._builder)
         address, *shape = (self._builder.load(self._next()) for _ in range(1 + kind.ndim))
         size = self._context.get_abi_sizeof(self._context.get_data_type(kind.dtype))
-        strides = [self._context.get_constant(types.intp, size)]
+        strides = [self._context.get_constant(_numba.types.intp, size)]
         for length in reversed(shape[1:]):
             strides.insert(0, self._builder.mul(strides[0], length))
         data = self._builder.inttoptr(address, array.data.type)
-        populate_array(array, data, shape, strides, strides[-1], meminfo=None)
+        _numba.np.arrayobj.populate_array(array, data, shape, strides, strides[-1], meminfo=None)
         return array._getvalue()
 
 

@@ -18,7 +18,9 @@ from hetserve.dispatch.calling import decide
 from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, WorkerArrays
 from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.serving.dispatcher import Dispatcher
 from hetserve.serving.faults import PolicyContractError
+from hetserve.serving.services import Service
 from hetserve.serving.system import System
 from hetserve.simulation.run import run_trace, simulate
 from hetserve.simulation.workload import draw_workload, record_workload
@@ -234,3 +236,20 @@ def test_a_query_id_is_what_comes_back_not_its_position() -> None:
     model = latency_model()
     scene = DispatchSnapshot(0.0, (Query(7, 1, 0.0, 1.0), Query(3, 1, 0.0, 1.0)), (Worker(0), Worker(1)), model)
     assert {d.query for d in decide(make_policy("kairos"), scene).dispatches} == {3, 7}
+
+
+def test_a_dispatcher_tells_what_its_policy_drops_and_when_it_is_to_be_woken() -> None:
+    dropping = Dispatcher(Service("s", system(), _policy(_drop_all, "drops")))
+    dropping.joined(0, "a", 0.0)
+    assert [dropping.offer(1, 1, 1.0, at).drops for at in (0.5, 0.6)] == [[1], [1]]
+    patient = Dispatcher(Service("s", system(), _policy(_patient, "patient")))
+    patient.joined(0, "a", 0.0)
+    assert patient.offer(1, 1, 1.0, 0.5) == ([], [], 1.0)
+    assert patient.wake(1.0) == ([(1, 0)], [], math.inf)
+
+
+def test_a_dispatcher_names_a_policy_that_breaks_its_contract() -> None:
+    run = Dispatcher(Service("s", system(), _policy(_to_nobody, "broken_an_instance_that_does_not_exist")))
+    run.joined(0, "a", 0.0)
+    with pytest.raises(PolicyContractError, match="an instance that does not exist"):
+        run.offer(1, 1, 1.0, 0.5)

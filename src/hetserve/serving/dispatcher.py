@@ -36,7 +36,8 @@ class Dispatcher:
     """The queries and instances of one service as events tell them; what is predicted is booked, what is true is told.
 
     Times are seconds and never fall. Callers number queries and instances; a query's number is free again once it has
-    been answered, dropped or cancelled. Policies break ties by speed, then by the instance's number (`System.order`).
+    been answered, dropped or cancelled, an instance's once it has left. Policies break ties by speed (`System.order`),
+    then by the instance's number.
     An unknown, repeated or wrong number raises ValueError, and nothing has happened then.
     """
 
@@ -123,7 +124,7 @@ class Dispatcher:
         return self._decide()
 
     def draining(self, instance: int, now: float) -> None:
-        """An instance takes no more queries; it serves what it has, and is gone then."""
+        """An instance takes no more queries; it serves what it has until it has left."""
         self._known(instance)
         self._go_to(now)
         self._draining.add(instance)
@@ -134,6 +135,8 @@ class Dispatcher:
         self._known(instance)
         self._go_to(now)
         del self._types[instance]
+        self._suspected.discard(instance)
+        self._draining.discard(instance)
         if instance in self._slots:
             self._wait_again(layout.without_instance(self._state, self._slots[instance]))
         return self._decide()
@@ -175,7 +178,7 @@ class Dispatcher:
         return slot
 
     def _step(self, event: int, subject: int, size: int = 0, deadline: float = 0.0) -> Actions:
-        status = self._engine.run(self._words, self._now, 0, 0, event, subject, size, deadline)
+        status = self._engine.run(self._words, self._now, 0, 0, (event, subject, size, deadline))
         if status < 0:
             raise contract_error(self.service.policy.name, status)
         sent, ended = self._counts.item(SENT), self._counts.item(ENDED)
@@ -224,9 +227,6 @@ class Dispatcher:
         gpus = layout.gpu_rows(rows, len(rows.id))
         rows.shares[:] = True  # so the loop knows no end of what they serve
         self._slots = {number: slot for slot, number in enumerate(rows.id.tolist())}
-        for number in self._draining - self._slots.keys():
-            del self._types[number]
-        self._draining &= self._slots.keys()
         slots, most = layout.slots_of(rows, 1), max(len(rows.id), 1)
         scratch, _ = layout.desk_of([self.service.policy], slots, len(self._query_of))
         answer = AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64))

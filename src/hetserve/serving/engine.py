@@ -19,12 +19,12 @@ from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import Floats, Integers, Kernel, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 from hetserve.serving.answers import apply, complete, enqueue
 from hetserve.serving.clients import next_arrival, take_arrival
-from hetserve.serving.events import NO_EVENT, note_sent, take_event
+from hetserve.serving.events import NO_EVENT, Event, note_sent, take_event
 from hetserve.serving.faults import ENDLESS_WAKING
 from hetserve.serving.progress import refresh
 from hetserve.serving.state import ENDED, TO_DECIDE, TOUCHED, WAKES, EngineState
 
-FINISHED, TOO_MANY_LATE, OTHER_KERNEL = 0, 1, 2
+FINISHED, TOO_MANY_LATE, OTHER_KERNEL, GO_ON = range(4)
 
 
 @njit_inner
@@ -74,24 +74,31 @@ def _is_called(service: int, state: EngineState) -> bool:
     return called
 
 
-def _run(
-    words: Integers,
-    until: float,
-    most_ended: int,
-    kernel: int,
-    event: int,
-    subject: int,
-    size: int,
-    deadline: float,
-) -> int:
+@njit_inner
+def _after(service: int, event: int, most_ended: int, state: EngineState) -> int:
+    """Whether the run ends once a service has decided: its status, or GO_ON."""
+    misses = state.misses
+    if event != NO_EVENT:
+        note_sent(state)
+        return FINISHED
+    if misses.number[service] > misses.most[service]:
+        refresh(state.course.clock[0], state)
+        return TOO_MANY_LATE
+    if state.course.counts[ENDED] >= most_ended:
+        refresh(state.course.clock[0], state)
+        return FINISHED
+    return GO_ON
+
+
+def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Event) -> int:
     """Runs all before `until` [s], or until so many queries have ended in all; FINISHED or why not.
 
     TOO_MANY_LATE: of one service. OTHER_KERNEL: the service TO_DECIDE has another than this. Negative: a fault. event:
     what happens at `until` to the only service (`take_event`); nothing else does, and what it began is noted.
     """
     state = _read(words)
-    if event != NO_EVENT:
-        take_event(event, until, subject, size, deadline, state)
+    if event[0] != NO_EVENT:
+        take_event(event, until, state)
     tables, instances, slots = state.tables, state.instances, state.slots
     waiting, counts = state.waiting, state.course.counts
     service, most_wakes = counts[TO_DECIDE], 10 * state.queries.size.shape[0] + 1000
@@ -132,16 +139,10 @@ def _run(
                 fault = apply(now, service, sent, dropped, state)
                 if fault < 0:
                     return fault
-        if event != NO_EVENT:
-            note_sent(state)
-            return FINISHED
-        if state.misses.number[service] > state.misses.most[service]:
-            refresh(state.course.clock[0], state)
-            return TOO_MANY_LATE
+        status = _after(service, event[0], most_ended, state)
+        if status != GO_ON:
+            return status
         service = -1
-        if counts[ENDED] >= most_ended:
-            refresh(state.course.clock[0], state)
-            return FINISHED
     return ENDLESS_WAKING
 
 
@@ -164,7 +165,7 @@ def _write(words: Integers, state: EngineState) -> None:
 class Engine(NamedTuple):
     """A policy's compiled loop, `run`. `pack(words, state)` writes the words, `room` of them, that it reads."""
 
-    run: Callable[[Integers, float, int, int, int, int, int, float], int]
+    run: Callable[[Integers, float, int, int, Event], int]
     pack: Callable[[Integers, EngineState], None]
     room: int
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from hetserve.compiled import njit_inner
 from hetserve.serving.answers import complete, enqueue, move
 from hetserve.serving.state import ENDED, SENT, TO_DECIDE, TOUCHED, WAITING, WAKES, EngineState
 
+Event = tuple[int, int, int, float]
+"""What happens; the query that is offered, or the slot that has answered; size and deadline [s] of a query."""
 NO_EVENT, OFFERED, ANSWERED, WOKEN = range(4)
+NOTHING: Final[Event] = (NO_EVENT, 0, 0, 0.0)
 
 
 @njit_inner
@@ -26,20 +30,18 @@ def offer(query: int, size: int, now: float, deadline: float, state: EngineState
 
 
 @njit_inner
-def take_event(event: int, now: float, subject: int, size: int, deadline: float, state: EngineState) -> None:
-    """Books what happens at `now` [s]; the only service is to decide then. What the last event began is forgotten.
-
-    subject: query that is offered, with its size and deadline [s], or slot of an instance that has answered.
-    """
+def take_event(event: Event, now: float, state: EngineState) -> None:
+    """Books what happens at `now` [s]; the only service is to decide then. What the last event began is forgotten."""
+    kind, subject, size, deadline = event
     gpus, counts = state.gpus, state.course.counts
     for k in range(counts[TOUCHED]):
         gpus.is_touched[gpus.touched[k]] = False
     counts[TOUCHED] = counts[ENDED] = counts[WAKES] = counts[SENT] = counts[TO_DECIDE] = 0
     state.course.clock[0] = now
     state.waiting.wake_at[0] = math.inf
-    if event == OFFERED:
+    if kind == OFFERED:
         offer(subject, size, now, deadline, state)
-    elif event == ANSWERED:
+    elif kind == ANSWERED:
         complete(now, subject, state)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.serving import layout
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
-from hetserve.serving.events import NO_EVENT
+from hetserve.serving.events import NOTHING
 from hetserve.serving.faults import contract_error
 from hetserve.serving.services import GpuInstance, Service, check_services
 from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, TOUCHED, WAKES, blank_instances, joined, taken
@@ -244,7 +244,7 @@ class Session:
         while status == OTHER_KERNEL:
             if counts[TO_DECIDE] >= 0:
                 kernel = int(self._state.tables.kernels[counts[TO_DECIDE]])
-            status = self._engines[kernel].run(self._words, float(time), most, kernel, NO_EVENT, 0, 0, 0.0)
+            status = self._engines[kernel].run(self._words, float(time), most, kernel, NOTHING)
         if status < 0:
             raise contract_error(self._policies[kernel].name, status)
         return self._state.course.ended[before : counts[ENDED]].copy()
