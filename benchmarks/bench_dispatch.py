@@ -20,7 +20,6 @@ from benchmarks.reporting import RESULTS, machine
 from scipy.optimize import linear_sum_assignment
 
 from hetserve.dispatch import Policy, make_policy
-from hetserve.dispatch.calling import flat_kernel
 from hetserve.dispatch.kairos import PENALTY, XI
 from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.serving.dispatcher import Actions, Dispatcher
@@ -28,6 +27,7 @@ from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.workload import draw_sizes, draw_workload
+from testing.deciding import flat_kernel
 
 ROUNDS = 200
 REPORT = RESULTS / "dispatch.md"
@@ -179,13 +179,13 @@ def closed(name: str, clients: int, goal: float, queries: int = 100_000) -> str:
         run = Session([Service("rm2", of, make_policy(name))])
         kinds = of.workers(dict(counts_of(1, 0, 13, 0))).tolist()
         run.join_all(GpuInstance("rm2", of.types[kind], f"gpu {place}") for place, kind in enumerate(kinds))
-        sizes, draws = (values.reshape(clients, turns) for values in (work.sizes, work.service_draws))
-        run.attend("rm2", rng.exponential(0.1, (clients, turns)), sizes, draws)
+        shape = clients, turns
+        run.attend("rm2", rng.exponential(0.1, shape), work.sizes.reshape(shape), work.service_draws.reshape(shape))
         start = time.process_time()
         run.until()
         speeds.append(len(work) / (time.process_time() - start))
     return (
-        f"{name}: {max(speeds):,.0f} queries/s of {clients} clients that await their answers, on one core, 14 instances "
+        f"{name}: {max(speeds):,.0f} queries/s of {clients} clients that await answers, on one core, 14 instances "
         f"(goal {goal:,.0f}: {_verdict(max(speeds) > goal)})"
     )
 

@@ -12,9 +12,8 @@ from scipy.optimize import linear_sum_assignment
 
 from hetserve.compiled import njit
 from hetserve.demand import BatchMix
-from hetserve.dispatch import DispatchSnapshot, Policy, Query, Worker, make_policy
+from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
-from hetserve.dispatch.calling import decide
 from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, WorkerArrays
 from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
@@ -24,6 +23,7 @@ from hetserve.serving.services import Service
 from hetserve.serving.system import System
 from hetserve.simulation.run import run_trace, simulate
 from hetserve.simulation.workload import draw_workload, record_workload
+from testing.deciding import DispatchSnapshot, Query, Worker, decide
 from testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
 
 policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from hetserve.demand import BatchMix
-from hetserve.dispatch import DispatchSnapshot, Policy, Query, Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.serving.system import System
 from hetserve.simulation.run import run_trace
 from hetserve.simulation.workload import draw_workload, record_workload
+from testing.deciding import DispatchSnapshot, Query, Worker, decide
 from testing.dispatching import AUXILIARY, BASE, BATCHES, EVEN_MIX, SLO, latency_model, snapshot, table
 
 POOL = {"a": 1, "b": 3}

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from effort import examples
-from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
+from hetserve.dispatch import make_policy
 from hetserve.dispatch.assignment import assign, carve, work_sizes
-from hetserve.dispatch.calling import decide
+from testing.deciding import DispatchSnapshot, Worker, decide
 from testing.dispatching import BATCHES, latency_model, snapshot, snapshots
 from testing.plain_dispatch import costs, plainly
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve.demand import BatchMix
-from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import LatencyModel, make_policy
 from hetserve.dispatch.lp import fluid_bound
+from testing.deciding import DispatchSnapshot, Query, Worker, decide
 from testing.dispatching import snapshots
 from testing.plain_dispatch import plainly
 

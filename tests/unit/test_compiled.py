@@ -17,8 +17,9 @@ from hetserve import compiled
 
 PROGRAM = """
 import sys
-from hetserve.dispatch import Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import make_policy
+from testing.deciding import Worker
+from testing.deciding import decide
 from testing.dispatching import snapshot
 print(len(decide(make_policy("fcfs"), snapshot([(0.0, 1)], [Worker(0)])).dispatches))
 assert "scipy.linalg" not in sys.modules, "SciPy was loaded for nothing"
@@ -79,8 +80,9 @@ def _no_locator(self: object, function: object) -> None:
 CALLS = """
 import sys
 from hetserve.compiled import compilations
-from hetserve.dispatch import Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import make_policy
+from testing.deciding import Worker
+from testing.deciding import decide
 from testing.dispatching import snapshot
 compiled = []
 with compilations(compiled.append):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Protocol, cast
 
-from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.latency import LatencyModel
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 
@@ -32,13 +32,8 @@ def make_policy(name: str, **settings: float) -> Policy:
 
 
 __all__ = [
-    "Dispatch",
-    "DispatchDecision",
-    "DispatchSnapshot",
     "LatencyModel",
     "Policy",
     "PolicyFactory",
-    "Query",
-    "Worker",
     "make_policy",
 ]

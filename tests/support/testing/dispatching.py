@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
-from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker
+from hetserve.dispatch import LatencyModel
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
 from hetserve.serving.system import System
+from testing.deciding import DispatchSnapshot, Query, Worker
 
 SLO = 1.0
 BATCHES = (1, 2, 5, 10)

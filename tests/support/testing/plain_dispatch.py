@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from hetserve.dispatch import Dispatch, DispatchDecision, DispatchSnapshot, LatencyModel, Policy, Query, Worker
+from hetserve.dispatch import LatencyModel, Policy
 from hetserve.dispatch.kairos import UNSERVABLE
 from hetserve.dispatch.latency import fastest_first
+from testing.deciding import Dispatch, DispatchDecision, DispatchSnapshot, Query, Worker
 from testing.plain_pull import pull
 
 Reference = Callable[[DispatchSnapshot, tuple[float, ...]], DispatchDecision]

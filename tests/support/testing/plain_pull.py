@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hetserve.dispatch.hetserve import SPARE_STRONG
-from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Query, Worker
+from testing.deciding import Dispatch, DispatchDecision, DispatchSnapshot, Query, Worker
 
 
 def pull(snapshot: DispatchSnapshot, parameters: tuple[float, ...]) -> DispatchDecision:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hetserve.dispatch import Dispatch, DispatchSnapshot, Query, Worker
 from hetserve.serving.services import GpuInstance, Service
+from testing.deciding import Dispatch, DispatchSnapshot, Query, Worker
 from testing.plain_dispatch import plainly
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hetserve.dispatch import Dispatch, DispatchSnapshot, Policy, Query, Worker
+from hetserve.dispatch import Policy
 from hetserve.serving.system import System
 from hetserve.simulation.workload import Workload
+from testing.deciding import Dispatch, DispatchSnapshot, Query, Worker
 from testing.plain_dispatch import plainly
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetserve.dispatch import LatencyModel, Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import LatencyModel, make_policy
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from testing.deciding import Worker, decide
 from testing.dispatching import BATCHES, latency_model, snapshot
 
 
@@ -44,8 +44,9 @@ def test_the_names_of_policies_are_known_without_loading_the_compiler() -> None:
 COMPILED = """
 from numba.core.registry import CPUDispatcher
 
-from hetserve.dispatch import Worker, hetserve, hetserve_plan, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import hetserve, hetserve_plan, make_policy
+from testing.deciding import Worker
+from testing.deciding import decide
 from testing.dispatching import snapshot
 
 decide(make_policy("hetserve"), snapshot([(0.0, 10), (0.5, 1)], [Worker(1), Worker(0)], now=1.0))

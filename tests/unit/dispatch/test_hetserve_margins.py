@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import LatencyModel, make_policy
+from testing.deciding import Dispatch, DispatchSnapshot, Query, Worker, decide
 from testing.dispatching import latency_model, snapshot
 from testing.plain_dispatch import plainly
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetserve.dispatch import Dispatch, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import LatencyModel, make_policy
+from testing.deciding import Dispatch, DispatchSnapshot, Query, Worker, decide
 from testing.plain_dispatch import plainly
 
 GPU, CPU = 0, 1

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hetserve.dispatch import DispatchSnapshot, Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import make_policy
+from testing.deciding import DispatchSnapshot, Worker, decide
 from testing.dispatching import latency_model, snapshot
 from testing.plain_dispatch import plainly
 

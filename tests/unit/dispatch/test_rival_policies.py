@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetserve.dispatch import Dispatch, DispatchDecision, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
-from hetserve.dispatch.calling import decide
+from hetserve.dispatch import LatencyModel, make_policy
 from hetserve.dispatch.hill_climbing import climb
+from testing.deciding import Dispatch, DispatchDecision, DispatchSnapshot, Query, Worker, decide
 from testing.plain_dispatch import plainly
 
 BASE, AUX = 0, 1

@@ -1,14 +1,16 @@
-"""Calls policies from Python."""
+"""One decision of a policy, called from Python: a snapshot in, what it dispatches and drops out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from hetserve.compiled import specialise
-from hetserve.dispatch.interface import Dispatch, DispatchDecision, DispatchSnapshot, Policy
+from hetserve.dispatch import LatencyModel, Policy
 from hetserve.dispatch.kernel import (
     AnswerArrays,
     Flags,
@@ -21,6 +23,51 @@ from hetserve.dispatch.kernel import (
     Scratch,
     WorkerArrays,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """arrival, deadline: seconds."""
+
+    id: int
+    batch: int
+    arrival: float
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """type: index into the model's types. free_at: predicted end of its work; meaningless if idle."""
+
+    type: int
+    busy: bool = False
+    free_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchSnapshot:
+    """Everything that a decision depends on. queue: in order of arrival."""
+
+    now: float
+    queue: tuple[Query, ...]
+    workers: tuple[Worker, ...]
+    model: LatencyModel
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    query: int
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchDecision:
+    """dispatches: in order. drops: ids. wake_at: latest time of the next call; infinity: none."""
+
+    dispatches: tuple[Dispatch, ...] = ()
+    drops: tuple[int, ...] = ()
+    wake_at: float = math.inf
+
 
 FlatKernel = Callable[..., tuple[int, int, float]]
 
