@@ -14,7 +14,7 @@ from hetserve.registry.choices import Arrivals
 from hetserve.serving.state import DROPPED
 from hetserve.serving.system import System
 from hetserve.simulation.criteria import Criterion
-from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.stability import Backlog, backlog_of, grows, looks_steady
 from hetserve.simulation.workload import Workload
 
@@ -71,20 +71,15 @@ class TrialSetup:
         for work in works:
             hopeless = self.criterion.hopeless_above(allowed, len(works), ratios)
             counted = len(work) - self.warm_up
-            trace = run_trace(
-                self.system,
-                self.counts,
-                self.policy,
-                work,
-                rate,
-                warm_up=self.warm_up,
-                stop_after=math.floor(hopeless * counted + 1e-9),
-            )
-            ratios.append(count_violations(self.system, work, rate, trace, self.warm_up) / counted)
+            stop_after = math.floor(hopeless * counted + 1e-9)
+            outcome = run_alone(
+                self.system, self.counts, self.policy, work, rate, warm_up=self.warm_up, stop_after=stop_after
+            ).outcome()
+            ratios.append(int(outcome.late[self.warm_up :].sum()) / counted)
             if ratios[-1] > hopeless + 1e-12:
                 return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
             if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:
-                backlogs.append(backlog_of(work.times(rate), trace.outcome.finish, trace.outcome.worker == DROPPED))
+                backlogs.append(backlog_of(outcome.arrival, outcome.finish, outcome.instance == DROPPED))
                 if grows(backlogs, len(works)):
                     return RateTrial(rate, tuple(ratios), max(ratios), passed=False, unstable=True)
             if self.criterion.enough(allowed, ratios) and looks_steady(backlogs):

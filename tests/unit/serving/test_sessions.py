@@ -125,10 +125,13 @@ def test_a_client_goes_on_after_earlier_queries_are_forgotten() -> None:
 def test_a_client_that_gives_up_sends_its_next_query() -> None:
     run = session()
     run.attend("s", np.array([[0.0, 0.5]]), np.full((1, 2), 0), np.full((1, 2), 0.5))
-    run.until(1.0)
-    assert run.give_up("s", before=1.0).tolist() == [0]
+    run.until(0.9)
+    run.give_up(patience=0.5)
+    assert run.outcome().instance.tolist() == [WAITING, WAITING], "it waits for its SLO at least"
+    run.until(1.6)
+    run.give_up(patience=0.5)
     run.until(3.0)
-    assert run.outcome().arrival.tolist() == [0.0, 1.5]
+    assert run.outcome().arrival.tolist() == [0.0, 2.1]
 
 
 @pytest.mark.parametrize("thinks", [[[-0.1]], [[np.nan]]])
@@ -160,9 +163,10 @@ def test_a_run_ends_once_too_many_queries_of_a_service_are_late() -> None:
     run.stop_when_late("s", 2, first=1)
     assert len(run.until()) < 9
     assert run.stopped
-    serving, ends = run.expected_ends()
-    assert serving.tolist() == [3]
-    assert ends.tolist() == pytest.approx([2.4])
+    outcome = run.outcome()
+    assert outcome.finish[3] == pytest.approx(2.4)
+    assert np.isnan(outcome.finish[4:]).all()
+    assert outcome.late.tolist() == [False, True, True, True, *[False] * 5]
 
 
 def test_types_that_have_no_instances_only_take_time() -> None:

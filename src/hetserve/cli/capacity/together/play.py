@@ -25,7 +25,8 @@ from hetserve.serving.services import (
     Service,
     compute_use,
 )
-from hetserve.simulation.joint import ServiceLoad, SharedReport, play
+from hetserve.simulation.report import RunReport
+from hetserve.simulation.run import ServiceLoad, play
 from hetserve.simulation.stability import SLOS
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class PlayedService:
 
     planned: PlannedService
     instances: tuple[PlacedInstance, ...]
-    reports: tuple[SharedReport, ...]
+    reports: tuple[RunReport, ...]
     unmeasured: tuple[str, ...]
     effort: SimulationEffort
 
@@ -124,7 +125,8 @@ class PlayedService:
 
     @property
     def holds(self) -> bool:
-        return self.placed and all(report.holds for report in self.reports)
+        percentile = self.planned.problem.slo.percentile
+        return self.placed and all(report.holds(percentile) for report in self.reports)
 
 
 def planned_service(service: InferenceService, problem: Problem, manifests: Manifests, policy: str) -> PlannedService:
