@@ -19,7 +19,7 @@ from hetserve.registry.dispatch_policies import default_dispatch_policy
 from hetserve.serving.services import GpuInstance
 from hetserve.serving.session import Occupancy, Outcomes, Session
 from hetserve.serving.system import System
-from hetserve.simulation.workload import draw_sizes
+from hetserve.simulation.workload import draw_sizes, draw_workload
 from hetserve_twin.devices import DeviceUse, Place, union_by_group
 from hetserve_twin.figures import InstanceFigures, Seat, ServiceFigures
 from hetserve_twin.systems import Key, ServiceFacts, Truth, shared_services, threshold_batches
@@ -302,10 +302,7 @@ class LoadTwin:
 def compile_loop(policy: str) -> None:
     """Compiles the loop of a policy (seconds, once per machine), so that the first query does not wait for it."""
     from hetserve.profiles import LinearProfile  # noqa: PLC0415
-    from hetserve.serving.services import Service  # noqa: PLC0415
+    from hetserve.simulation.run import run_alone  # noqa: PLC0415
 
     system = System.of({"a": LinearProfile(Seconds(0.01), Seconds(0.0))}, (1,), 1.0)
-    run = Session([Service("s", system, make_policy(policy))])
-    run.join(GpuInstance("s", "a", "g"))
-    run.arrive("s", np.zeros(1), np.zeros(1, np.int64), np.zeros(1))
-    run.until(1.0)
+    run_alone(system, {"a": 1}, make_policy(policy), draw_workload(BatchMix.single(), 1, 0), 1.0)

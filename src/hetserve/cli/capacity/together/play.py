@@ -17,14 +17,7 @@ from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
-from hetserve.serving.services import (
-    UNMEASURED,
-    ComputeUse,
-    GpuInstance,
-    Neighbour,
-    Service,
-    compute_use,
-)
+from hetserve.serving.services import GpuInstance, Neighbour, Service, compute_use
 from hetserve.simulation.report import RunReport
 from hetserve.simulation.run import ServiceLoad, play
 from hetserve.simulation.stability import SLOS
@@ -32,7 +25,6 @@ from hetserve.simulation.stability import SLOS
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
-    from hetserve.api.model_profile import ModelProfile
 
 FEWEST = 1_000
 """Queries of the service with the least load: a percentile of fewer says little."""
@@ -183,14 +175,14 @@ def length(services: Sequence[PlannedService], effort: SimulationEffort) -> floa
 
 
 def _shared(one: PlannedService, services: Sequence[PlannedService]) -> Service:
-    uses = {kind: _use(offer.profile, one, services) for kind, offer in one.offers.items() if kind in one.counts}
+    own, neighbours = _neighbour(one), [_neighbour(other) for other in services]
+    uses = {
+        kind: compute_use(compute_share(offer.profile.spec), own, neighbours)
+        for kind, offer in one.offers.items()
+        if kind in one.counts
+    }
     policy = serving.policy_for(one.policy, one.problem, one.counts)
     return Service(one.name, serving.system_of(one.alone), policy, uses, one.expected)
-
-
-def _use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse:
-    found = compute_share(profile.spec)
-    return UNMEASURED if found is None else compute_use(found, _neighbour(one), map(_neighbour, services))
 
 
 def _neighbour(one: PlannedService) -> Neighbour:
