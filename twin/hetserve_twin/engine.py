@@ -84,11 +84,6 @@ class Traffic:
     speed: float
     source: np.random.Generator
 
-    @classmethod
-    def seeded(cls, trace: LoadTrace, speed: float, seed: int, name: str) -> Traffic:
-        """Draws of their own for each seed and name of a service."""
-        return cls(trace, speed, np.random.default_rng([seed, zlib.crc32(name.encode())]))
-
     def rate_at(self, time: Seconds) -> QPS:
         """Queries/s at a second of the play. Raises ValueError where the trace has a bad sample."""
         rate = self.trace.rate_at(Seconds(self.trace.start + time * self.speed))
@@ -173,8 +168,9 @@ class LoadTwin:
         load, before = self._loads[facts.key], self._played.get(facts.key)
         truth = before.truth if before else Truth(load.factors, load.default_factor)
         truth.learn(facts)
-        rules = self.rules
-        traffic = before.traffic if before else Traffic.seeded(load.trace, rules.speed, rules.seed, facts.title)
+        # Draws of their own for each seed and name of a service.
+        source = np.random.default_rng([self.rules.seed, zlib.crc32(facts.title.encode())])
+        traffic = before.traffic if before else Traffic(load.trace, self.rules.speed, source)
         system = truth.system(facts.slo)
         return _PlayedService(facts, truth, traffic, system, np.searchsorted(system.served.batches, facts.mix.batches))
 

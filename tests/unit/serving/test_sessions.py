@@ -104,6 +104,19 @@ def test_a_late_query_of_a_failed_instance_counts_once(requeue: bool) -> None:
     assert np.isfinite(run.outcome().finish).sum() == (3 if requeue else 2)
 
 
+def test_instances_join_and_drain_until_those_stand_that_are_wanted() -> None:
+    run = session()
+    wanted = {gpu: GpuInstance("s", "a", gpu) for gpu in ("g0", "g1", "g2")}
+    assert run.stand({"g0": wanted["g0"], "g1": wanted["g1"]}) == {"g0": 0, "g1": 1}
+    assert run.copy().stand(wanted) == {"g2": 2}
+    assert run.stand({"g1": wanted["g1"], "g2": wanted["g2"]}) == {"g2": 2}
+    with pytest.raises(ValueError, match="no instance type b"):
+        run.stand({"g3": GpuInstance("s", "b", "g3")})
+    arrive(run, 0.0, 0.0)
+    run.until()
+    assert run.outcome().instance.tolist() == [1, 2]
+
+
 def test_a_client_sends_its_next_query_after_the_answer_and_thinks_before() -> None:
     run = session("g0")
     ids = run.attend("s", np.array([[0.0, 0.1, 0.2]]), np.full((1, 3), 0), np.full((1, 3), 0.5))

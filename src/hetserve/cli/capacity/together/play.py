@@ -106,14 +106,10 @@ class PlayedService:
         return max((sigma for name, sigma in self.planned.expected.items() if name in held), default=None)
 
     @property
-    def most_stretch(self) -> float:
-        """Greatest stretch of any query, over all seeds; nan without queries."""
-        return max((report.stretch.most for report in self.reports), default=math.nan)
-
-    @property
     def within_promise(self) -> bool | None:
         """Whether no query was served longer than sigma times its time alone; None: nothing shares."""
-        return None if self.promised is None else not self.most_stretch > self.promised * (1 + _ROUNDING)
+        most = max((report.stretch.most for report in self.reports), default=math.nan)
+        return None if self.promised is None else not most > self.promised * (1 + _ROUNDING)
 
     @property
     def holds(self) -> bool:
