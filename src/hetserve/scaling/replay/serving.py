@@ -69,7 +69,7 @@ class Play:
         self._arrived, self._service = arrived, problem.service
         batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
         self._run = Session([_service(problem, batches, factors)])
-        self._tally, self._course = _Tally(arrived), _Course(problem.service, spans, arrived.begin)
+        self._tally, self._course = _Tally(arrived), _SpanTimes(problem.service, spans, arrived.begin)
         self._at = arrived.times - arrived.begin
         self._sizes, self._draws = _drawn(problem, len(arrived.times), seed)
         if arrived.sizes is not None:
@@ -117,7 +117,7 @@ class Play:
         self._run.arrive(self._service, self._at[piece], self._sizes[piece], self._draws[piece])
 
 
-class _Course:
+class _SpanTimes:
     """Which instances there are when. Times from the trace's beginning [s]."""
 
     def __init__(self, service: str, spans: Sequence[Span], begin: float) -> None:
