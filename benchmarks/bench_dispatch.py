@@ -25,7 +25,7 @@ from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.serving.dispatcher import Actions, Dispatcher
 from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Session
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import draw_sizes, draw_workload
 from testing.deciding import flat_kernel
 
@@ -156,11 +156,11 @@ def simulated(name: str, counts: tuple[int, ...], load: float, goal: float | Non
     configuration = counts_of(*counts)
     policy, rate = make_policy(name), load * bound_of(case, configuration)
     work = draw_workload(case.mix, queries, 11)
-    run_trace(system(case), dict(configuration), policy, draw_workload(case.mix, 1000, 1), rate)
+    run_alone(system(case), dict(configuration), policy, draw_workload(case.mix, 1000, 1), rate)
     speeds = []
     for _ in range(3):
         start = time.process_time()
-        run_trace(system(case), dict(configuration), policy, work, rate)
+        run_alone(system(case), dict(configuration), policy, work, rate)
         speeds.append(queries / (time.process_time() - start))
     best = max(speeds)
     text = "" if goal is None else f" (goal {goal:,.0f}: {_verdict(best > goal)})"

@@ -15,7 +15,7 @@ from hetserve.dispatch import Policy, make_policy
 from hetserve.planning import Problem
 from hetserve.serving.state import DROPPED
 from hetserve.serving.system import System
-from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.stability import Backlog, backlog_of, ceiling, fewest_queries, grows
 from hetserve.simulation.workload import Workload, draw_workload
 
@@ -115,12 +115,11 @@ class Judge:
         late, backlogs = 0, list[Backlog]()
         for work in works:
             stop = None if whole else most - late
-            trace = run_trace(self._system, counts, self._policy, work, rate, stop_after=stop)
-            late += count_violations(self._system, work, rate, trace, 0)
+            outcome = run_alone(self._system, counts, self._policy, work, rate, stop_after=stop).outcome()
+            late += int(outcome.late.sum())
             if late > most and not whole:
                 return Trial(late / total, steady=True, passed=False)
-            outcome = trace.outcome
-            backlogs.append(backlog_of(work.times(rate), outcome.finish, outcome.worker == DROPPED))
+            backlogs.append(backlog_of(outcome.arrival, outcome.finish, outcome.instance == DROPPED))
         steady = not growing(backlogs)
         return Trial(late / total, steady, late <= most and steady)
 

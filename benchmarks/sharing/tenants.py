@@ -13,7 +13,8 @@ from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.system import System
-from hetserve.simulation.joint import ServiceLoad, SharedReport, play
+from hetserve.simulation.report import RunReport
+from hetserve.simulation.run import ServiceLoad, play
 from testing.dispatching import table
 
 SEED: Final = 15
@@ -64,7 +65,7 @@ def _rush(tenants: Sequence[Tenant], queries: int) -> Session:
 
 def met(
     tenants: Sequence[Tenant], loads: Sequence[float], queries: int, seed: int = SEED, slowed: float = 1.0
-) -> tuple[SharedReport, ...]:
+) -> tuple[RunReport, ...]:
     """What each meets on their GPU. loads: of what each serves alone; queries: of the one that has the fewest."""
     rates = [load / tenant.time for tenant, load in zip(tenants, loads, strict=True)]
     offers = [

@@ -21,7 +21,7 @@ from hetserve.serving.dispatcher import Dispatcher
 from hetserve.serving.faults import PolicyContractError
 from hetserve.serving.services import Service
 from hetserve.serving.system import System
-from hetserve.simulation.run import run_trace, simulate
+from hetserve.simulation.run import run_alone, simulate
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.deciding import DispatchSnapshot, Query, Worker, decide
 from testing.dispatching import EVEN_MIX, latency_model, snapshot, system, table
@@ -111,7 +111,7 @@ def test_a_large_batch_is_not_starved_by_small_ones_without_end(name: str) -> No
     times = [0.0, *np.arange(1, 2000) * 0.12]
     work = record_workload(times, [10] + [1] * 1999, seed=1)
     both = System.of({"a": table((0.2, 0.25, 0.4, 0.6)), "b": table((0.25, 0.45, 0.9, 1.6))}, work.batches, 1.0)
-    outcome = run_trace(both, {"a": 1, "b": 1}, make_policy(name), work, 1999 / times[-1]).outcome
+    outcome = run_alone(both, {"a": 1, "b": 1}, make_policy(name), work, 1999 / times[-1]).outcome()
     assert outcome.finish[0] < 60, f"the large query was done only after {outcome.finish[0]:.0f} SLOs"
 
 
@@ -216,8 +216,8 @@ def test_what_is_dropped_violates() -> None:
 def test_a_policy_that_holds_a_query_is_woken_when_it_asked() -> None:
     work = record_workload([0.0, 9.0], [1, 1], seed=1)
     one = System.of({"a": table((0.2, 0.25, 0.4, 0.6))}, work.batches, 1.0)
-    trace = run_trace(one, {"a": 1}, _policy(_patient, "patient"), work, 1 / 9)
-    assert trace.outcome.start.tolist() == pytest.approx([0.5, 9.5]), "a held query was never looked at again"
+    trace = run_alone(one, {"a": 1}, _policy(_patient, "patient"), work, 1 / 9)
+    assert trace.outcome().start.tolist() == pytest.approx([0.5, 9.5]), "a held query was never looked at again"
 
 
 def test_recorded_bursts_on_a_grid_of_milliseconds_order_totally() -> None:

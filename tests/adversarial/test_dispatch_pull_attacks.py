@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.serving.system import System
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.deciding import DispatchSnapshot, Query, Worker, decide
 from testing.dispatching import AUXILIARY, BASE, BATCHES, EVEN_MIX, SLO, latency_model, snapshot, table
@@ -32,7 +32,7 @@ def _delays(
     pool = _system(mix.batches)
     rate = share * fluid_bound(pool.predicted, tuple(POOL.values()), mix)
     workload = draw_workload(mix, 4000, seed)
-    waited = (run_trace(pool, POOL, policy, workload, rate).outcome.finish - workload.times(rate)) / SLO
+    waited = (run_alone(pool, POOL, policy, workload, rate).outcome().finish - workload.times(rate)) / SLO
     assert np.all(np.isfinite(waited)), "a query was given up: the default policy serves every query"
     return workload.sizes, np.asarray(waited)
 
@@ -49,7 +49,9 @@ def test_late_queries_do_not_starve_below_saturation(share: float) -> None:
 def test_a_lone_late_query_is_served_without_further_events() -> None:
     """One query whose predecessor blocks it past its deadline: nobody else comes to trigger a decision."""
     workload = record_workload([0.0, 0.0, 0.0, 0.0, 30.0], [10, 10, 10, 10, 1], seed=1)
-    outcome = run_trace(_system(workload.batches), {"a": 1, "b": 1}, make_policy("hetserve"), workload, 5 / 30).outcome
+    outcome = run_alone(
+        _system(workload.batches), {"a": 1, "b": 1}, make_policy("hetserve"), workload, 5 / 30
+    ).outcome()
     assert np.all(outcome.start[:4] < 10), "late queries waited for an arrival that may never come"
 
 

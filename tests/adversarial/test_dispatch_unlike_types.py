@@ -8,7 +8,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.serving.system import System
-from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import table
 
@@ -21,8 +21,7 @@ def late_share(system: System, counts: dict[str, int], load: float, policy: str 
     """load: share of the fluid bound."""
     rate = load * fluid_bound(system.predicted, [counts[name] for name in system.types], MIX)
     work = draw_workload(MIX, 12_000, seed=5)
-    trace = run_trace(system, counts, make_policy(policy), work, rate)
-    return count_violations(system, work, rate, trace, 0) / len(work)
+    return float(run_alone(system, counts, make_policy(policy), work, rate).outcome().late.mean())
 
 
 @pytest.mark.parametrize("slow", [1, 30])

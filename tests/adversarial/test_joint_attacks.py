@@ -10,7 +10,8 @@ from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.system import System
-from hetserve.simulation.joint import ServiceLoad, SharedReport, play
+from hetserve.simulation.report import RunReport
+from hetserve.simulation.run import ServiceLoad, play
 from testing.dispatching import table
 
 FCFS = make_policy("fcfs")
@@ -25,7 +26,7 @@ def _service(name: str, use: ComputeUse, times: dict[int, float] | None = None) 
     return Service(name, System.of({"a": profile}, tuple(times), 100.0), FCFS, {"a": use})
 
 
-def _together(uses: list[ComputeUse], loads: list[float], seconds: float = 2000.0) -> tuple[SharedReport, ...]:
+def _together(uses: list[ComputeUse], loads: list[float], seconds: float = 2000.0) -> tuple[RunReport, ...]:
     """One instance each on one GPU; loads: share of its time that each would be busy alone."""
     mix = BatchMix.of([(8, 1.0)])
     services = [_service(f"s{k}", use) for k, use in enumerate(uses)]

@@ -11,8 +11,9 @@ from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.serving.session import Session
 from hetserve.serving.system import System
-from hetserve.simulation.run import RunTrace, run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import Workload, draw_workload
 from testing.dispatching import EVEN_MIX, systems
 from testing.plain_simulation import simulate_plainly
@@ -34,9 +35,9 @@ def _drawn(load: tuple[int, int, Arrivals, float]) -> tuple[Workload, float]:
     return draw_workload(EVEN_MIX, queries, seed, arrivals), rate
 
 
-def _run(name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]) -> RunTrace:
+def _run(name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]) -> Session:
     workload, rate = _drawn(load)
-    return run_trace(system, _configuration(system, numbers), make_policy(name), workload, rate)
+    return run_alone(system, _configuration(system, numbers), make_policy(name), workload, rate)
 
 
 @policies
@@ -45,11 +46,11 @@ def _run(name: str, system: System, numbers: tuple[int, int, int], load: tuple[i
 def test_every_query_is_served_once_on_an_instance_that_can_and_not_before_it_came(
     name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]
 ) -> None:
-    outcome = _run(name, system, numbers, load).outcome
+    outcome = _run(name, system, numbers, load).outcome()
     workload, rate = _drawn(load)
     assert np.all(np.isfinite(outcome.finish)), "a query was lost"
     assert np.all(outcome.start >= workload.times(rate)), "a query was served before it came"
-    types = system.workers(_configuration(system, numbers))[outcome.worker]
+    types = system.workers(_configuration(system, numbers))[outcome.instance]
     assert np.all(np.isfinite(system.served.means[types, workload.sizes])), "served by a type that cannot"
 
 
@@ -59,9 +60,9 @@ def test_every_query_is_served_once_on_an_instance_that_can_and_not_before_it_ca
 def test_an_instance_serves_one_query_at_a_time(
     name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]
 ) -> None:
-    outcome = _run(name, system, numbers, load).outcome
-    for worker in set(outcome.worker.tolist()):
-        mine = np.flatnonzero(outcome.worker == worker)
+    outcome = _run(name, system, numbers, load).outcome()
+    for worker in set(outcome.instance.tolist()):
+        mine = np.flatnonzero(outcome.instance == worker)
         ordered = mine[np.argsort(outcome.start[mine], kind="stable")]
         assert np.all(outcome.start[ordered][1:] >= outcome.finish[ordered][:-1]), "two queries at once"
 
@@ -72,7 +73,7 @@ def test_an_instance_serves_one_query_at_a_time(
 def test_equal_seeds_give_equal_runs(
     name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]
 ) -> None:
-    first, second = (_run(name, system, numbers, load).outcome for _ in range(2))
+    first, second = (_run(name, system, numbers, load).outcome() for _ in range(2))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -83,9 +84,9 @@ def test_equal_seeds_give_equal_runs(
 def test_service_takes_what_the_profile_draws_for_this_query_whoever_dispatches(
     name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]
 ) -> None:
-    outcome = _run(name, system, numbers, load).outcome
+    outcome = _run(name, system, numbers, load).outcome()
     workload, _ = _drawn(load)
-    types = system.workers(_configuration(system, numbers))[outcome.worker]
+    types = system.workers(_configuration(system, numbers))[outcome.instance]
     probabilities, ratios = system.served.probabilities, system.served.ratios[types, workload.sizes]
     factors = [np.interp(draw, probabilities, row) for draw, row in zip(workload.service_draws, ratios, strict=True)]
     drawn = system.served.means[types, workload.sizes] * factors
@@ -100,8 +101,8 @@ def test_service_takes_what_the_profile_draws_for_this_query_whoever_dispatches(
 def test_the_compiled_loop_and_the_plain_one_tell_the_same_story(
     name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]
 ) -> None:
-    compiled = _run(name, system, numbers, load).outcome
+    compiled = _run(name, system, numbers, load).outcome()
     workload, rate = _drawn(load)
     plain = simulate_plainly(system, _configuration(system, numbers), make_policy(name), workload, rate)
     np.testing.assert_allclose(compiled.finish, [fate.finish for fate in plain], rtol=1e-9)
-    assert compiled.worker.tolist() == [fate.worker for fate in plain]
+    assert compiled.instance.tolist() == [fate.worker for fate in plain]

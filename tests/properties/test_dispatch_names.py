@@ -13,7 +13,7 @@ from hetserve.dispatch.lp import fluid_bound
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.serving.system import System
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.stability import ceiling
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import BATCHES, EVEN_MIX, table
@@ -50,7 +50,7 @@ def test_permuted_and_renamed_types_finish_every_query_at_the_same_time(
 ) -> None:
     work = draw_workload(EVEN_MIX, 60, seed)
     first, second = (
-        run_trace(*_system(pool, called), make_policy(name), work, rate).outcome.finish
+        run_alone(*_system(pool, called), make_policy(name), work, rate).outcome().finish
         for pool, called in zip(pair, ("abcd", names), strict=True)
     )
     np.testing.assert_array_equal(first, second)

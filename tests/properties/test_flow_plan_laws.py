@@ -21,8 +21,8 @@ from hetserve.planning.check import violations
 from hetserve.planning.flow.programs.program import CEILING
 from hetserve.planning.flow.search.judge import REMEMBERED
 from hetserve.serving.system import System
+from hetserve.simulation.allowable import RateTrial, TrialSetup
 from hetserve.simulation.criteria import Pooled
-from hetserve.simulation.trial import RateTrial, TrialSetup
 from hetserve.simulation.workload import draw_workload
 from testing import flow_brute_force as brute_force
 from testing.flow_pools import flow_pool, for_load

@@ -16,7 +16,7 @@ from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.system import System
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import BATCHES, EVEN_MIX, systems
 from testing.sharing import Offered, SharingScene, shared_service, sharing_scenes
@@ -33,7 +33,7 @@ def test_without_neighbours_a_service_is_served_exactly_as_alone(
 ) -> None:
     counts = dict(zip(system.types, (numbers[0] + 1, *numbers[1:]), strict=False))
     policy, work = make_policy(name), draw_workload(EVEN_MIX, 60, seed)
-    alone = run_trace(system, counts, policy, work, rate).outcome
+    alone = run_alone(system, counts, policy, work, rate).outcome()
 
     run = Session([Service("s", system, policy)])
     for k, kind in enumerate(system.workers(counts).tolist()):
@@ -44,7 +44,7 @@ def test_without_neighbours_a_service_is_served_exactly_as_alone(
     outcome = run.outcome()
     np.testing.assert_array_equal(outcome.start, alone.start)
     np.testing.assert_array_equal(outcome.finish, alone.finish)
-    np.testing.assert_array_equal(outcome.instance, alone.worker)
+    np.testing.assert_array_equal(outcome.instance, alone.instance)
     assert set(outcome.peak[np.isfinite(outcome.finish)]) <= {1.0}
 
 

@@ -92,7 +92,7 @@ def test_an_instance_is_busy_for_no_longer_than_it_is_there(
 
 @given(st.floats(0, 1e4), st.floats(1e-3, 1.0), st.floats(0, 500), st.integers(0, 99))
 def test_arrivals_are_in_order_and_within_their_slice(start: float, span: float, rate: float, seed: int) -> None:
-    traffic = Traffic.seeded(trace((0, rate)), 1.0, seed, "team/s")
+    traffic = Traffic(trace((0, rate)), 1.0, np.random.default_rng(seed))
     mix = BatchMix.of([(1, 1.0), (4, 2.0)])
     times, places, draws = traffic.draw(Seconds(start), Seconds(start + span), mix)
     assert (np.diff(times) >= 0).all()

@@ -17,9 +17,9 @@ from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.registry.dispatch_policies import default_dispatch_policy
 from hetserve.serving.services import GpuInstance
-from hetserve.serving.session import Outcomes, Session
+from hetserve.serving.session import Occupancy, Outcomes, Session
 from hetserve.serving.system import System
-from hetserve.simulation.workload import draw_sizes
+from hetserve.simulation.workload import draw_sizes, draw_workload
 from hetserve_twin.devices import DeviceUse, Place, union_by_group
 from hetserve_twin.figures import InstanceFigures, Seat, ServiceFigures
 from hetserve_twin.systems import Key, ServiceFacts, Truth, shared_services, threshold_batches
@@ -66,6 +66,12 @@ class ReadyPod:
     type: str
     devices: tuple[Place, ...] = ()
 
+    @property
+    def instance(self) -> GpuInstance:
+        # On several GPUs it meets its neighbours on the first.
+        gpu = "/".join(self.devices[0]) if self.devices else f"pod {self.uid}"
+        return GpuInstance("/".join(self.key), self.type, gpu)
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
@@ -77,11 +83,6 @@ class Traffic:
     trace: LoadTrace
     speed: float
     source: np.random.Generator
-
-    @classmethod
-    def seeded(cls, trace: LoadTrace, speed: float, seed: int, name: str) -> Traffic:
-        """Draws of their own for each seed and name of a service."""
-        return cls(trace, speed, np.random.default_rng([seed, zlib.crc32(name.encode())]))
 
     def rate_at(self, time: Seconds) -> QPS:
         """Queries/s at a second of the play. Raises ValueError where the trace has a bad sample."""
@@ -127,11 +128,8 @@ class LoadTwin:
         self._policy: Policy = make_policy(self.rules.policy)
         self._played: dict[Key, _PlayedService] = {}
         self._run: Session | None = None
-        self._began = Seconds(0.0)
         self._rows: dict[tuple[Key, str, str], int] = {}
         """Row by service, pod and type: a pod that is made anew under its name goes on with its series."""
-        self._numbers: dict[str, int] = {}
-        """Instance of each pod that takes queries, by UID."""
         self._row_of: list[int] = []
         """Row of each instance of the run."""
         self._closed = False
@@ -170,8 +168,9 @@ class LoadTwin:
         load, before = self._loads[facts.key], self._played.get(facts.key)
         truth = before.truth if before else Truth(load.factors, load.default_factor)
         truth.learn(facts)
-        rules = self.rules
-        traffic = before.traffic if before else Traffic.seeded(load.trace, rules.speed, rules.seed, facts.title)
+        # Draws of their own for each seed and name of a service.
+        source = np.random.default_rng([self.rules.seed, zlib.crc32(facts.title.encode())])
+        traffic = before.traffic if before else Traffic(load.trace, self.rules.speed, source)
         system = truth.system(facts.slo)
         return _PlayedService(facts, truth, traffic, system, np.searchsorted(system.served.batches, facts.mix.batches))
 
@@ -191,7 +190,8 @@ class LoadTwin:
         known = {key: (one.facts, one.system, one.truth) for key, one in self._played.items()}
         services = shared_services(known, self._policy, self.rules.slowdown)
         if self._run is None:
-            self._run, self._began = Session(services), self.now
+            self._run = Session(services)
+            self._run.until(self.now)
         else:
             self._run.revise(services)
 
@@ -203,10 +203,9 @@ class LoadTwin:
         if self._run is None:
             return
         ready = {pod.uid: pod for pod in pods if pod.key in self._played and self._has_profile(pod)}
-        for uid in [uid for uid in self._numbers if uid not in ready]:
-            self._run.drain(self._numbers.pop(uid))
-        for uid in sorted(ready.keys() - self._numbers.keys(), key=lambda uid: (ready[uid].key, ready[uid].name, uid)):
-            self._join(self._run, ready[uid])
+        pods = sorted(ready.values(), key=lambda pod: (pod.key, pod.name, pod.uid))
+        joined = self._run.stand({pod.uid: pod.instance for pod in pods})
+        self._row_of += [self._seat(ready[uid]) for uid in joined]
 
     def _has_profile(self, pod: ReadyPod) -> bool:
         if pod.type in self._played[pod.key].truth.profiles:
@@ -216,17 +215,14 @@ class LoadTwin:
             log.warning("pod %s/%s: no ModelProfile of %s; it takes no queries", pod.key[0], pod.name, pod.type)
         return False
 
-    def _join(self, run: Session, pod: ReadyPod) -> None:
+    def _seat(self, pod: ReadyPod) -> int:
+        """Row of a pod that joins."""
         series = (pod.key, pod.name, pod.type)
         if series not in self._rows:
             self._rows[series] = self.instances.add(Seat(pod.key, pod.name, pod.type))
-        row = self._rows[series]
-        self.instances.seats[row].gone_at = np.inf
-        self.instances.seats[row].devices = pod.devices
-        # On several GPUs it meets its neighbours on the first.
-        gpu = "/".join(pod.devices[0]) if pod.devices else f"pod {pod.uid}"
-        self._numbers[pod.uid] = run.join(GpuInstance("/".join(pod.key), pod.type, gpu))
-        self._row_of.append(row)
+        seat = self.instances.seats[self._rows[series]]
+        seat.gone_at, seat.devices = np.inf, pod.devices
+        return self._rows[series]
 
     def advance(self, to: Seconds) -> None:
         """Plays until then [s], which is not before now."""
@@ -237,7 +233,6 @@ class LoadTwin:
             self.now = end
 
     def _step(self, run: Session, start: Seconds, end: Seconds) -> None:
-        began = self._began
         for key, played in self._played.items():
             figures = self.services[key]
             if self._closed or key not in self._there:
@@ -247,46 +242,36 @@ class LoadTwin:
             times, places, draws = played.traffic.draw(start, end, played.facts.mix)
             if len(times):
                 sizes = played.sizes[places]
-                run.arrive(played.facts.title, np.maximum(times - began, run.now), sizes, draws)
+                run.arrive(played.facts.title, times, sizes, draws)
                 figures.receive(played.system.served.batches[sizes])
-        ended = run.until(end - began)
-        self._end(run.outcome(ended))
-        self._give_up(run)
-        self._occupy(run, run.outcome(ended), start - began, end - began)
-        run.forget()
+        run.until(end)
+        run.give_up(self.rules.timeout)
+        ended = run.tally()
+        self._count_queries(run, ended)
+        self._occupy(run.standing(), ended, start, end)
 
-    def _end(self, outcome: Outcomes) -> None:
-        """Counts queries that have ended."""
-        served = np.isfinite(outcome.finish)
-        rows = np.array(self._row_of, np.int64)
-        for number, key in enumerate(self._played):
-            mine = outcome.service == number
-            if not mine.any():
-                continue
-            figures, own = self.services[key], mine & served
+    def _count_queries(self, run: Session, ended: Outcomes) -> None:
+        """Counts queries that have ended, and those that wait."""
+        served, rows = np.isfinite(ended.finish), np.array(self._row_of, np.int64)
+        for number, (key, waiting) in enumerate(zip(self._played, run.waiting().tolist(), strict=True)):
+            figures, mine = self.services[key], ended.service == number
+            figures.waiting = waiting
             figures.dropped += int((mine & ~served).sum())
-            durations = outcome.finish[own] - outcome.arrival[own]
-            self.instances.serve(rows[outcome.instance[own]], durations, figures.latencies)
+            own = mine & served
+            durations = ended.finish[own] - ended.arrival[own]
+            self.instances.serve(rows[ended.instance[own]], durations, figures.latencies)
 
-    def _give_up(self, run: Session) -> None:
-        for (key, played), waiting in zip(self._played.items(), run.waiting().tolist(), strict=True):
-            patience = max(self.rules.timeout, played.facts.slo)
-            gone = len(run.give_up(played.facts.title, run.now - patience)) if waiting else 0
-            self.services[key].dropped += gone
-            self.services[key].waiting = waiting - gone
-
-    def _occupy(self, run: Session, outcome: Outcomes, start: float, end: float) -> None:
-        """Counts what instances and GPUs did between these times of the run [s]."""
-        standing, table = run.standing(), self.instances
-        row_of = np.array(self._row_of, np.int64)
-        served, busy = np.isfinite(outcome.finish), standing.serving >= 0
-        rows = np.concatenate((row_of[outcome.instance[served]], row_of[standing.id[busy]]))
-        begins = np.maximum(np.concatenate((outcome.start[served], standing.since[busy])), start)
-        ends = np.concatenate((outcome.finish[served], np.full(busy.sum(), end)))
+    def _occupy(self, standing: Occupancy, ended: Outcomes, start: Seconds, end: Seconds) -> None:
+        """Counts what instances and GPUs did between these times [s]."""
+        table, row_of = self.instances, np.array(self._row_of, np.int64)
+        served, busy = np.isfinite(ended.finish), standing.serving >= 0
+        rows = np.concatenate((row_of[ended.instance[served]], row_of[standing.id[busy]]))
+        begins = np.maximum(np.concatenate((ended.start[served], standing.since[busy])), start)
+        ends = np.concatenate((ended.finish[served], np.full(busy.sum(), end)))
         np.add.at(table.busy, rows, ends - begins)
         table.in_flight[:] = 0
         np.add.at(table.in_flight, row_of[standing.id], standing.in_line + busy)
-        self._count_devices(rows, begins, ends, Seconds(end + self._began))
+        self._count_devices(rows, begins, ends, end)
         self._retire(set(row_of[standing.id].tolist()))
 
     def _count_devices(self, rows: Integers, begins: Floats, ends: Floats, now: Seconds) -> None:
@@ -313,10 +298,7 @@ class LoadTwin:
 def compile_loop(policy: str) -> None:
     """Compiles the loop of a policy (seconds, once per machine), so that the first query does not wait for it."""
     from hetserve.profiles import LinearProfile  # noqa: PLC0415
-    from hetserve.serving.services import Service  # noqa: PLC0415
+    from hetserve.simulation.run import run_alone  # noqa: PLC0415
 
     system = System.of({"a": LinearProfile(Seconds(0.01), Seconds(0.0))}, (1,), 1.0)
-    run = Session([Service("s", system, make_policy(policy))])
-    run.join(GpuInstance("s", "a", "g"))
-    run.arrive("s", np.zeros(1), np.zeros(1, np.int64), np.zeros(1))
-    run.until(1.0)
+    run_alone(system, {"a": 1}, make_policy(policy), draw_workload(BatchMix.single(), 1, 0), 1.0)

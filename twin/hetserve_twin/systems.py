@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_spec
 from hetserve.profiles.sharing import compute_share
-from hetserve.serving.services import UNMEASURED, ComputeUse, Neighbour, Service, compute_use
+from hetserve.serving.services import Neighbour, Service, compute_use
 from hetserve.serving.system import FEASIBILITY_PERCENTILE, System
 
 Key = tuple[str, str]
@@ -95,16 +95,14 @@ def shared_services(
             facts.title,
             system,
             policy,
-            {kind: _use(profile, neighbours[key], neighbours.values()) for kind, profile in truth.uses.items()},
+            {
+                kind: compute_use(compute_share(profile.spec), neighbours[key], neighbours.values())
+                for kind, profile in truth.uses.items()
+            },
             {kind: slowdown for kind in truth.profiles if kind in facts.shares},
         )
         for key, (facts, system, truth) in known.items()
     ]
-
-
-def _use(profile: ModelProfile, own: Neighbour, neighbours: Iterable[Neighbour]) -> ComputeUse:
-    found = compute_share(profile.spec)
-    return UNMEASURED if found is None else compute_use(found, own, neighbours)
 
 
 def threshold_batches(facts: ServiceFacts) -> set[int]:

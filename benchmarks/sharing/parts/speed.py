@@ -16,7 +16,7 @@ from hetserve.profiles import TableProfile
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.system import System
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import table as profile_of
 
@@ -53,7 +53,7 @@ def alone(policy: Policy, load: float, queries: int) -> Callable[[], int]:
     """One service with as many instances as one of the joint run has."""
     system, work = a_system(), draw_workload(MIX, queries, 0)
     counts = {"v100": INSTANCES // 2, "t4": INSTANCES // 2}
-    return lambda: len(run_trace(system, counts, policy, work, load * carried(system)).outcome.finish)
+    return lambda: len(run_alone(system, counts, policy, work, load * carried(system)).outcome().finish)
 
 
 def carried(system: System) -> float:

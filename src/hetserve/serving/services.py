@@ -113,17 +113,19 @@ class Neighbour:
     largest: int
 
 
-def compute_use(found: ComputeShare, own: Neighbour, neighbours: Iterable[Neighbour]) -> ComputeUse:
-    """Use of an instance of `own`: `spec.computeShare` and `spec.interference` of its profile.
+def compute_use(found: ComputeShare | None, own: Neighbour, neighbours: Iterable[Neighbour]) -> ComputeUse:
+    """Use of an instance of `own`: `spec.computeShare` and `spec.interference` of its profile; without: UNMEASURED.
 
     A factor was measured at the mix's largest batch and the entry's batch of the other. Of several for one model the
     worst counts; models of other namespaces, and those without an entry, get the greatest, at their largest batch.
     """
-    greatest = found.greatest_factor / ONE
+    if found is None:
+        return UNMEASURED
+    greatest, interference = found.greatest_factor / ONE, found.interference
 
     def toward(other: Neighbour) -> float:
         near = other.namespace == own.namespace
-        named = [(e.factor / ONE, e.batch) for e in found.interference if near and e.model == other.model]
+        named = [(e.factor / ONE, e.batch) for e in interference if near and e.model == other.model]
         worst = named or [(greatest, other.largest)]
         return max(coefficient(factor, own.largest, batch) for factor, batch in worst)
 

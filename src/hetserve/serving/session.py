@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.serving import layout
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
 from hetserve.serving.events import NOTHING
@@ -24,7 +24,7 @@ class Outcomes(NamedTuple):
     """By query id; times in seconds, nan: not yet, or never.
 
     service: index. work: service time alone; (finish - start) / work is the query's stretch, peak the greatest that it
-    met. instance: id, WAITING, DROPPED or LOST.
+    met. instance: id, WAITING, DROPPED or LOST. late: not served by its deadline; in a run that stopped, for certain.
     """
 
     service: Integers
@@ -35,6 +35,7 @@ class Outcomes(NamedTuple):
     instance: Integers
     work: Floats
     peak: Floats
+    late: Flags
 
 
 class Occupancy(NamedTuple):
@@ -57,7 +58,10 @@ class Session:
         """Services without instances or queries, at time 0. Raises ValueError for no service, or a repeated name."""
         check_services(services)
         self._gpus: dict[str, int] = {}
-        self._joined = self._queries = 0
+        self.instances: list[GpuInstance] = []
+        """All that ever joined, by id."""
+        self._standing: dict[str, int] = {}
+        self._queries = 0
         self._changed_gpus: set[int] = set()
         self._state = layout.blank_state(services)
         self._take(services)
@@ -79,7 +83,7 @@ class Session:
 
     def copy(self) -> Session:
         twin = copy.copy(self)
-        twin._gpus = dict(self._gpus)
+        twin._gpus, twin._standing, twin.instances = dict(self._gpus), dict(self._standing), list(self.instances)
         twin._changed_gpus, twin._words = set(self._changed_gpus), self._words.copy()
         twin._state, twin._has_room = layout.copied(self._state), False  # policies' scratch is a run's own
         return twin
@@ -92,7 +96,7 @@ class Session:
         """Adds instances, from now on; returns their ids. Raises as `join`, and adds none then."""
         added = list(instances)
         kinds = [self._kind(instance) for instance in added]
-        ids = range(self._joined, self._joined + len(added))
+        ids = range(len(self.instances), len(self.instances) + len(added))
         new, tables, waiting = blank_instances(len(added)), self._state.tables, self._state.waiting
         new.id[:] = ids
         for row, (instance, (service, kind)) in enumerate(zip(added, kinds, strict=True)):
@@ -100,7 +104,7 @@ class Session:
             new.gpu[row] = self._gpus.setdefault(instance.gpu, len(self._gpus))
             if waiting.ends[service, 1] > waiting.ends[service, 0]:
                 waiting.wake_at[service] = self.now
-        self._joined = ids.stop
+        self.instances += added
         rows = joined(self._state.instances, new) if len(self._state.instances.id) else new
         self._state = self._state._replace(instances=rows)
         self._is_seated = False
@@ -118,6 +122,18 @@ class Session:
         """The instance takes no more queries; it serves what it has, and leaves. Again, or when gone: nothing."""
         self._state.instances.leaving[self._slots(number)] = True
         self._is_seated = False
+
+    def stand(self, wanted: Mapping[str, GpuInstance]) -> dict[str, int]:
+        """Makes these the instances that take queries: new ones join, those of earlier calls that are left out drain.
+
+        wanted: by names that stay. Returns the ids of the new ones, by name. Raises as `join`; changes nothing then.
+        """
+        new = [name for name in wanted if name not in self._standing]
+        ids = dict(zip(new, self.join_all(wanted[name] for name in new), strict=True))
+        for gone in self._standing.keys() - wanted.keys():
+            self.drain(self._standing.pop(gone))
+        self._standing |= ids
+        return ids
 
     def fail(self, number: int, *, requeue: bool) -> Integers:
         """The instance is gone now; returns the ids of the queries that it held. When it is gone: none.
@@ -140,8 +156,8 @@ class Session:
 
     def _slots(self, number: int) -> Integers:
         """Where an instance is: one slot, or none when it is gone. Raises ValueError for one that never joined."""
-        if not 0 <= number < self._joined:
-            raise ValueError(f"instance {number}: there are {self._joined}, from 0 on")
+        if not 0 <= number < len(self.instances):
+            raise ValueError(f"instance {number}: there are {len(self.instances)}, from 0 on")
         rows = self._state.instances
         return np.flatnonzero((rows.id == number) & (~rows.leaving | rows.busy))
 
@@ -211,7 +227,7 @@ class Session:
     def stop_when_late(self, service: str, more_than: int, first: int = 0) -> None:
         """Ends runs once more queries of a service are late, or dropped, for certain.
 
-        first: queries with lower ids do not count. The ends of what is served then are in `expected_ends`.
+        first: queries with lower ids do not count.
         """
         index, misses = self._service(service), self._state.misses
         misses.first[index], misses.most[index] = first, more_than
@@ -220,11 +236,6 @@ class Session:
     def stopped(self) -> bool:
         """Whether too many queries of a service are late."""
         return bool((self._state.misses.number > self._state.misses.most).any())
-
-    def expected_ends(self) -> tuple[Integers, Floats]:
-        """Queries that are being served, and when they end [s] at the speeds of now."""
-        rows = self._state.instances
-        return rows.query[rows.busy], rows.done_at[rows.busy]
 
     def until(self, time: float = math.inf, most_ended: int | None = None) -> Integers:
         """Runs all that comes before `time` [s]; ids of the queries that ended (served or dropped), in order.
@@ -249,16 +260,16 @@ class Session:
             raise contract_error(self._policies[kernel].name, status)
         return self._state.course.ended[before : counts[ENDED]].copy()
 
-    def give_up(self, service: str, before: float) -> Integers:
-        """Drops the queries of a service that wait for an instance and arrived before this time [s]; returns their ids.
+    def give_up(self, patience: float) -> None:
+        """Drops the queries that have waited for an instance for longer than this [s], and than their service's SLO.
 
         Queries in the line of an instance stay there.
         """
-        gone = layout.without_waiting(self._state, self._service(service), before)
-        state = layout.ended_unserved(self._state, gone, DROPPED)
-        self._has_room &= state is self._state
-        self._state = state
-        return gone
+        for index in np.flatnonzero(self.waiting()).tolist():
+            before = self.now - max(patience, self.services[index].system.slo)
+            state = layout.ended_unserved(self._state, layout.without_waiting(self._state, index, before), DROPPED)
+            self._has_room &= state is self._state
+            self._state = state
 
     def waiting(self) -> Integers:
         """[service] Queries that have arrived and wait for an instance."""
@@ -295,10 +306,24 @@ class Session:
         self._take(services)
 
     def outcome(self, ids: Integers | None = None) -> Outcomes:
-        """What became of every query so far, or of these. Of all: views, which change as the run goes on."""
-        rows = self._state.queries
-        which = slice(self._queries) if ids is None else ids
-        return Outcomes(*(getattr(rows, name)[which] for name in Outcomes._fields))
+        """What became of every query so far, or of these. Of all: views, which change as the run goes on.
+
+        In a run that stopped, what is being served ends as expected at the speeds of now.
+        """
+        rows, which = self._state.queries, slice(self._queries) if ids is None else ids
+        finish, instances = rows.finish, self._state.instances
+        if self.stopped:
+            finish = finish.copy()
+            finish[instances.query[instances.busy]] = instances.done_at[instances.busy]
+        rows = rows._replace(finish=finish)
+        late = (finish > rows.deadline) | (rows.instance <= DROPPED) if self.stopped else ~(finish <= rows.deadline)
+        return Outcomes._make((*(getattr(rows, name)[which] for name in Outcomes._fields[:-1]), late[which]))
+
+    def tally(self) -> Outcomes:
+        """What became of the queries that have ended since the last tally, in order of their end; forgets them."""
+        ended = self.outcome(self._state.course.ended[: self._state.course.counts[ENDED]])
+        self.forget()
+        return ended
 
     def _service(self, name: str) -> int:
         if name not in self._index:

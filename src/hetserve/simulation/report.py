@@ -1,25 +1,19 @@
-"""Report of a run: violations, delays, utilisation."""
+"""Report of a service's queries in a run: violations, delays, stretch, utilisation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.dispatch import Policy
-from hetserve.registry.choices import Arrivals
+from hetserve.serving.session import Outcomes, Session
+from hetserve.serving.state import DROPPED
 from hetserve.serving.system import System
-from hetserve.simulation.stability import Backlog, backlog_of
-from hetserve.simulation.workload import Workload
+from hetserve.simulation.stability import Backlog, backlog_of, grows
 
-if TYPE_CHECKING:
-    from hetserve.simulation.run import QueryOutcomes
-
-_DROPPED = -2
 PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 
@@ -48,20 +42,29 @@ class TypeUse:
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport:
-    """One run. Times in seconds, rates in queries/s; a query that was never served violates.
+class Stretch:
+    """How much longer queries were served than alone; nan without queries.
 
-    queries: after `warm_up`. latencies: {percentile: latency}. worst_delay: of a served query. backlog: None if stopped
-    or recorded. stopped_early: violations passed the limit; later queries are in no figure.
+    mean, p99: over queries, each by its whole service time. most: at any moment.
     """
 
-    policy: str
-    parameters: tuple[float, ...]
-    counts: Mapping[str, int]
-    slo: float
-    rate: float
-    arrivals: str
-    seed: int
+    mean: float
+    p99: float
+    most: float
+
+    def as_json(self) -> dict[str, float | None]:
+        return {"mean": or_null(self.mean), "p99": or_null(self.p99), "most": or_null(self.most)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One service in one run. Times in seconds; a query that was never served violates.
+
+    queries: after `warm_up`. unfinished: neither served nor dropped. latencies: {percentile: latency}. worst_delay: of
+    a served query. backlog: over the whole run; None if stopped or recorded. stopped_early: violations passed the
+    limit; later queries are in no figure.
+    """
+
     queries: int
     warm_up: int
     violations: int
@@ -70,6 +73,7 @@ class RunReport:
     mean_latency: float
     latencies: Mapping[float, float]
     worst_delay: float
+    stretch: Stretch
     backlog: Backlog | None
     deciles: tuple[Decile, ...]
     types: tuple[TypeUse, ...]
@@ -80,16 +84,17 @@ class RunReport:
     def violation_ratio(self) -> float:
         return self.violations / self.queries
 
+    @property
+    def unstable(self) -> bool:
+        return self.backlog is not None and grows([self.backlog])
+
+    def holds(self, percentile: float) -> bool:
+        """Whether so many percent are in time, and the backlog does not grow."""
+        return self.violation_ratio <= 1 - percentile / 100 + 1e-12 and not self.unstable
+
     def as_json(self) -> dict[str, object]:
         """A latency without queries is null."""
         return {
-            "policy": self.policy,
-            "parameters": list(self.parameters),
-            "counts": dict(self.counts),
-            "sloSeconds": self.slo,
-            "offeredQPS": self.rate,
-            "arrivals": self.arrivals,
-            "seed": self.seed,
             "queries": self.queries,
             "warmUp": self.warm_up,
             "violations": self.violations,
@@ -97,7 +102,7 @@ class RunReport:
             "dropped": self.dropped,
             "unfinished": self.unfinished,
             "meanLatencySeconds": or_null(self.mean_latency),
-            "latencySeconds": {f"p{p:g}": or_null(v) for p, v in self.latencies.items()},
+            "latencySeconds": self.latencies_json(),
             "worstDelaySeconds": or_null(self.worst_delay),
             "backlog": None if self.backlog is None else self.backlog.as_json(),
             "deciles": [
@@ -117,73 +122,88 @@ class RunReport:
             "stoppedEarly": self.stopped_early,
         }
 
+    def latencies_json(self) -> dict[str, float | None]:
+        return {f"p{p:g}": or_null(latency) for p, latency in self.latencies.items()}
 
-def make_report(
+
+def report_of(
+    run: Session,
     system: System,
-    counts: Mapping[str, int],
-    policy: Policy,
-    workload: Workload,
-    rate: float,
-    warm_up: int,
-    outcome: QueryOutcomes,
-    *,
-    stopped_early: bool,
+    ids: range,
+    warm_up: int = 0,
+    backlog_since: float | None = 0.0,
+    percentiles: tuple[float, ...] = PERCENTILES,
 ) -> RunReport:
-    times = workload.times(rate)
-    delays, given_up = outcome.finish - times, outcome.worker == _DROPPED
-    began = np.isfinite(delays)
-    unfinished = np.zeros(len(times), np.bool_) if stopped_early else ~began & ~given_up
-    violates = (late_queries(outcome, times, system.slo) | unfinished)[warm_up:]
-    served = delays[warm_up:][began[warm_up:]]
-    duration = float(np.nanmax(outcome.finish)) if np.isfinite(outcome.finish).any() else 0.0
+    """Report on the queries of one service, given in order of arrival.
+
+    system: of the service, with the types to report on. warm_up: first queries, which do not count. backlog_since: from
+    when on the backlog counts [s]; None: it does not. Raises ValueError for a warm-up that leaves no query.
+    """
+    check_warm_up(warm_up, len(ids))
+    whole = Outcomes._make(array[ids.start : ids.stop] for array in run.outcome())
+    counted = Outcomes._make(array[warm_up:] for array in whole)
+    dropped, served = counted.instance == DROPPED, np.isfinite(counted.finish)
+    latencies = (counted.finish - counted.arrival)[served]
+    duration = float(np.nanmax(whole.finish, initial=0.0))
+    backlog = None
+    if backlog_since is not None and not run.stopped:
+        arrival, finish = whole.arrival - backlog_since, whole.finish - backlog_since
+        backlog = backlog_of(arrival, finish, whole.instance == DROPPED)
     return RunReport(
-        policy=policy.name,
-        parameters=policy.parameters,
-        counts={name: counts.get(name, 0) for name in system.types},
-        slo=system.slo,
-        rate=float(rate),
-        arrivals=workload.arrivals.value,
-        seed=workload.seed,
-        queries=len(violates),
+        queries=len(served),
         warm_up=warm_up,
-        violations=int(violates.sum()),
-        dropped=int(given_up[warm_up:].sum()),
-        unfinished=int(unfinished[warm_up:].sum()),
-        mean_latency=float(served.mean()) if len(served) else math.nan,
-        latencies={p: percentile_of(served, p) for p in PERCENTILES},
-        worst_delay=float(served.max()) if len(served) else math.nan,
-        backlog=None
-        if stopped_early or workload.arrivals is Arrivals.RECORDED
-        else backlog_of(times, outcome.finish, given_up),
-        deciles=_deciles(np.array(workload.batches)[workload.sizes[warm_up:]], violates),
-        types=_uses(system, counts, outcome, duration),
+        violations=int(counted.late.sum()),
+        dropped=int(dropped.sum()),
+        unfinished=0 if run.stopped else int((~served & ~dropped).sum()),
+        mean_latency=float(latencies.mean()) if len(latencies) else math.nan,
+        latencies={p: percentile_of(latencies, p) for p in percentiles},
+        worst_delay=float(latencies.max()) if len(latencies) else math.nan,
+        stretch=_stretch(counted, served),
+        backlog=backlog,
+        deciles=_deciles(system.served.batches, counted),
+        types=_uses(run, system, whole, duration),
         duration=duration,
-        stopped_early=stopped_early,
+        stopped_early=run.stopped,
     )
 
 
-def late_queries(outcome: QueryOutcomes, times: NDArray[np.float64], slo: float) -> NDArray[np.bool_]:
-    """[query] Whether it ended after the deadline or was dropped; False if never served."""
-    late: NDArray[np.bool_] = (outcome.finish > times + slo) | (outcome.worker == _DROPPED)
-    return late
+def check_warm_up(warm_up: int, queries: int) -> None:
+    """Raises ValueError for a warm-up that leaves none of so many queries."""
+    if not 0 <= warm_up < queries:
+        raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
 
 
-def _deciles(batches: NDArray[np.int64], violates: NDArray[np.bool_]) -> tuple[Decile, ...]:
-    edges = np.quantile(batches, np.arange(1, 10) / 10, method="inverted_cdf")
-    tenth = np.searchsorted(edges, batches, side="left")
-    groups = [(batches[tenth == t], violates[tenth == t]) for t in range(10)]
-    return tuple(Decile(int(b.min()), int(b.max()), len(b), int(v.sum())) for b, v in groups if len(b))
+def _stretch(counted: Outcomes, served: NDArray[np.bool_]) -> Stretch:
+    # Between 1 and the greatest: late in a run the difference of two times is rounded.
+    each = np.clip((counted.finish - counted.start) / counted.work, 1.0, counted.peak)[served]
+    if not len(each):
+        return Stretch(math.nan, math.nan, math.nan)
+    return Stretch(float(each.mean()), percentile_of(each, 99.0), float(counted.peak[served].max()))
 
 
-def _uses(system: System, counts: Mapping[str, int], outcome: QueryOutcomes, duration: float) -> tuple[TypeUse, ...]:
-    worker_types = system.workers(counts)
-    by = np.where(outcome.worker >= 0, worker_types[np.maximum(outcome.worker, 0)], -1)
-    service = np.nan_to_num(outcome.finish - outcome.start)
+def _deciles(batches: NDArray[np.int64], counted: Outcomes) -> tuple[Decile, ...]:
+    queries = np.bincount(counted.size, minlength=len(batches))
+    late = np.bincount(counted.size, counted.late, len(batches))
+    before = (np.cumsum(queries) - queries) / len(counted.size)
+    tenth = np.searchsorted(np.arange(1, 10) / 10, before, side="right")
+    groups = [np.flatnonzero((tenth == t) & (queries > 0)) for t in range(10)]
+    return tuple(
+        Decile(int(batches[g[0]]), int(batches[g[-1]]), int(queries[g].sum()), int(late[g].sum()))
+        for g in groups
+        if len(g)
+    )
+
+
+def _uses(run: Session, system: System, whole: Outcomes, duration: float) -> tuple[TypeUse, ...]:
+    name, types = run.services[whole.service[0]].name, system.types
+    kinds = [types.index(one.type) if one.service == name else -1 for one in run.instances]
+    by = np.array([*kinds, -1])[np.maximum(whole.instance, -1)]
+    seconds = np.nan_to_num(whole.finish - whole.start)
     uses = []
-    for index, name in enumerate(system.types):
-        instances, mine = counts.get(name, 0), by == index
-        busy = float(service[mine].sum()) / (instances * duration) if instances and duration else 0.0
-        uses.append(TypeUse(name, instances, int(mine.sum()), busy))
+    for kind, type_name in enumerate(types):
+        instances, mine = kinds.count(kind), by == kind
+        busy = float(seconds[mine].sum()) / (instances * duration) if instances and duration else 0.0
+        uses.append(TypeUse(type_name, instances, int(mine.sum()), busy))
     return tuple(uses)
 
 

@@ -1,39 +1,21 @@
-"""One run: a workload at a rate, on a configuration, under a policy."""
+"""Runs of one service alone, or of several on GPUs that they share: workloads at rates, under dispatch policies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
-
+from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy
-from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.registry.choices import Arrivals
 from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.system import System
-from hetserve.simulation.report import RunReport, late_queries, make_report
-from hetserve.simulation.workload import Workload
+from hetserve.simulation.report import PERCENTILES, RunReport, check_warm_up, report_of
+from hetserve.simulation.workload import Workload, draw_workload
 
 _ONLY = "service"
-
-
-class QueryOutcomes(NamedTuple):
-    """By query: start and finish of service (nan: none), worker (or WAITING, DROPPED)."""
-
-    start: Floats
-    finish: Floats
-    worker: Integers
-
-
-@dataclass(frozen=True, slots=True)
-class RunTrace:
-    """Outcome of every query, and whether the run ended early."""
-
-    outcome: QueryOutcomes
-    stopped_early: bool
 
 
 def simulate(
@@ -46,18 +28,13 @@ def simulate(
     warm_up: int = 0,
     stop_after: int | None = None,
 ) -> RunReport:
-    """Runs and reports.
-
-    counts: instances by type. rate: queries/s. warm_up: first queries, which do not count. stop_after: ends the run
-    once more violations are certain. Raises ValueError for inputs that do not fit, PolicyContractError.
-    """
-    trace = run_trace(system, counts, policy, workload, rate, warm_up=warm_up, stop_after=stop_after)
-    return make_report(
-        system, counts, policy, workload, rate, warm_up, trace.outcome, stopped_early=trace.stopped_early
-    )
+    """Runs one service alone, and reports. Arguments and errors as of `run_alone`."""
+    run = run_alone(system, counts, policy, workload, rate, warm_up=warm_up, stop_after=stop_after)
+    since = None if workload.arrivals is Arrivals.RECORDED else 0.0
+    return report_of(run, system, range(len(workload)), warm_up, since)
 
 
-def run_trace(
+def run_alone(
     system: System,
     counts: Mapping[str, int],
     policy: Policy,
@@ -66,20 +43,18 @@ def run_trace(
     *,
     warm_up: int = 0,
     stop_after: int | None = None,
-) -> RunTrace:
-    """As `simulate`, with every query's outcome."""
-    queries = len(workload)
-    if not 0 <= warm_up < queries:
-        raise ValueError(f"warm_up {warm_up}: must be at least 0 and less than the {queries} queries")
+) -> Session:
+    """Runs one service on GPUs of its own, to the end.
+
+    counts: instances by type. rate: queries/s. warm_up: first queries, which do not count. stop_after: ends the run
+    once more violations are certain. Raises ValueError for inputs that do not fit, PolicyContractError.
+    """
+    check_warm_up(warm_up, len(workload))
     session = _idle(system, tuple(sorted(counts.items())), policy).copy()
     workload.offer_to(session, _ONLY, rate)
-    session.stop_when_late(_ONLY, queries if stop_after is None else stop_after, warm_up)
+    session.stop_when_late(_ONLY, len(workload) if stop_after is None else stop_after, warm_up)
     session.until()
-    outcome = session.outcome()
-    if session.stopped:
-        serving, ends = session.expected_ends()
-        outcome.finish[serving] = ends
-    return RunTrace(QueryOutcomes(outcome.start, outcome.finish, outcome.instance), session.stopped)
+    return session
 
 
 @lru_cache(maxsize=16)
@@ -92,9 +67,53 @@ def _idle(system: System, counts: tuple[tuple[str, int], ...], policy: Policy) -
     return session
 
 
-def count_violations(system: System, workload: Workload, rate: float, trace: RunTrace, warm_up: int) -> int:
-    """Violations among the counted queries, with unserved ones unless the run was stopped."""
-    late = late_queries(trace.outcome, workload.times(rate), system.slo)
-    if not trace.stopped_early:
-        late |= ~np.isfinite(trace.outcome.finish)
-    return int(late[warm_up:].sum())
+@dataclass(frozen=True, slots=True)
+class ServiceLoad:
+    """A service with its load [queries/s], its mix of batches and the percentile of its SLO.
+
+    stream: which arrivals are drawn with a seed; two services with the same one get the same draws.
+    """
+
+    service: Service
+    rate: float
+    mix: BatchMix
+    percentile: float
+    stream: int
+    arrivals: Arrivals = Arrivals.EXPONENTIAL
+
+
+def play(
+    loads: Sequence[ServiceLoad], instances: Iterable[GpuInstance], seconds: float, seed: int, warm_up: float = 0.0
+) -> tuple[RunReport, ...]:
+    """Runs all loads together; one report per load, in order.
+
+    seconds: length of the arrivals; every service has its share of them. warm_up: first seconds that do not count.
+    Raises ValueError for a length without a query, two loads with one stream, or inputs that do not fit (`Session`).
+    """
+    if len({load.stream for load in loads}) < len(loads):
+        raise ValueError(f"streams {[load.stream for load in loads]}: each load needs its own")
+    run = Session([load.service for load in loads])
+    run.join_all(instances)
+    offered = [(load, _offer(run, load, seconds, seed)) for load in loads]
+    run.until()
+    return tuple(
+        report_of(
+            run,
+            load.service.system,
+            ids,
+            int(warm_up * load.rate),
+            float(run.outcome().arrival[ids.start]),
+            (*PERCENTILES, load.percentile),
+        )
+        for load, ids in offered
+    )
+
+
+def _offer(run: Session, load: ServiceLoad, seconds: float, seed: int) -> range:
+    queries = round(seconds * load.rate)
+    if queries < 1:
+        raise ValueError(f"{load.service.name}: {seconds:g} s at {load.rate:g} queries/s bring no query")
+    # One number for each seed and stream from 0 on (Cantor); for 0 and 0 it is 0.
+    paired = (seed + load.stream) * (seed + load.stream + 1) // 2 + load.stream
+    workload = draw_workload(load.mix, queries, paired, load.arrivals)
+    return workload.offer_to(run, load.service.name, load.rate)

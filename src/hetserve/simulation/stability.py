@@ -68,16 +68,14 @@ def grows(backlogs: Sequence[Backlog], runs: int | None = None) -> bool:
     Sums the seeds' S, each of variance n (n - 1) (2 n + 5) / 18 if nothing grows. runs: how many there will be: those
     to come are taken to neither grow nor fall. Default: these are all.
     """
-    return bool(backlogs) and sum(b.trend for b in backlogs) > _limit(len(backlogs) if runs is None else runs)
+    n = len(backlogs) if runs is None else runs
+    limit = _POINT * math.sqrt(n * PARTS * (PARTS - 1) * (2 * PARTS + 5) / 18)
+    return bool(backlogs) and sum(b.trend for b in backlogs) > limit
 
 
 def looks_steady(backlogs: Sequence[Backlog]) -> bool:
     """Whether the backlogs, by seed, fall as much as they rise: more runs will hardly show that they grow."""
     return sum(b.trend for b in backlogs) <= 0
-
-
-def _limit(runs: int) -> float:
-    return _POINT * math.sqrt(runs * PARTS * (PARTS - 1) * (2 * PARTS + 5) / 18)
 
 
 def growth_text(backlogs: Sequence[Backlog]) -> str:

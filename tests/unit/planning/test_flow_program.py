@@ -18,8 +18,8 @@ from hetserve.planning.rates import derive_rates
 from hetserve.profiles import LinearProfile, Spread
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.serving.system import System
+from hetserve.simulation.allowable import TrialSetup
 from hetserve.simulation.criteria import Pooled
-from hetserve.simulation.trial import TrialSetup
 from hetserve.simulation.workload import draw_workload
 from testing.flow_pools import flow_pool
 from testing.planning import line, min_cost, option, problem

@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.planning import Plan, plan
 from hetserve.planning.flow.search.judge import Judge
-from hetserve.simulation.trial import RateTrial
+from hetserve.simulation.allowable import RateTrial
 from testing.planning import line, min_cost, option, problem
 
 TYPES = (option("fast", "1", line(20)), option("slow", "0.3", line(60)))

@@ -19,8 +19,8 @@ from hetserve.planning.flow.search import judge
 from hetserve.planning.flow.search.judge import Judge, Remembered, TrialEffort, choosing_cost, choosing_rate
 from hetserve.planning.problem import LatencySlo
 from hetserve.serving.system import System
+from hetserve.simulation.allowable import RateTrial, TrialSetup
 from hetserve.simulation.criteria import Pooled
-from hetserve.simulation.trial import RateTrial, TrialSetup
 from testing.planning import kairos_types, line, problem
 
 MIX = BatchMix.of((batch, 1 / batch) for batch in range(50, 500, 50))

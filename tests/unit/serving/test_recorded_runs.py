@@ -12,7 +12,7 @@ import pytest
 from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
-from hetserve.simulation.run import run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import EVEN_MIX, system
 
@@ -33,10 +33,10 @@ def assert_as_recorded(recorded: dict[str, Any], outcome: object) -> None:
 def test_a_service_alone(recorded: dict[str, Any]) -> None:
     given, work = system(*TYPES, variation=0.3), draw_workload(EVEN_MIX, 60, recorded["seed"])
     policy, stop = make_policy(recorded["policy"]), recorded["stop"]
-    trace = run_trace(given, recorded["counts"], policy, work, recorded["rate"], warm_up=5, stop_after=stop)
-    assert trace.stopped_early == recorded["stopped"]
-    assert trace.outcome.worker.tolist() == recorded["instance"]
-    assert_as_recorded(recorded, trace.outcome)
+    trace = run_alone(given, recorded["counts"], policy, work, recorded["rate"], warm_up=5, stop_after=stop)
+    assert trace.stopped == recorded["stopped"]
+    assert trace.outcome().instance.tolist() == recorded["instance"]
+    assert_as_recorded(recorded, trace.outcome())
 
 
 @pytest.mark.parametrize("recorded", RECORDED["shared"], ids=lambda one: str(one["policy"]))

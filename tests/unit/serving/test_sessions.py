@@ -104,6 +104,19 @@ def test_a_late_query_of_a_failed_instance_counts_once(requeue: bool) -> None:
     assert np.isfinite(run.outcome().finish).sum() == (3 if requeue else 2)
 
 
+def test_instances_join_and_drain_until_those_stand_that_are_wanted() -> None:
+    run = session()
+    wanted = {gpu: GpuInstance("s", "a", gpu) for gpu in ("g0", "g1", "g2")}
+    assert run.stand({"g0": wanted["g0"], "g1": wanted["g1"]}) == {"g0": 0, "g1": 1}
+    assert run.copy().stand(wanted) == {"g2": 2}
+    assert run.stand({"g1": wanted["g1"], "g2": wanted["g2"]}) == {"g2": 2}
+    with pytest.raises(ValueError, match="no instance type b"):
+        run.stand({"g3": GpuInstance("s", "b", "g3")})
+    arrive(run, 0.0, 0.0)
+    run.until()
+    assert run.outcome().instance.tolist() == [1, 2]
+
+
 def test_a_client_sends_its_next_query_after_the_answer_and_thinks_before() -> None:
     run = session("g0")
     ids = run.attend("s", np.array([[0.0, 0.1, 0.2]]), np.full((1, 3), 0), np.full((1, 3), 0.5))
@@ -125,10 +138,13 @@ def test_a_client_goes_on_after_earlier_queries_are_forgotten() -> None:
 def test_a_client_that_gives_up_sends_its_next_query() -> None:
     run = session()
     run.attend("s", np.array([[0.0, 0.5]]), np.full((1, 2), 0), np.full((1, 2), 0.5))
-    run.until(1.0)
-    assert run.give_up("s", before=1.0).tolist() == [0]
+    run.until(0.9)
+    run.give_up(patience=0.5)
+    assert run.outcome().instance.tolist() == [WAITING, WAITING], "it waits for its SLO at least"
+    run.until(1.6)
+    run.give_up(patience=0.5)
     run.until(3.0)
-    assert run.outcome().arrival.tolist() == [0.0, 1.5]
+    assert run.outcome().arrival.tolist() == [0.0, 2.1]
 
 
 @pytest.mark.parametrize("thinks", [[[-0.1]], [[np.nan]]])
@@ -160,9 +176,10 @@ def test_a_run_ends_once_too_many_queries_of_a_service_are_late() -> None:
     run.stop_when_late("s", 2, first=1)
     assert len(run.until()) < 9
     assert run.stopped
-    serving, ends = run.expected_ends()
-    assert serving.tolist() == [3]
-    assert ends.tolist() == pytest.approx([2.4])
+    outcome = run.outcome()
+    assert outcome.finish[3] == pytest.approx(2.4)
+    assert np.isnan(outcome.finish[4:]).all()
+    assert outcome.late.tolist() == [False, True, True, True, *[False] * 5]
 
 
 def test_types_that_have_no_instances_only_take_time() -> None:

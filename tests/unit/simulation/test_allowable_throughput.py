@@ -8,10 +8,9 @@ import pytest
 from scipy.stats import t as student
 
 from hetserve.dispatch import make_policy
-from hetserve.simulation.allowable import DEFAULT_SEEDS, Allowable, allowable_throughput
+from hetserve.simulation.allowable import DEFAULT_SEEDS, Allowable, RateTrial, allowable_throughput
 from hetserve.simulation.criteria import Confident, PerSeed, Pooled, student_t95
 from hetserve.simulation.run import simulate
-from hetserve.simulation.trial import RateTrial
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import EVEN_MIX, system
 

@@ -103,17 +103,18 @@ def test_a_revision_that_loses_something_is_refused(services: list[Service], mes
 def test_clients_give_up_queries_that_wait_and_not_those_that_are_served() -> None:
     run = Session([service("s"), service("t")])
     run.join(GpuInstance("s", "a", "g"))
-    mine = arrive(run, "s", [0.0, 0.01, 0.05], size=3)
-    others = arrive(run, "t", [0.0])
+    arrive(run, "s", [0.0, 0.01, 0.02, 0.05], size=3)
+    arrive(run, "t", [0.0])
     run.until(0.1)
-    assert run.waiting().tolist() == [2, 1]
-    assert run.give_up("s", 0.02).tolist() == [mine[1]]
-    assert run.waiting().tolist() == [1, 1]
+    run.give_up(0.0)
+    assert run.waiting().tolist() == [3, 1], "they wait for their SLO at least"
+    run.until(1.04)
+    run.give_up(0.0)
+    assert run.waiting().tolist() == [1, 0]
     run.until()
-    outcome = run.outcome()
-    assert outcome.instance.tolist() == [0, -2, 0, -1]
-    assert outcome.finish[mine[2]] == pytest.approx(1.2)
-    assert run.forget().tolist() == list(others)
+    ended = run.tally()
+    assert ended.instance.tolist() == [0, -2, -2, 0, 0]
+    assert ended.late.tolist() == [False, True, True, True, True]
 
 
 def test_standing_says_what_each_instance_does() -> None:

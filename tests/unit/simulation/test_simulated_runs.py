@@ -12,7 +12,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.serving.system import System
 from hetserve.simulation.report import RunReport
-from hetserve.simulation.run import run_trace, simulate
+from hetserve.simulation.run import run_alone, simulate
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, system, table
 
@@ -45,7 +45,7 @@ def test_ending_at_the_deadline_is_in_time() -> None:
 def test_an_instance_that_ends_as_a_query_comes_is_idle_for_it() -> None:
     work = record_workload([0.0, 0.25, 0.5], [1, 1, 1], seed=1)
     two = System.of({"a": table((0.25, 0.3, 0.4, 0.6)), "b": table((0.5, 0.9, 1.0, 1.2))}, work.batches, 1.0)
-    assert run_trace(two, {"a": 1, "b": 1}, FCFS, work, 4.0).outcome.worker.tolist() == [0, 0, 0]
+    assert run_alone(two, {"a": 1, "b": 1}, FCFS, work, 4.0).outcome().instance.tolist() == [0, 0, 0]
 
 
 def test_the_warm_up_is_served_but_does_not_count() -> None:
@@ -82,7 +82,7 @@ def test_a_report_repeats_itself_and_is_plain_data() -> None:
     first, second = (simulate(system(variation=0.3), {"a": 1, "b": 1}, FCFS, work, 2.0) for _ in range(2))
     assert first == second
     told = json.loads(json.dumps(first.as_json()))
-    assert (told["seed"], told["policy"], told["queries"]) == (8, "fcfs", 300)
+    assert (told["queries"], told["warmUp"], told["stoppedEarly"]) == (300, 0, False)
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8])
@@ -100,7 +100,7 @@ def test_mean_wait_agrees_with_pollaczek_and_khinchine(load: float) -> None:
 def test_served_times_follow_the_quantiles_of_the_profile() -> None:
     noisy = system(variation=0.3)
     work = draw_workload(EVEN_MIX, 50_000, seed=2)
-    outcome = run_trace(noisy, {"a": 50}, FCFS, work, 1.0).outcome
+    outcome = run_alone(noisy, {"a": 50}, FCFS, work, 1.0).outcome()
     ratio = (outcome.finish - outcome.start) / noisy.served.means[0][work.sizes]
     for percentile in (5, 50, 90, 99):
         expected = noisy.served.quantiles(percentile)[0, 0] / noisy.served.means[0, 0]

@@ -8,7 +8,7 @@ import pytest
 from hetserve.demand import kairos_mixture
 from hetserve.dispatch import make_policy
 from hetserve.serving.system import System
-from hetserve.simulation.allowable import allowable_throughput
+from hetserve.simulation.allowable import TrialSetup, allowable_throughput
 from hetserve.simulation.criteria import Confident, Criterion, PerSeed, Pooled
 from hetserve.simulation.run import simulate
 from hetserve.simulation.stability import (
@@ -21,7 +21,6 @@ from hetserve.simulation.stability import (
     growth_text,
     looks_steady,
 )
-from hetserve.simulation.trial import TrialSetup
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, system
 from testing.planning import kairos_types

@@ -18,12 +18,11 @@ from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.serving.system import System
-from hetserve.simulation.allowable import GRID, Allowable, allowable_throughput
+from hetserve.simulation.allowable import GRID, Allowable, RateTrial, allowable_throughput
 from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, steady_per_seed
 from hetserve.simulation.report import RunReport
 from hetserve.simulation.run import simulate
 from hetserve.simulation.stability import SLOS, ceiling, fewest_queries
-from hetserve.simulation.trial import RateTrial
 from hetserve.simulation.workload import draw_workload
 
 Note = Callable[[RateTrial], None]

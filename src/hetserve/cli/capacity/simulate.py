@@ -49,11 +49,13 @@ class Simulated:
     effort: SimulationEffort
     reports: tuple[RunReport, ...]
     ceiling: float
+    offered: float = 0.0
     found: serving.Held | None = None
 
     @property
     def rate(self) -> float:
-        return self.reports[0].rate if self.reports else 0.0
+        """Queries/s that were offered; the allowable rate; 0: there is none."""
+        return self.offered if self.found is None else self.found.allowable.rate
 
     @property
     def violation_ratio(self) -> float | None:
@@ -172,11 +174,11 @@ def _simulate(
         with steps(f"{name}: {policy}", len(effort.seeds)) as shown:
             reports = serving.run_at(given, counts, chosen, offered, effort, shown)
         most = serving.ceiling_rate(given, counts)
-        return Simulated(name, model, given, counts, chosen, effort, tuple(reports), most)
+        return Simulated(name, model, given, counts, chosen, effort, tuple(reports), most, offered)
     effort = serving.long_enough(given, serving.longest_rate(given, counts), effort, serving.MOST_TO_FIND)
     with steps(f"{name}: {policy}", serving.most_trials(effort)) as shown:
         found = serving.find_allowable(given, counts, chosen, effort, shown.each_trial)
-    return Simulated(name, model, given, counts, chosen, effort, found.reports, found.ceiling, found)
+    return Simulated(name, model, given, counts, chosen, effort, found.reports, found.ceiling, found=found)
 
 
 def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
@@ -194,6 +196,7 @@ def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> d
 
 def document(result: Simulated) -> dict[str, Any]:
     slo, found = result.problem.slo, result.found
+    offered = {"sloSeconds": slo.latency, "offeredQPS": result.rate, "arrivals": result.effort.arrivals_name}
     rate: dict[str, Any] = {"offeredQPS": result.rate}
     if found is not None:
         rate = {
@@ -207,9 +210,7 @@ def document(result: Simulated) -> dict[str, Any]:
     return {
         "service": result.service,
         "model": result.model,
-        "policy": result.policy.name,
-        "parameters": list(result.policy.parameters),
-        "counts": dict(result.counts),
+        **_configured(result),
         "cost": format_money(result.cost),
         **rate,
         "sloSeconds": slo.latency,
@@ -230,7 +231,18 @@ def document(result: Simulated) -> dict[str, Any]:
             {"smallestBatch": low, "largestBatch": high, "queries": queries, "violationRatio": late / queries}
             for low, high, queries, late in result.deciles()
         ],
-        "runs": [report.as_json() for report in result.reports],
+        "runs": [
+            {**_configured(result), **offered, "seed": seed, **report.as_json()}
+            for seed, report in zip(result.effort.seeds, result.reports, strict=False)
+        ],
+    }
+
+
+def _configured(result: Simulated) -> dict[str, Any]:
+    return {
+        "policy": result.policy.name,
+        "parameters": list(result.policy.parameters),
+        "counts": dict(result.counts),
     }
 
 

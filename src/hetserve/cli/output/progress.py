@@ -13,7 +13,7 @@ from hetserve.sanitize import sanitize
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from hetserve.simulation.trial import RateTrial
+    from hetserve.simulation.allowable import RateTrial
 
 _SHOWN_EACH: Final = 600
 """Seconds of virtual time."""

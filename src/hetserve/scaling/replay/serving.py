@@ -19,14 +19,15 @@ from hetserve.profiles.latency_factors import factor_of
 from hetserve.scaling.replay.arrivals import SLACK, Arrived, Floats
 from hetserve.scaling.replay.fleet import Span
 from hetserve.serving.services import GpuInstance, Service
-from hetserve.serving.session import Session
+from hetserve.serving.session import Outcomes, Session
 from hetserve.serving.system import System
 from hetserve.simulation.workload import draw_workload
 
-_PIECE: Final = 60.0
-"""Seconds of arrivals that are planned at once: whoever comes, goes or is forgotten moves all of them."""
 _PATIENCE: Final = 15.0
-"""Seconds after which a client gives up a query that waits, as in the load twin; clients look so often, too."""
+"""Seconds after which a client gives up a query that waits, as in the load twin; clients look so often, too.
+
+So many seconds of arrivals are planned at once: whoever comes, goes or is forgotten moves all of them.
+"""
 _MINUTE: Final = 60.0
 _AS_DECLARED: Final[Mapping[str, float]] = {}
 
@@ -65,16 +66,16 @@ class Play:
         seed: of service times, and of batch sizes that the trace does not have. factors: real service times / those of
         the profiles, by type, as of `latency_factors`: nobody who plans or dispatches knows them.
         """
-        self._arrived, self._service, self._slo = arrived, problem.service, problem.slo.latency
+        self._arrived, self._service = arrived, problem.service
         batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
         self._run = Session([_service(problem, batches, factors)])
-        self._tally, self._players = _Tally(problem.slo.latency, arrived), _Players(problem.service, spans, arrived)
+        self._tally, self._course = _Tally(arrived), _SpanTimes(problem.service, spans, arrived.begin)
         self._at = arrived.times - arrived.begin
         self._sizes, self._draws = _drawn(problem, len(arrived.times), seed)
         if arrived.sizes is not None:
             self._sizes = arrived.sizes.of
-        self._planned = self._now = 0.0
-        """Up to where arrivals are planned, and where the play is. Both from the trace's beginning [s]."""
+        self._now = 0.0
+        """Where the play is, from the trace's beginning [s]."""
 
     def until(self, now: float) -> None:
         """Plays all that comes before a time of the trace [s], which is not before the one reached."""
@@ -87,21 +88,16 @@ class Play:
     def _go_on(self, end: float) -> None:
         # When nothing arrives any more, what waits is left to who serves then.
         over = min(end, float(self._at[-1]) + 1 if len(self._at) else 0.0)
-        pieces = np.arange(self._planned, over, _PIECE).tolist()
-        looks = np.arange(math.floor(self._now / _PATIENCE) + 1, over / _PATIENCE) * _PATIENCE
-        cuts = sorted({self._now, *pieces, *looks.tolist(), *self._players.times(self._now, end)})
+        looks = np.arange(math.ceil(self._now / _PATIENCE), over / _PATIENCE) * _PATIENCE
+        cuts = sorted({self._now, *looks.tolist(), *self._course.changes(self._now, end)})
         for first, last in pairwise((*cuts, end)):
-            self._give_up(first)
-            self._players.move(self._run, first)
-            if first >= self._planned:
-                self._plan_piece()
-            self._tally.count(self._run, self._run.until(last))
+            if first % _PATIENCE == 0:
+                self._run.give_up(_PATIENCE)
+                self._plan_piece(first)
+            self._run.stand(self._course.standing(first))
+            self._run.until(last)
+            self._tally.count(self._run.tally())
         self._now = end
-
-    def _give_up(self, now: float) -> None:
-        """Drops what has waited for too long, when clients look."""
-        if now % _PATIENCE == 0 and self._run.waiting().any():
-            self._tally.count(self._run, self._run.give_up(self._service, now - max(_PATIENCE, self._slo)))
 
     def attained(self, now: float) -> tuple[ShareSample, ...]:
         """Shares in time of the queries that ended in each window of a rate, at the times up to which it was played.
@@ -115,55 +111,42 @@ class Play:
         self.until(math.inf)
         return self._tally.served()
 
-    def _plan_piece(self) -> None:
+    def _plan_piece(self, begin: float) -> None:
         """The arrivals of the next piece."""
-        begin, self._planned = self._planned, self._planned + _PIECE
-        piece = slice(*np.searchsorted(self._at, [begin, self._planned]))
+        piece = slice(*np.searchsorted(self._at, [begin, begin + _PATIENCE]))
         self._run.arrive(self._service, self._at[piece], self._sizes[piece], self._draws[piece])
 
 
-class _Players:
-    """The instances of a course as they join and drain. Times from the trace's beginning [s]."""
+class _SpanTimes:
+    """Which instances there are when. Times from the trace's beginning [s]."""
 
-    def __init__(self, service: str, spans: Sequence[Span], arrived: Arrived) -> None:
-        self._service, self._spans, self._begin = service, spans, arrived.begin
-        self._known = self._joined = 0
-        self._coming: list[Span] = []
-        self._there: list[tuple[Span, int]] = []
+    def __init__(self, service: str, spans: Sequence[Span], begin: float) -> None:
+        self._service, self._spans, self._begin = service, spans, begin
+        self._known, self._live = 0, dict[int, Span]()
+        """By place in the course: those that may still come or go."""
 
-    def _take_over(self) -> None:
-        """New spans; those that will never serve are left out."""
-        self._coming = [span for span in (*self._coming, *self._spans[self._known :]) if span.served]
-        self._known = len(self._spans)
+    def _times(self, span: Span) -> tuple[float, float]:
+        return max(span.ready - self._begin, 0.0), max(span.left - self._begin, 0.0)
 
-    def _time(self, at: float) -> float:
-        return max(at - self._begin, 0.0)
-
-    def times(self, begin: float, end: float) -> set[float]:
+    def changes(self, begin: float, end: float) -> set[float]:
         """When instances join or drain, from one time to before another."""
-        self._take_over()
-        joins = (self._time(span.ready) for span in self._coming)
-        drains = (self._time(span.left) for span in (*self._coming, *(span for span, _ in self._there)))
-        return {at for at in (*joins, *drains) if begin <= at < end}
+        self._live |= dict(enumerate(self._spans[self._known :], self._known))
+        self._known = len(self._spans)
+        self._live = {k: span for k, span in self._live.items() if span.served and self._times(span)[1] >= begin}
+        return {at for span in self._live.values() for at in self._times(span) if begin <= at < end}
 
-    def move(self, run: Session, now: float) -> None:
-        """Those that join by now, then those that drain by now."""
-        for span in [one for one in self._coming if self._time(one.ready) <= now]:
-            number = run.join(GpuInstance(self._service, span.type, f"{self._joined}"))
-            self._joined += 1
-            self._there.append((span, number))
-        self._coming = [one for one in self._coming if self._time(one.ready) > now]
-        for span, number in self._there:
-            if self._time(span.left) <= now:
-                run.drain(number)
-        self._there = [one for one in self._there if self._time(one[0].left) > now]
+    def standing(self, now: float) -> dict[str, GpuInstance]:
+        """Those that take queries, each on a GPU of its own."""
+        times = {k: self._times(span) for k, span in self._live.items()}
+        here = [k for k, (ready, left) in times.items() if ready <= now < left]
+        return {f"{k}": GpuInstance(self._service, self._live[k].type, f"{k}") for k in here}
 
 
 class _Tally:
-    """Counts ended queries, and forgets them."""
+    """Counts ended queries."""
 
-    def __init__(self, slo: float, arrived: Arrived) -> None:
-        self._slo, self._arrived, self._at = slo, arrived, arrived.times - arrived.begin
+    def __init__(self, arrived: Arrived) -> None:
+        self._arrived, self._at = arrived, arrived.times - arrived.begin
         self._in_time = np.zeros(self._minutes(self._at[-1:]).max(initial=0) + 1, np.int64)
         self._ended = self._met = 0
         self._marks = deque([(arrived.begin, 0, 0)])
@@ -174,15 +157,10 @@ class _Tally:
     def _minutes(at: Floats) -> NDArray[np.int64]:
         return (at // _MINUTE).astype(np.int64)
 
-    def count(self, run: Session, ended: NDArray[np.int64]) -> None:
-        outcome = run.outcome(ended)
-        # As the loops compare: the deadline is a sum too; nan, of what was dropped, is not in time.
-        met = self._minutes(outcome.arrival[outcome.finish <= outcome.arrival + self._slo])
-        if len(met):
-            first, counts = met.min(), np.bincount(met - met.min())
-            self._in_time[first : first + len(counts)] += counts
-        self._ended, self._met = self._ended + len(ended), self._met + len(met)
-        run.forget()
+    def count(self, ended: Outcomes) -> None:
+        met = self._minutes(ended.arrival[~ended.late])
+        np.add.at(self._in_time, met, 1)
+        self._ended, self._met = self._ended + len(ended.late), self._met + len(met)
 
     def mark(self, now: float) -> None:
         """All that ended before a time of the trace [s] is counted."""

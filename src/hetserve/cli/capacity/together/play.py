@@ -17,21 +17,14 @@ from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
-from hetserve.serving.services import (
-    UNMEASURED,
-    ComputeUse,
-    GpuInstance,
-    Neighbour,
-    Service,
-    compute_use,
-)
-from hetserve.simulation.joint import ServiceLoad, SharedReport, play
+from hetserve.serving.services import GpuInstance, Neighbour, Service, compute_use
+from hetserve.simulation.report import RunReport
+from hetserve.simulation.run import ServiceLoad, play
 from hetserve.simulation.stability import SLOS
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.api.manifests import Manifests
-    from hetserve.api.model_profile import ModelProfile
 
 FEWEST = 1_000
 """Queries of the service with the least load: a percentile of fewer says little."""
@@ -98,7 +91,7 @@ class PlayedService:
 
     planned: PlannedService
     instances: tuple[PlacedInstance, ...]
-    reports: tuple[SharedReport, ...]
+    reports: tuple[RunReport, ...]
     unmeasured: tuple[str, ...]
     effort: SimulationEffort
 
@@ -113,18 +106,15 @@ class PlayedService:
         return max((sigma for name, sigma in self.planned.expected.items() if name in held), default=None)
 
     @property
-    def most_stretch(self) -> float:
-        """Greatest stretch of any query, over all seeds; nan without queries."""
-        return max((report.stretch.most for report in self.reports), default=math.nan)
-
-    @property
     def within_promise(self) -> bool | None:
         """Whether no query was served longer than sigma times its time alone; None: nothing shares."""
-        return None if self.promised is None else not self.most_stretch > self.promised * (1 + _ROUNDING)
+        most = max((report.stretch.most for report in self.reports), default=math.nan)
+        return None if self.promised is None else not most > self.promised * (1 + _ROUNDING)
 
     @property
     def holds(self) -> bool:
-        return self.placed and all(report.holds for report in self.reports)
+        percentile = self.planned.problem.slo.percentile
+        return self.placed and all(report.holds(percentile) for report in self.reports)
 
 
 def planned_service(service: InferenceService, problem: Problem, manifests: Manifests, policy: str) -> PlannedService:
@@ -181,14 +171,14 @@ def length(services: Sequence[PlannedService], effort: SimulationEffort) -> floa
 
 
 def _shared(one: PlannedService, services: Sequence[PlannedService]) -> Service:
-    uses = {kind: _use(offer.profile, one, services) for kind, offer in one.offers.items() if kind in one.counts}
+    own, neighbours = _neighbour(one), [_neighbour(other) for other in services]
+    uses = {
+        kind: compute_use(compute_share(offer.profile.spec), own, neighbours)
+        for kind, offer in one.offers.items()
+        if kind in one.counts
+    }
     policy = serving.policy_for(one.policy, one.problem, one.counts)
     return Service(one.name, serving.system_of(one.alone), policy, uses, one.expected)
-
-
-def _use(profile: ModelProfile, one: PlannedService, services: Sequence[PlannedService]) -> ComputeUse:
-    found = compute_share(profile.spec)
-    return UNMEASURED if found is None else compute_use(found, _neighbour(one), map(_neighbour, services))
 
 
 def _neighbour(one: PlannedService) -> Neighbour:

@@ -14,6 +14,7 @@ from hetserve.cli.output.terminal import Block, grid
 from hetserve.planning import summary
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.sharing import alone_notes
+from hetserve.simulation.report import RunReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +63,24 @@ def document(result: PlayedService) -> dict[str, Any]:
             for one in result.instances
         ],
         "seeds": list(result.effort.seeds),
-        "runs": [report.as_json() for report in result.reports],
+        "runs": [_run(result, report) for report in result.reports],
+    }
+
+
+def _run(result: PlayedService, report: RunReport) -> dict[str, Any]:
+    slo = result.planned.problem.slo
+    return {
+        "service": result.planned.name,
+        "sloSeconds": slo.latency,
+        "percentile": slo.percentile,
+        "holds": report.holds(slo.percentile),
+        "queries": report.queries,
+        "violations": report.violations,
+        "violationRatio": report.violation_ratio,
+        "unserved": report.dropped + report.unfinished,
+        "backlogGrows": report.unstable,
+        "latencySeconds": report.latencies_json(),
+        "stretch": report.stretch.as_json(),
     }
 
 

@@ -20,7 +20,7 @@ from hetserve.simulation.stability import SLOS, fewest_queries
 if TYPE_CHECKING:
     from hetserve.dispatch import Policy
     from hetserve.serving.system import System
-    from hetserve.simulation.trial import RateTrial, TrialSetup
+    from hetserve.simulation.allowable import RateTrial, TrialSetup
     from hetserve.simulation.workload import Workload
 
 SEED: Final = 20_261
@@ -212,8 +212,8 @@ class Judge:
         return REMEMBERED.answer(asked, lambda: trial.at(rate, [self._work(queries, seed) for seed in seeds]))
 
     def _trial(self, values: Values) -> TrialSetup:
+        from hetserve.simulation.allowable import TrialSetup  # noqa: PLC0415
         from hetserve.simulation.criteria import Confident, Pooled  # noqa: PLC0415  numba loads late
-        from hetserve.simulation.trial import TrialSetup  # noqa: PLC0415
 
         system, policy = self._served
         counts, percentile = dict(self.table.counts(values)), self.table.problem.slo.percentile
