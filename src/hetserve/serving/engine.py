@@ -3,7 +3,7 @@
 At equal times completions come first, then arrivals, then wake-ups; lower slots and services first. The loop runs all
 that comes before a time and can go on from there: whatever it needs is in its arrays. Each policy has its own copy. It
 returns at a decision of a service with another policy's kernel, whose copy goes on.
-`tests/support/testing/plain_sharing.py` is its reference.
+`tests/support/testing/plain_serving.py` is its reference.
 """
 
 from __future__ import annotations

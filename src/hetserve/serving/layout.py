@@ -120,11 +120,11 @@ def slots_of(instances: InstanceRows, services: int) -> Integers:
 
 
 def gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
-    """Who is on which GPU; marks the instances that are not alone there."""
+    """Who is on which GPU; marks the instances that are not alone there. All get their speeds anew."""
     instances.shares[:] = np.bincount(instances.gpu, minlength=gpus)[instances.gpu] > 1
     members = np.argsort(instances.gpu, kind="stable").astype(np.int64)
     ends = np.searchsorted(instances.gpu[members], np.arange(gpus + 1)).astype(np.int64)
-    return GpuRows(ends, members, np.zeros(gpus, np.bool_), np.zeros(gpus, np.int64))
+    return GpuRows(ends, members, np.ones(gpus, np.bool_), np.arange(gpus))
 
 
 def with_room(queries: QueryRows, course: Course, needed: int) -> tuple[QueryRows, Course]:
@@ -270,6 +270,8 @@ def forget_ended(state: EngineState, held: int) -> Integers:
         rows[len(kept) : held] = blank
     followed = queries.follower > 0
     queries.follower[followed] = numbers[queries.follower[followed]]
+    first = state.misses.first
+    first[:] = np.searchsorted(kept, first) + np.maximum(first - held, 0)
     for links in (queries.next_in_line, course.released[: course.counts[RELEASED]]):
         links[: len(kept)] = numbers[links[: len(kept)]]
     instances.query[:] = numbers[instances.query]

@@ -57,7 +57,6 @@ class Session:
         check_services(services)
         self._gpus: dict[str, int] = {}
         self._joined = self._queries = 0
-        self._changed_gpus: set[int] = set()
         self._state = layout.blank_state(services)
         self._take(services)
 
@@ -77,7 +76,6 @@ class Session:
     def copy(self) -> Session:
         twin = copy.copy(self)
         twin._gpus = dict(self._gpus)
-        twin._changed_gpus = set(self._changed_gpus)
         twin._state, twin._has_room = layout.copied(self._state), False  # policies' scratch is a run's own
         return twin
 
@@ -125,7 +123,6 @@ class Session:
         for slot in self._slots(number).tolist():
             rows = self._state.instances
             service = int(rows.service[slot])
-            self._changed_gpus.add(int(rows.gpu[slot]))
             held = layout.without_instance(self._state, slot)
             if requeue:
                 self._state = layout.put_back(self._state, service, held)
@@ -234,7 +231,7 @@ class Session:
         self._arrange()
         counts = self._state.course.counts
         before = int(counts[ENDED])
-        most = before + max(self._queries if most_ended is None else most_ended, 1)
+        most = before + (self._queries + 1 if most_ended is None else max(most_ended, 1))
         counts[WAKES] = 0
         status, kernel = OTHER_KERNEL, 0
         while status == OTHER_KERNEL:
@@ -307,11 +304,8 @@ class Session:
         if not self._is_seated:
             instances = layout.arranged(state.instances, self._ranks)
             slots = layout.slots_of(instances, len(self.services))
-            gpus, changed = layout.gpu_rows(instances, len(self._gpus)), sorted(self._changed_gpus)
-            gpus.is_touched[changed] = True
-            gpus.touched[: len(changed)] = changed
-            state.course.counts[TOUCHED] = len(changed)
-            self._changed_gpus.clear()
+            gpus = layout.gpu_rows(instances, len(self._gpus))
+            state.course.counts[TOUCHED] = len(self._gpus)
             state = state._replace(instances=instances, slots=slots, gpus=gpus)
         if not (self._is_seated and self._has_room):
             policies = [service.policy for service in self.services]
