@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance
+from hetserve.serving.session import Session
 from hetserve.serving.state import DROPPED, LOST
 from testing.dispatching import BATCHES
 from testing.serving_stories import EVERY, FATES, Player, Story, reordered, same, stories
@@ -36,6 +37,7 @@ def test_every_query_ends_once_or_is_still_there(story: Story) -> None:
         else:
             assert np.isnan(finish)
             there += np.isfinite(arrival)  # others are not sent yet: their clients wait for an answer
+    assert isinstance(player.run, Session)
     standing = player.run.standing()
     assert there == player.run.waiting().sum() + standing.in_line.sum() + (standing.serving >= 0).sum()
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from hetserve.dispatch import DispatchSnapshot, LatencyModel, Query, Worker
 from hetserve.dispatch.calling import decide
 from hetserve.serving.services import GpuInstance, Service
@@ -190,9 +192,6 @@ class PlainServing:
     def waiting(self) -> list[int]:
         return [len(tenant.queue) for tenant in self.tenants]
 
-    def expected_ends(self) -> dict[int, float]:
-        return {one.serving.id: one.done_at for one in self._instances if one.serving is not None}
-
     def _tenant(self, name: str) -> PlainTenant:
         return next(tenant for tenant in self.tenants if tenant.service.name == name)
 
@@ -355,7 +354,7 @@ def _type(one: PlainInstance) -> int:
 
 
 def _rank(one: PlainInstance) -> int:
-    return one.tenant.service.system.order.tolist().index(_type(one))
+    return int(np.argsort(one.tenant.service.system.order)[_type(one)])
 
 
 def _predicted(one: PlainInstance, query: PlainQuery) -> float:
@@ -366,8 +365,9 @@ def _predicted(one: PlainInstance, query: PlainQuery) -> float:
 def _work(one: PlainInstance, query: PlainQuery) -> float:
     """The quantile of its draw, of what the query takes on an instance alone."""
     served = one.tenant.service.system.served
-    size = served.batches.tolist().index(query.batch)
-    knots, ratios = served.probabilities.tolist(), served.ratios[_type(one), size].tolist()
+    size = int(np.searchsorted(served.batches, query.batch))
+    knots: list[float] = served.probabilities.tolist()
+    ratios: list[float] = served.ratios[_type(one), size].tolist()
     k = max(k for k in range(len(knots) - 1) if knots[k] <= query.draw)
     ratio = ratios[k] + (ratios[k + 1] - ratios[k]) * ((query.draw - knots[k]) / (knots[k + 1] - knots[k]))
     return float(served.means[_type(one), size]) * ratio

@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetserve.dispatch import LatencyModel, Policy, make_policy
+from hetserve.dispatch.kernel import Integers
 from hetserve.profiles import DenseLatency
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.serving.services import GpuInstance, Service
@@ -136,12 +137,12 @@ class Player:
         self.note_ended(ids)
         return len(ids) > 0
 
-    def note_ended(self, ids: Sequence[int]) -> None:
+    def note_ended(self, ids: Sequence[int] | Integers) -> None:
         self.note_fates(ids)
         self.ended += [self.serials[number] for number in ids]
         self.log += self.ended[len(self.ended) - len(ids) :]
 
-    def note_fates(self, ids: Sequence[int]) -> None:
+    def note_fates(self, ids: Sequence[int] | Integers) -> None:
         for number, fate in zip(ids, fates_of(self.run, ids), strict=True):
             self.fates[self.serials[number]] = tuple(fate.tolist())
 
@@ -211,7 +212,7 @@ class Player:
             self.run.stop_when_late(name, number, first=int(source.integers(0, 1 + len(self.serials))))
 
 
-def fates_of(run: Session | PlainServing, ids: Sequence[int]) -> np.ndarray[Any, Any]:
+def fates_of(run: Session | PlainServing, ids: Sequence[int] | Integers) -> np.ndarray[Any, Any]:
     """[id, fate]. The greatest stretch is that of queries that are served: of others it depends on when one looks."""
     if isinstance(run, PlainServing):
         columns = [[getattr(run.queries[number], name) for number in ids] for name in FATES]
