@@ -20,14 +20,6 @@ SERVING: Final = (
         "test_a_line_is_requeued_with_the_query_that_is_served",
     ),
     Mutant(
-        "serving: a failed instance serves its query to the end, and another serves it again",
-        LAYOUT,
-        "without_instance",
-        DropStatement("$instances.leaving[$slot], $instances.busy[$slot] = True, False"),
-        SESSIONS,
-        "test_a_query_of_a_failed_instance_waits_again_at_the_place_of_its_arrival",
-    ),
-    Mutant(
         "serving: a query that its client gave up is served all the same",
         LAYOUT,
         "without_waiting",
