@@ -167,6 +167,8 @@ class Passing:
         self._type = kind
         self.room = _words(kind)
         """Words that a value takes."""
+        self.digest = hashlib.blake2b(str(kind).encode(), digest_size=4).hexdigest()
+        """For the names of functions that read: words say nothing of the types of what they lead to."""
 
     @classmethod
     def of(cls, example: object) -> Passing:

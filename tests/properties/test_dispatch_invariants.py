@@ -16,7 +16,6 @@ from hetserve.serving.system import System
 from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import Workload, draw_workload
 from testing.dispatching import EVEN_MIX, systems
-from testing.plain_simulation import simulate_plainly
 
 policies = pytest.mark.parametrize("name", DISPATCH_POLICIES.names)
 relaxed = settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
@@ -91,18 +90,3 @@ def test_service_takes_what_the_profile_draws_for_this_query_whoever_dispatches(
     factors = [np.interp(draw, probabilities, row) for draw, row in zip(workload.service_draws, ratios, strict=True)]
     drawn = system.served.means[types, workload.sizes] * factors
     np.testing.assert_allclose(outcome.finish - outcome.start, drawn, rtol=1e-6, atol=1e-9)
-
-
-# Kairos's optimum is not unique (late pairs and idle instances of one type cost the same), so that two correct solvers
-# part ways; its decisions are compared by their cost in test_dispatch_differential.
-@pytest.mark.parametrize("name", [name for name in DISPATCH_POLICIES.names if name != "kairos"])
-@relaxed
-@given(systems(), counts, loads)
-def test_the_compiled_loop_and_the_plain_one_tell_the_same_story(
-    name: str, system: System, numbers: tuple[int, int, int], load: tuple[int, int, Arrivals, float]
-) -> None:
-    compiled = _run(name, system, numbers, load).outcome()
-    workload, rate = _drawn(load)
-    plain = simulate_plainly(system, _configuration(system, numbers), make_policy(name), workload, rate)
-    np.testing.assert_allclose(compiled.finish, [fate.finish for fate in plain], rtol=1e-9)
-    assert compiled.instance.tolist() == [fate.worker for fate in plain]

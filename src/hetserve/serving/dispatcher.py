@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -18,13 +18,14 @@ from hetserve.serving.state import ENDED, SENT, TOUCHED, EngineState, InstanceRo
 
 _FIRST_ROOM: Final = 64
 """Queries that there is room for at first; it doubles."""
+_NUMBERS: Final = 1 << 63
 
 
 class Actions(NamedTuple):
     """What follows from an event.
 
     sends: (query, instance), which begins to serve it now. drops: queries that the policy gave up. wake_at: when `wake`
-    is to be called unless another event comes first [s], infinity: never.
+    is to be called unless other actions come first [s], infinity: never.
     """
 
     sends: list[tuple[int, int]]
@@ -38,7 +39,8 @@ class Dispatcher:
     Times are seconds and never fall. Callers number queries and instances; a query's number is free again once it has
     been answered, dropped or cancelled, an instance's once it has left. Policies break ties by speed (`System.order`),
     then by the instance's number.
-    An unknown, repeated or wrong number raises ValueError, and nothing has happened then.
+    An unknown, repeated or wrong number raises ValueError, and nothing has happened then. For one thread at a time. A
+    policy that breaks its contract raises PolicyContractError, and the dispatcher is of no use any more.
     """
 
     def __init__(self, service: Service) -> None:
@@ -54,6 +56,9 @@ class Dispatcher:
         self._query_of: list[int] = []
         """Query of each row; -1: the row is free."""
         self._free: list[int] = []
+        self._order: list[int] = []
+        """How many queries were offered before that of each row."""
+        self._offered = 0
         self._types: dict[int, int] = {}
         """Type of each instance, those that drain and are suspected too."""
         self._slots: dict[int, int] = {}
@@ -64,6 +69,9 @@ class Dispatcher:
         self._batches = service.system.served.batches.tolist()
         self._grow()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a dispatcher is not copied: its compiled loop knows where its arrays lie")
+
     @property
     def waiting(self) -> int:
         """Queries that wait for an instance, none in the line of one."""
@@ -71,20 +79,21 @@ class Dispatcher:
         return int(tail - head)
 
     def offer(self, query: int, batch: int, deadline: float, now: float) -> Actions:
-        """A query arrives. batch: items, of the service's sizes, or the next larger one. deadline: seconds."""
+        """A query arrives. batch: items, of the service's sizes, or the next larger one. deadline: may be over."""
         if query in self._rows:
             raise ValueError(f"query {query}: is here already")
-        if not deadline > -math.inf:
-            raise ValueError(f"deadline {deadline}: must be a time in seconds")
+        if not math.isfinite(deadline):
+            raise ValueError(f"query {query}: deadline {deadline}: must be finite")
         size = bisect_left(self._batches, batch)
-        if batch < 1 or size == len(self._batches):
+        if not batch >= 1 or size == len(self._batches):
             raise ValueError(f"query {query}: batch {batch}: must be between 1 and {self._batches[-1]}")
         self._go_to(now)
         if not self._free:
             self._grow()
         row = self._free.pop()
-        self._rows[query], self._query_of[row] = row, query
-        return self._step(OFFERED, row, size, deadline)
+        self._rows[query], self._query_of[row], self._order[row] = row, query, self._offered
+        self._offered += 1
+        return self._step(OFFERED, row, size, float(deadline))
 
     def answered(self, instance: int, now: float) -> Actions:
         """An instance has answered what it served, and serves the next in its line."""
@@ -93,14 +102,20 @@ class Dispatcher:
         return self._step(ANSWERED, slot)
 
     def failed(self, instance: int, now: float) -> Actions:
-        """An instance will not answer: what it serves, and its line, wait again with their old arrival."""
+        """An instance will not answer: what it serves, and its line, wait again with their old arrival.
+
+        It may get them again: one that shall not is `suspected` before.
+        """
         slot = self._busy_slot(instance)
         self._go_to(now)
         self._wait_again(layout.without_instance(self._state, slot))
         return self._decide()
 
     def cancel(self, query: int, now: float) -> bool:
-        """A client is gone; returns whether an instance serves the query, which is then told of by `answered` still."""
+        """A client is gone; returns whether an instance serves the query: that instance is still to answer or to fail.
+
+        The last `wake_at` stands.
+        """
         if query not in self._rows:
             raise ValueError(f"query {query}: is not here")
         self._go_to(now)
@@ -115,6 +130,8 @@ class Dispatcher:
     def joined(self, instance: int, type_name: str, now: float) -> Actions:
         """An instance takes queries from now on."""
         types = self.service.system.types
+        if not (isinstance(instance, int) and 0 <= instance < _NUMBERS):
+            raise ValueError(f"instance {instance}: must be a whole number from 0 on, below 2**63")
         if instance in self._types:
             raise ValueError(f"instance {instance}: is here already")
         if type_name not in types:
@@ -124,7 +141,7 @@ class Dispatcher:
         return self._decide()
 
     def draining(self, instance: int, now: float) -> None:
-        """An instance takes no more queries; it serves what it has until it has left."""
+        """An instance takes no more queries; it serves what it has until it has left. The last `wake_at` stands."""
         self._known(instance)
         self._go_to(now)
         self._draining.add(instance)
@@ -165,7 +182,7 @@ class Dispatcher:
     def _go_to(self, now: float) -> None:
         if not self._now <= now < math.inf:
             raise ValueError(f"time {now}: must be at least {self._now}, and finite")
-        self._now = now
+        self._now = float(now)
 
     def _known(self, instance: int) -> None:
         if instance not in self._types:
@@ -199,7 +216,9 @@ class Dispatcher:
         gone = [row for row in rows.tolist() if self._query_of[row] in self._cancelled]
         for row in gone:
             self._forget(row)
-        self._state = layout.put_back(self._state, 0, rows[~np.isin(rows, gone)], 2 * len(self._query_of))
+        self._state = layout.put_back(
+            self._state, 0, rows[~np.isin(rows, gone)], 2 * len(self._query_of), np.array(self._order)
+        )
 
     def _grow(self) -> None:
         """Room for twice as many queries."""
@@ -207,6 +226,7 @@ class Dispatcher:
         more = max(held, _FIRST_ROOM)
         queries, course = layout.with_room(self._state.queries, self._state.course, held + more)
         self._query_of += [-1] * more
+        self._order += [-1] * more
         self._free += range(held + more - 1, held - 1, -1)
         self._state = self._state._replace(queries=queries, course=course)
         self._wait_again(np.zeros(0, np.int64))
@@ -225,6 +245,7 @@ class Dispatcher:
         rows = layout.arranged(joined(rows, self._blank(new)), self._ranks)
         rows.gpu[:] = np.arange(len(rows.id))
         gpus = layout.gpu_rows(rows, len(rows.id))
+        gpus.is_touched[:] = False
         rows.shares[:] = True  # so the loop knows no end of what they serve
         self._slots = {number: slot for slot, number in enumerate(rows.id.tolist())}
         slots, most = layout.slots_of(rows, 1), max(len(rows.id), 1)

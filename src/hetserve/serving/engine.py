@@ -4,7 +4,7 @@ At equal times completions come first, then arrivals, then wake-ups; lower slots
 that comes before a time and can go on from there: whatever it needs is in its arrays. Each policy has its own copy. It
 returns at a decision of a service with another policy's kernel, whose copy goes on. Told of one event, which came from
 outside, it decides what follows from it, and returns.
-`tests/support/testing/plain_sharing.py` is its reference.
+`tests/support/testing/plain_serving.py` is its reference.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def engine_of(policy: Policy, state: EngineState) -> Engine:
 
 @cache
 def _compiled(name: str, kernel: Kernel, passing: Passing) -> Engine:
-    run = specialise(_run, f"run_{name}", _decide=kernel, _read=passing.read())
+    run = specialise(_run, f"run_{name}_{passing.digest}", _decide=kernel, _read=passing.read())
     return Engine(run, _packing(passing), passing.room)
 
 

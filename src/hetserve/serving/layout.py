@@ -77,9 +77,9 @@ def tables_of(services: Sequence[Service]) -> Tables:
         kernels=np.array([kernels.index(service.policy.kernel) for service in services], np.int64),
         eager=np.array([service.policy.acts_when_all_busy for service in services]),
         kinds=np.cumsum([0, *(len(model.types) for model in models)]),
-        slo=np.array([service.system.slo for service in services]),
+        slo=np.array([service.system.slo for service in services], np.float64),
         parameters=_padded([np.array([service.policy.parameters]) for service in services]),
-        probabilities=np.array([latency.probabilities for latency in served]),
+        probabilities=np.array([latency.probabilities for latency in served], np.float64),
         batches=_padded([model.batches[None].astype(np.float64) for model in models], sizes),
         mean=_padded([model.arrays.mean for model in models], sizes),
         safe=_padded([model.arrays.safe for model in models], sizes),
@@ -87,8 +87,8 @@ def tables_of(services: Sequence[Service]) -> Tables:
         ratios=_padded([latency.ratios for latency in served], sizes),
         coefficients=np.concatenate([model.arrays.coefficients for model in models]),
         in_time=np.concatenate([model.arrays.in_time for model in models]),
-        shares=np.array([use.share for _, use in uses]),
-        harm=np.array([[causes.on(suffers) for _, causes in uses] for suffers, _ in uses]),
+        shares=np.array([use.share for _, use in uses], np.float64),
+        harm=np.array([[causes.on(suffers) for _, causes in uses] for suffers, _ in uses], np.float64),
     )
 
 
@@ -120,11 +120,11 @@ def slots_of(instances: InstanceRows, services: int) -> Integers:
 
 
 def gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
-    """Who is on which GPU; marks the instances that are not alone there."""
+    """Who is on which GPU; marks the instances that are not alone there. All get their speeds anew."""
     instances.shares[:] = np.bincount(instances.gpu, minlength=gpus)[instances.gpu] > 1
     members = np.argsort(instances.gpu, kind="stable").astype(np.int64)
     ends = np.searchsorted(instances.gpu[members], np.arange(gpus + 1)).astype(np.int64)
-    return GpuRows(ends, members, np.zeros(gpus, np.bool_), np.zeros(gpus, np.int64))
+    return GpuRows(ends, members, np.ones(gpus, np.bool_), np.arange(gpus))
 
 
 def with_room(queries: QueryRows, course: Course, needed: int) -> tuple[QueryRows, Course]:
@@ -146,7 +146,8 @@ def replanned(course: Course, queries: QueryRows, ids: Integers) -> Course:
     planned = course.agenda[course.counts[UPCOMING] : course.counts[PLANNED]]
     to_come = np.concatenate((planned, ids)) if len(planned) else ids
     times = queries.arrival[to_come]
-    agenda = to_come if (times[1:] >= times[:-1]).all() else to_come[np.argsort(times, kind="stable")]
+    in_order = (times[1:] >= times[:-1]).all()
+    agenda = np.ascontiguousarray(to_come if in_order else to_come[np.argsort(times, kind="stable")])
     counts = course.counts.copy()
     counts[UPCOMING], counts[PLANNED] = 0, len(agenda)
     return course._replace(agenda=agenda, counts=counts)
@@ -211,15 +212,19 @@ def without_waiting(state: EngineState, service: int, before: float) -> Integers
 
 def without_line(state: EngineState, slot: int) -> Integers:
     """Takes what waits in an instance's line from it; returns its ids, in order."""
-    queries, instances = state.queries, state.instances
-    held, query = [], int(instances.line[slot, 0])
-    while query >= 0:
-        held.append(query)
-        query = int(queries.next_in_line[query])
+    instances, held = state.instances, _line(state, slot)
     instances.line[slot] = -1
     instances.free_at[slot] -= instances.pending[slot]
     instances.pending[slot] = 0.0
     return np.array(held, np.int64)
+
+
+def _line(state: EngineState, slot: int) -> list[int]:
+    held, query = [], int(state.instances.line[slot, 0])
+    while query >= 0:
+        held.append(query)
+        query = int(state.queries.next_in_line[query])
+    return held
 
 
 def without_query(state: EngineState, query: int) -> None:
@@ -232,7 +237,7 @@ def without_query(state: EngineState, query: int) -> None:
             rows[place : tail - 1] = rows[place + 1 : tail]
         waiting.ends[service, 1] = tail - 1
         return
-    for slot in np.flatnonzero(instances.line[:, 0] >= 0).tolist():
+    for slot in [one for one in range(len(instances.id)) if query in _line(state, one)]:
         line = without_line(state, slot)
         stays = line[line != query]
         queries.next_in_line[stays] = np.append(stays[1:], -1)
@@ -254,12 +259,17 @@ def without_instance(state: EngineState, slot: int) -> Integers:
     return ids
 
 
-def put_back(state: EngineState, service: int, ids: Integers, room: int = 0) -> EngineState:
-    """Queries wait again, at the place of their arrival. room: for more queries, of each service."""
+def put_back(
+    state: EngineState, service: int, ids: Integers, room: int = 0, numbers: Integers | None = None
+) -> EngineState:
+    """Queries wait again, at the place of their arrival.
+
+    room: for more queries, of each service. numbers: [id], the order of equal arrivals; default: the ids.
+    """
     queries, waiting = state.queries, state.waiting
     waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
     more = np.concatenate((waits[service], ids))
-    waits[service] = more[np.lexsort((more, queries.arrival[more]))]
+    waits[service] = more[np.lexsort((more if numbers is None else numbers[more], queries.arrival[more]))]
     return state._replace(waiting=_regions(waits, np.full(len(waits), room), queries, waiting.wake_at))
 
 
@@ -299,6 +309,8 @@ def forget_ended(state: EngineState, held: int) -> Integers:
         rows[len(kept) : held] = blank
     followed = queries.follower > 0
     queries.follower[followed] = numbers[queries.follower[followed]]
+    first = state.misses.first
+    first[:] = np.searchsorted(kept, first) + np.maximum(first - held, 0)
     for links in (queries.next_in_line, course.released[: course.counts[RELEASED]]):
         links[: len(kept)] = numbers[links[: len(kept)]]
     instances.query[:] = numbers[instances.query]

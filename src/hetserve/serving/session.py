@@ -62,7 +62,6 @@ class Session:
         """All that ever joined, by id."""
         self._standing: dict[str, int] = {}
         self._queries = 0
-        self._changed_gpus: set[int] = set()
         self._state = layout.blank_state(services)
         self._take(services)
 
@@ -84,7 +83,7 @@ class Session:
     def copy(self) -> Session:
         twin = copy.copy(self)
         twin._gpus, twin._standing, twin.instances = dict(self._gpus), dict(self._standing), list(self.instances)
-        twin._changed_gpus, twin._words = set(self._changed_gpus), self._words.copy()
+        twin._words = self._words.copy()
         twin._state, twin._has_room = layout.copied(self._state), False  # policies' scratch is a run's own
         return twin
 
@@ -144,7 +143,6 @@ class Session:
         for slot in self._slots(number).tolist():
             rows = self._state.instances
             service = int(rows.service[slot])
-            self._changed_gpus.add(int(rows.gpu[slot]))
             held = layout.without_instance(self._state, slot)
             if requeue:
                 self._state = layout.put_back(self._state, service, held)
@@ -248,7 +246,7 @@ class Session:
         self._arrange()
         counts = self._state.course.counts
         before = int(counts[ENDED])
-        most = before + max(self._queries if most_ended is None else most_ended, 1)
+        most = before + (self._queries + 1 if most_ended is None else max(most_ended, 1))
         counts[WAKES] = 0
         self._engines[0].pack(self._words, self._state)
         status, kernel = OTHER_KERNEL, 0
@@ -336,11 +334,8 @@ class Session:
         if not self._is_seated:
             instances = layout.arranged(state.instances, self._ranks)
             slots = layout.slots_of(instances, len(self.services))
-            gpus, changed = layout.gpu_rows(instances, len(self._gpus)), sorted(self._changed_gpus)
-            gpus.is_touched[changed] = True
-            gpus.touched[: len(changed)] = changed
-            state.course.counts[TOUCHED] = len(changed)
-            self._changed_gpus.clear()
+            gpus = layout.gpu_rows(instances, len(self._gpus))
+            state.course.counts[TOUCHED] = len(self._gpus)
             state = state._replace(instances=instances, slots=slots, gpus=gpus)
         if not (self._is_seated and self._has_room):
             policies = [service.policy for service in self.services]

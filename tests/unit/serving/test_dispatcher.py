@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -107,6 +108,26 @@ def test_a_query_that_is_cancelled_while_an_instance_serves_it_does_not_wait_aga
     assert run.waiting == 0
 
 
+def test_queries_of_one_instant_keep_the_order_in_which_they_were_offered() -> None:
+    run = dispatcher(1, LINES)
+    offer(run, 0, 1, 2, 3)
+    for query in (1, 2, 3):
+        run.cancel(query, 0.5)
+    offer(run, 11, 12, 13, now=1.0)
+    run.suspected(0, 1.5)
+    run.answered(0, 1.6)
+    assert [run.cleared(0, 1.7).sends, *(run.answered(0, at).sends for at in (2.0, 3.0))] == [
+        [(11, 0)],
+        [(12, 0)],
+        [(13, 0)],
+    ]
+
+
+def test_a_dispatcher_is_not_copied() -> None:
+    with pytest.raises(TypeError, match="is not copied"):
+        copy.deepcopy(dispatcher())
+
+
 def test_queries_are_not_limited_in_number() -> None:
     run = dispatcher(1)
     offer(run, *range(1000))
@@ -127,6 +148,8 @@ def test_queries_are_not_limited_in_number() -> None:
         (lambda run: run.answered(1, 0.5), "instance 1: serves no query"),
         (lambda run: run.failed(5, 0.5), "instance 5: serves no query"),
         (lambda run: run.joined(1, "a", 0.5), "instance 1: is here already"),
+        (lambda run: run.offer(2, 1, math.inf, 0.5), "query 2: deadline inf: must be finite"),
+        (lambda run: run.joined(1 << 63, "a", 0.5), "instance 9223372036854775808: must be a whole number"),
         (lambda run: run.joined(2, "b", 0.5), "instance 2: no instance type b; there are: a"),
         (lambda run: run.draining(2, 0.5), "instance 2: is not here"),
         (lambda run: run.left(2, 0.5), "instance 2: is not here"),

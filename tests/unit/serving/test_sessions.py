@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.state import LOST, WAITING
 from hetserve.serving.system import System
 from testing.dispatching import BATCHES, system, table
-from testing.sharing import SharingScene, sharing_scenes
 
 TIMES = (0.2, 0.25, 0.4, 0.6)
 
@@ -153,21 +151,45 @@ def test_a_time_to_think_that_is_none_is_refused(thinks: list[list[float]]) -> N
         session("g").attend("s", np.array(thinks), np.zeros((1, 1), np.int64), np.zeros((1, 1)))
 
 
-@settings(max_examples=examples(100))
-@given(sharing_scenes(make_policy("hetserve")), st.integers(1, 30), st.floats(0.1, 20.0), st.integers(0, 99))
-def test_clients_in_pieces_fare_as_in_one_piece(scene: SharingScene, turns: int, stop: float, seed: int) -> None:
-    source = np.random.default_rng(seed)
-    given = source.exponential(0.5, (2, turns)), source.integers(0, 4, (2, turns)), source.random((2, turns))
-    whole, pieces = scene.run(), scene.run()
-    for run in (whole, pieces):
-        run.attend(scene.loads[0].service.name, *given)
-    whole.until()
-    finish, names = np.full(len(whole.outcome().finish), np.nan), np.arange(len(whole.outcome().finish))
-    for time in (stop, 2 * stop, np.inf):
-        ended = pieces.until(time)
-        finish[names[ended]] = pieces.outcome(ended).finish
-        names = names[pieces.forget()]
-    np.testing.assert_array_equal(finish, whole.outcome().finish)
+def test_time_goes_on_to_where_a_run_ends_though_no_query_is_left() -> None:
+    run = session("g0")
+    arrive(run, 0.0)
+    run.until(9.0)
+    assert run.now == 9.0
+
+
+def test_the_neighbour_of_a_failed_instance_is_at_full_speed_though_another_joins_before_time_passes() -> None:
+    run = session("g", "g")
+    arrive(run, 0.0, 0.0)
+    run.until(0.3)
+    run.fail(0, requeue=False)
+    run.drain(1)
+    arrive(run, 0.3)
+    run.until(0.3)
+    run.join(GpuInstance("s", "a", "h"))
+    run.until()
+    assert run.outcome().finish[1:].tolist() == pytest.approx([0.75, 0.9])
+
+
+def test_a_revision_of_what_instances_take_changes_the_speed_of_what_is_served() -> None:
+    run = session("g", "g")
+    arrive(run, 0.0, 0.0)
+    run.until(0.3)
+    run.revise([replace(run.services[0], uses={"a": ComputeUse(0.5)})])
+    run.until()
+    assert run.outcome().finish.tolist() == pytest.approx([0.75, 0.75])
+
+
+def test_queries_that_do_not_count_as_late_are_the_same_after_others_are_forgotten() -> None:
+    run = session("g0")
+    arrive(run, 0.0, 0.0, 0.0)
+    run.stop_when_late("s", 0, first=2)
+    run.until(0.7)
+    assert run.forget().tolist() == [1, 2]
+    run.until(1.1)
+    assert not run.stopped
+    run.until()
+    assert run.stopped
 
 
 def test_a_run_ends_once_too_many_queries_of_a_service_are_late() -> None:
@@ -188,3 +210,21 @@ def test_types_that_have_no_instances_only_take_time() -> None:
     assert found.types == ("b", "c")
     assert found.order.tolist() == [1, 0]
     assert found.predicted.arrays.coefficients.tolist() == given.predicted.arrays.coefficients[1:].tolist()
+
+
+def test_clients_whose_first_queries_come_in_order_are_served() -> None:
+    run = session("g")
+    run.attend("s", np.zeros((3, 2)), np.zeros((3, 2), np.int64), np.full((3, 2), 0.5))
+    assert run.until().tolist() == [0, 2, 4, 1, 3, 5]
+
+
+def test_whole_numbers_for_what_an_instance_takes_are_numbers_like_others() -> None:
+    def finish(harm: float) -> list[float]:
+        of = System.of({"a": table(TIMES)}, BATCHES, 1)
+        run = Session([Service("s", of, make_policy("fcfs"), {"a": ComputeUse(1, {}, harm)})])
+        run.join_all([GpuInstance("s", "a", "g")] * 2)
+        arrive(run, 0.0, 0.0)
+        run.until()
+        return run.outcome().finish.tolist()
+
+    assert finish(1) == finish(1.0)

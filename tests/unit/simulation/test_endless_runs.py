@@ -29,26 +29,6 @@ def arrive(run: Session, name: str, times: list[float], size: int = 0) -> range:
     return run.arrive(name, np.array(times), np.full(n, size), np.full(n, 0.5))
 
 
-@settings(max_examples=examples(100))
-@pytest.mark.parametrize("policy", [PULL, EARLIEST], ids=lambda policy: policy.name)
-@given(st.data(), st.lists(st.floats(0.01, 40.0), min_size=1, max_size=8))
-def test_a_run_that_forgets_ends_every_query_when_one_that_remembers_does(
-    policy: object, data: st.DataObject, stops: list[float]
-) -> None:
-    scene: SharingScene = data.draw(sharing_scenes(policy))  # type: ignore[arg-type]
-    whole, pieces = scene.run(), scene.run()
-    whole.until()
-    expected = whole.outcome()
-    finish = np.full(len(expected.finish), np.nan)
-    names = np.arange(len(finish))
-    for stop in [*sorted(stops), np.inf]:
-        ended = pieces.until(stop)
-        finish[names[ended]] = pieces.outcome(ended).finish
-        names = names[pieces.forget()]
-    np.testing.assert_array_equal(finish, expected.finish)
-    assert len(names) == np.isnan(expected.finish).sum() - (expected.instance == -2).sum()
-
-
 @settings(max_examples=examples(50))
 @given(sharing_scenes(PULL), st.lists(st.floats(0.01, 40.0), min_size=1, max_size=5))
 def test_a_revision_that_changes_nothing_changes_nothing(scene: SharingScene, stops: list[float]) -> None:

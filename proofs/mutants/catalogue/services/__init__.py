@@ -1,4 +1,4 @@
-"""Bugs of services that follow their load: demand, decisions, moves, records."""
+"""Bugs of services that follow their load: demand, decisions, moves, records; and of the engine that simulates them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mutants.catalogue.services.lateness import LATENESS
 from mutants.catalogue.services.moves import MOVES
 from mutants.catalogue.services.records import RECORDS
 from mutants.catalogue.services.scaling import SCALING
+from mutants.catalogue.services.serving import SERVING
 
 SERVICES: Final = (
     *DEMAND,
@@ -18,4 +19,5 @@ SERVICES: Final = (
     *LATENESS,
     *MOVES,
     *RECORDS,
+    *SERVING,
 )
