@@ -7,7 +7,7 @@ import pytest
 
 from hetserve.dispatch import Dispatch, DispatchDecision, DispatchSnapshot, LatencyModel, Query, Worker, make_policy
 from hetserve.dispatch.calling import decide
-from hetserve.dispatch.hill_climbing import climb
+from hetserve.dispatch.threshold import climb
 from testing.plain_dispatch import plainly
 
 BASE, AUX = 0, 1
