@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hetserve.placement.pods.requests import GpuRequest
     from hetserve.planning import Plan, Problem
     from hetserve.planning.plan import Evaluator
-    from hetserve.planning.search.session import Session
+    from hetserve.planning.search.session import SearchSession
 
 PLANNER: Final = PlannerMember(
     name="one-type", where="throwaway:plan_one_type", about="takes one type", evaluates=True, seeded=True
@@ -52,7 +52,7 @@ def fewest_free(index: GpuIndex, _request: GpuRequest) -> Numbers:
     return ranks
 
 
-def try_one(session: Session, _seed: int) -> None:
+def try_one(session: SearchSession, _seed: int) -> None:
     """Value the first configuration."""
     session.value(0)
 

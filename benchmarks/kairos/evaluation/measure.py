@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.kairos.paper.setting import BASE, TYPES, Case, problem, system
 
 from hetserve.dispatch import Policy, make_policy
-from hetserve.dispatch.hill_climbing import climb
+from hetserve.dispatch.threshold import climb
 from hetserve.planning import Counts, TypeOption
 from hetserve.planning.configurations import Dimension, enumerate_configurations
 from hetserve.planning.kairos.ranking import configuration_bounds

@@ -52,22 +52,12 @@ def _line(values: list[float | None]) -> Floats:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _turns(*lines: Floats) -> NDArray[np.bool_]:
-    """Where one of the lines changes, and the ends: a step needs no more points."""
-    keep = np.ones(len(lines[0]), dtype=bool)
-    filled = [np.nan_to_num(line, nan=-1.0) for line in lines]
-    keep[1:-1] = np.any([line[1:-1] != line[:-2] for line in filled], axis=0)
-    return keep
-
-
 def _load(play: Play, hours: Floats, axes: Axes) -> None:
     held, moments = _line(play.held), play.moments
     planned = _line([moment.planned_for for moment in moments])
-    turns = _turns(held)
-    axes.fill_between(hours[turns], 0, held[turns], step="post", color=COLOURS[0], alpha=0.12, linewidth=0)
-    axes.step(hours[turns], held[turns], where="post", color=COLOURS[0], linewidth=1, label="ready instances hold")
-    turns = _turns(planned)
-    axes.step(hours[turns], planned[turns], where="post", color=COLOURS[5], linewidth=0.9, ls=":", label="planned for")
+    axes.fill_between(hours, 0, held, step="post", color=COLOURS[0], alpha=0.12, linewidth=0)
+    axes.step(hours, held, where="post", color=COLOURS[0], linewidth=1, label="ready instances hold")
+    axes.step(hours, planned, where="post", color=COLOURS[5], linewidth=0.9, ls=":", label="planned for")
     axes.plot(hours, _line([m.load for m in moments]), color="black", linewidth=1.1, label="load, measured")
     axes.plot(hours, _line([m.rate for m in moments]), color=COLOURS[4], linewidth=1, linestyle="--", label="trace")
     _marks(play, axes, top=max(1.0, np.nanmax(np.concatenate([held, planned, [0.0]]))))
@@ -94,16 +84,13 @@ def _instances(play: Play, hours: Floats, axes: Axes) -> None:
     kinds = sorted(play.types)
     ready = [_line([_ready(moment, kind) for moment in play.moments]) for kind in kinds]
     paid = _line([_paid(moment) for moment in play.moments])
-    turns = _turns(paid, *ready)
-    base = np.zeros(int(turns.sum()))
+    base = np.zeros(len(hours))
     for number, (kind, counts) in enumerate(zip(kinds, ready, strict=True)):
-        top, colour = base + counts[turns], COLOURS[number % len(COLOURS)]
+        top, colour = base + counts, COLOURS[number % len(COLOURS)]
         if np.nansum(counts):
-            axes.fill_between(hours[turns], base, top, step="post", color=colour, alpha=0.75, linewidth=0, label=kind)
+            axes.fill_between(hours, base, top, step="post", color=colour, alpha=0.75, linewidth=0, label=kind)
         base = top
-    axes.step(
-        hours[turns], paid[turns], where="post", color="black", linewidth=0.8, label="with those that launch or leave"
-    )
+    axes.step(hours, paid, where="post", color="black", linewidth=0.8, label="with those that launch or leave")
     axes.set(ylabel="instances", ylim=(0, 1.3 * max(1.0, np.nanmax([*paid, 0.0]))))
     axes.legend(ncols=4, loc="upper left")
 
@@ -119,10 +106,9 @@ def _paid(moment: Moment) -> float | None:
 def _price(summary: Summary, hours: Floats, axes: Axes) -> None:
     play = summary.play
     cost = _line([None if moment.cost is None else moment.cost / 1e6 for moment in play.moments])
-    turns = _turns(cost)
     label = f"all pods: ${summary.spent / 1e6:.2f}"
-    axes.fill_between(hours[turns], 0, cost[turns], step="post", color=COLOURS[3], alpha=0.2, linewidth=0)
-    axes.step(hours[turns], cost[turns], where="post", color=COLOURS[3], linewidth=1, label=label)
+    axes.fill_between(hours, 0, cost, step="post", color=COLOURS[3], alpha=0.2, linewidth=0)
+    axes.step(hours, cost, where="post", color=COLOURS[3], linewidth=1, label=label)
     axes.axhline(play.budget / 1e6, color="black", linewidth=0.8, linestyle="--", label="budget")
     for number, static in enumerate(summary.statics):
         dollars = summary.static_spent(static) / 1e6

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -23,14 +23,13 @@ from harness.load.held import Held, Static, problem_of, static_plan
 from harness.load.looking import Looker, Questions
 from harness.load.options import Wanted
 from harness.load.seen import merged
-from harness.load.summary import json_text, summed_up, table
+from harness.load.summary import Summary, document, table
 from harness.load.view import PlainLines, Play, view
 from harness.nodes import DAY
 from harness.twin import Twin
 from harness.waiting import Unmet, wait_until
 from hetserve.api import manifests as api
 from hetserve.base.units import parse_money
-from hetserve.planning import Problem
 
 MANIFEST: Final = ROOT / "manifests" / "load" / "rm2-day.yaml"
 EVERY: Final = 1.0
@@ -56,11 +55,8 @@ class DayService:
         service["spec"]["load"]["expectedQPS"] = max(wanted.trace.rates[0] or 0.0, LEAST_QPS)
         self.rest: Manifests = [*(d for d in documents if d["kind"] == "ModelProfile"), service]
         self.name, self.namespace = service["metadata"]["name"], service["metadata"]["namespace"]
-        self.problem: Problem = problem_of(read.services[0], read)
-
-    @property
-    def type_names(self) -> list[str]:
-        return [type_["metadata"]["name"] for type_ in self.types]
+        self.type_names = [type_["metadata"]["name"] for type_ in self.types]
+        self.problem = problem_of(read.services[0], read)
 
     def statics(self, peak: float) -> list[Static]:
         """Plans that hold the peak [queries/s] all day: used in full, and with the saturation of this service."""
@@ -135,7 +131,10 @@ def _watched(cluster: Cluster, service: DayService, course: Play, held: Held, co
     """Plays until the trace ends, the twin does, or Ctrl-C."""
     wanted, where = course.wanted, (service.namespace, service.name)
     try:
-        trace = [(time_ - wanted.trace.start, rate or 0.0) for time_, rate in _points(wanted)]
+        trace = [
+            (time_ - wanted.trace.start, rate or 0.0)
+            for time_, rate in zip(wanted.trace.times, wanted.trace.rates, strict=True)
+        ]
         Twin(cluster).play({where: trace}, speed=wanted.speed, timeout=PATIENCE)
         looker = Looker(cluster, service.questions(), time.time())
         with _shown(course, console) as show:
@@ -164,10 +163,6 @@ def _end_twin(cluster: Cluster, console: Console) -> None:
         console.print(str(error))
 
 
-def _points(wanted: Wanted) -> Iterator[tuple[float, float | None]]:
-    return zip(wanted.trace.times, wanted.trace.rates, strict=True)
-
-
 @contextmanager
 def _shown(course: Play, console: Console) -> Iterator[Callable[[], None]]:
     """Shows the newest moment: live on a terminal, else in plain lines."""
@@ -191,13 +186,9 @@ def _finish(course: Play, held: Held, statics: list[Static], complete: bool, con
         console.print("nothing was seen: there is nothing to draw")
         return
     course.held = [held.of(moment.ready) for moment in course.moments]
-    summary, wanted = summed_up(course, complete, statics), course.wanted
+    summary, wanted = Summary(course, complete, statics), course.wanted
     draw(summary, wanted.out)
-    write_whole(wanted.figures, json_text(summary))
+    write_whole(wanted.figures, json.dumps(document(summary), indent=1) + "\n")
     console.print()
     console.print(table(summary))
-    console.print(f"picture: {_near(wanted.out)}   figures: {_near(wanted.figures)}", soft_wrap=True)
-
-
-def _near(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    console.print(f"picture: {wanted.out}   figures: {wanted.figures}", soft_wrap=True)

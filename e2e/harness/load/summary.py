@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,22 +22,40 @@ _LAGS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """played: seconds. hours: of the trace that were played. spent, most: micro-dollars, and per hour.
-
-    statics: plans for the peak that never change. lag: the most seconds that the twin was behind; None: not known.
-    unknown: seconds whose price is not known.
-    """
+    """complete: the trace was played to its end. statics: plans for the peak that never change."""
 
     play: Play
-    played: float
     complete: bool
-    hours: float
-    queries: Queries
-    spent: int
-    most: int
-    unknown: float
-    lag: float | None
     statics: Sequence[Static]
+
+    @property
+    def played(self) -> float:
+        """Seconds."""
+        return self.play.played - (self.play.moments[0].at if self.play.moments else 0.0)
+
+    @property
+    def hours(self) -> float:
+        """Of the trace that were played."""
+        return self.played * self.play.wanted.speed / _HOUR
+
+    @property
+    def queries(self) -> Queries:
+        return total(self.play.moments)
+
+    @property
+    def spent(self) -> int:
+        """Micro-dollars."""
+        return spent(self.play.moments, self.play.wanted.speed)
+
+    @property
+    def most(self) -> int:
+        """Micro-dollars per hour."""
+        return max((moment.cost for moment in self.play.moments if moment.cost is not None), default=0)
+
+    @property
+    def lag(self) -> float | None:
+        """The most seconds that the twin was behind; None: not known."""
+        return max((moment.lag for moment in self.play.moments if moment.lag is not None), default=None)
 
     @property
     def holds(self) -> bool | None:
@@ -49,26 +66,6 @@ class Summary:
     def static_spent(self, static: Static) -> int:
         """Micro-dollars of a static plan over the same time."""
         return round(static.hourly * self.hours)
-
-
-def summed_up(play: Play, complete: bool, statics: Sequence[Static]) -> Summary:
-    """complete: the trace was played to its end."""
-    moments = play.moments
-    prices = [moment.cost for moment in moments if moment.cost is not None]
-    lags = [moment.lag for moment in moments if moment.lag is not None]
-    played = play.played - (moments[0].at if moments else 0.0)
-    return Summary(
-        play,
-        played,
-        complete,
-        played * play.wanted.speed / _HOUR,
-        total(moments),
-        spent(moments, play.wanted.speed),
-        max(prices, default=0),
-        unknown_seconds(moments),
-        max(lags, default=None),
-        statics,
-    )
 
 
 def document(summary: Summary) -> dict[str, Any]:
@@ -94,7 +91,7 @@ def document(summary: Summary) -> dict[str, Any]:
             "spent": format_money(summary.spent),
             "mostHourly": format_money(summary.most),
             "budgetHourly": format_money(play.budget),
-            "secondsOfUnknownPrice": round(summary.unknown, 1),
+            "secondsOfUnknownPrice": round(unknown_seconds(play.moments), 1),
             "static": [
                 {**asdict(one), "hourly": format_money(one.hourly), "spent": format_money(summary.static_spent(one))}
                 for one in summary.statics
@@ -133,10 +130,6 @@ def _moment(play: Play, number: int) -> dict[str, Any]:
     }
 
 
-def json_text(summary: Summary) -> str:
-    return json.dumps(document(summary), indent=1) + "\n"
-
-
 def table(summary: Summary) -> RenderableType:
     """The end of a play in one table."""
     play, queries = summary.play, summary.queries
@@ -149,7 +142,7 @@ def table(summary: Summary) -> RenderableType:
     rows.add_row("queries", f"{queries.ended:,.0f}", f"ended, of {queries.received:,.0f} that arrived")
     late = "?" if share is None else f"{share:.2%}"
     rows.add_row("late", late, f"{queries.late:,.0f} queries; {play.allowed:.3%} allowed: {word}")
-    rows.add_row("spent", f"{_dollars(summary.spent)} $", f"over {summary.hours:.1f} h of the trace")
+    rows.add_row("spent", f"{summary.spent / 1e6:.2f} $", f"over {summary.hours:.1f} h of the trace")
     for static in summary.statics:
         rows.add_row(*_beside(summary, static))
     most, budget = format_money(summary.most), format_money(play.budget)
@@ -170,7 +163,7 @@ def _beside(summary: Summary, static: Static) -> tuple[str, str, str]:
         beside = f": following is {abs(share):.0f} % {'more' if share > 0 else 'less'}"
     used = f"used to {100 * static.used:.0f} % by the peak of {static.load:.1f} q/s"
     words = f"{short(static.summary)}, {used}{beside}"
-    return "static plan", f"{_dollars(dollars)} $", words
+    return "static plan", f"{dollars / 1e6:.2f} $", words
 
 
 def warnings(summary: Summary) -> list[str]:
@@ -184,8 +177,9 @@ def warnings(summary: Summary) -> list[str]:
         found.append(
             "Prometheus has seen no query of the twin; `python -m harness.demo status` says where the logs are"
         )
-    if summary.unknown > 1:
-        found.append(f"the price of {summary.unknown:.0f} s is not known, and not in what was spent")
+    unknown = unknown_seconds(summary.play.moments)
+    if unknown > 1:
+        found.append(f"the price of {unknown:.0f} s is not known, and not in what was spent")
     if summary.lag is not None and summary.lag > _LAGS:
         found.append(f"the twin was {summary.lag:.1f} s behind at times: this machine was too busy for the play")
     return found
@@ -195,7 +189,3 @@ def _title(summary: Summary) -> str:
     wanted = summary.play.wanted
     how = "to its end" if summary.complete else f"until {wanted.clock(summary.play.played)}"
     return f"{wanted.trace_file.name} was played {how}, {summary.played:.0f} s"
-
-
-def _dollars(micro: int) -> str:
-    return f"{micro / 1e6:.2f}"

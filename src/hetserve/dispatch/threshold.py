@@ -1,12 +1,13 @@
 """DeepRecSys's query distribution: large queries to the base type, others to the auxiliaries, in order of arrival.
 
-`hetserve.dispatch.hill_climbing` finds the threshold by trial, as in the paper. Idle instances are ordered by Kairos's
+`climb` finds the threshold by trial, as in the paper. Idle instances are ordered by Kairos's
 C_j.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 from hetserve.compiled import njit_inner
@@ -86,3 +87,27 @@ def policy(size: int = WITHIN_SLO) -> Policy:
     if size < WITHIN_SLO:
         raise ValueError(f"size {size}: the index of a batch size, or {WITHIN_SLO} for the largest within the SLO")
     return Policy("threshold", decide, (float(size),), acts_when_all_busy=False)
+
+
+def climb(measure: Callable[[int], float], sizes: int, start: int, step: int | None = None) -> int:
+    """The best threshold (index of a batch size) within 0..sizes-1, by hill climbing that halves its step at a peak.
+
+    step: the first (default: a quarter of the sizes).
+    measure: throughput at a threshold [queries/s]; called once each. Raises ValueError for a start outside or a step
+    below one.
+    """
+    step = max(1, sizes // 4) if step is None else step
+    if not 0 <= start < sizes or step < 1:
+        raise ValueError(f"start={start}, step={step}: need 0 <= start < {sizes} sizes and step >= 1")
+    tried: dict[int, float] = {start: measure(start)}
+    best = start
+    while step >= 1:
+        for size in (best - step, best + step):
+            if 0 <= size < sizes and size not in tried:
+                tried[size] = measure(size)
+        better = max(tried, key=lambda size: tried[size])
+        if better == best or tried[better] == tried[best]:
+            step //= 2
+        else:
+            best = better
+    return best

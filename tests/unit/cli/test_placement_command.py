@@ -160,6 +160,15 @@ def test_a_log_of_another_version_is_refused_by_name_and_left_out_of_why(tmp_pat
     assert (named.exit_code, words in named.stderr) == (2, True)
 
 
+def test_why_names_a_field_that_a_record_of_a_log_lacks(tmp_path: Path) -> None:
+    log = small_storm()
+    (number,) = [k for k, one in enumerate(log, start=1) if one["call"] == "filter" and one["t"] == 101]
+    del log[number - 1]["result"]["chosen"]["gpus"][0]["freeComputePercent"]
+    named = why(tmp_path, log, "a", "--log", written(tmp_path, log))
+    words = f"record {number} (filter) has no field 'freeComputePercent': a log of version 5 has it"
+    assert (named.exit_code, words in " ".join(named.stderr.split())) == (2, True)
+
+
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with HttpFace.serving(gpu_node()) as api:
         result = run(

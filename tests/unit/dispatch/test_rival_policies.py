@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetserve.dispatch import LatencyModel, make_policy
-from hetserve.dispatch.hill_climbing import climb
+from hetserve.dispatch.threshold import climb
 from testing.deciding import Dispatch, DispatchDecision, DispatchSnapshot, Query, Worker, decide
 from testing.plain_dispatch import plainly
 

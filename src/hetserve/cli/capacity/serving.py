@@ -13,7 +13,7 @@ from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.output.progress import Steps
 from hetserve.dispatch import Policy, make_policy
-from hetserve.dispatch.hill_climbing import climb
+from hetserve.dispatch.threshold import climb
 from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES

@@ -35,7 +35,7 @@ from hetserve.placement.decision.wording import (
 )
 from hetserve.placement.ledger.bookings import UNNAMED, Booking, pod_name
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.placement.log.journal import HEADER, offer_of, refusals_of
+from hetserve.placement.log.journal import HEADER, VERSION, offer_of, refusals_of
 from hetserve.placement.log.replay import ReplayError, check_version
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import DEFAULT_POLICY, GpuRequest, PolicyName, policy_name
@@ -363,14 +363,20 @@ def _age(pod: PodView) -> tuple[float, str, str, str]:
 def _decisions_about(records: Iterable[Record], uid: str) -> Iterator[tuple[float, str]]:
     """(time of day, words) of a pod's filters and binds. Raises ReplayError."""
     offset = 0.0
-    for record in records:
-        call, args = record.get("call"), record.get("args") or {}
-        if call == HEADER:
-            check_version(record)
-            offset = float(record["wall"]) - float(record["t"])
-        about = ((args.get("raw") or {}).get("metadata") or {}).get("uid") or (args.get("request") or {}).get("uid")
-        if about == uid and call in {"filter", "fix_gpus"}:
-            yield float(record["t"]) + offset, _words(call, record)
+    for number, record in enumerate(records, start=1):
+        try:
+            call, args = record.get("call"), record.get("args") or {}
+            if call == HEADER:
+                check_version(record)
+                offset = float(record["wall"]) - float(record["t"])
+            about = ((args.get("raw") or {}).get("metadata") or {}).get("uid") or (args.get("request") or {}).get("uid")
+            if about == uid and call in {"filter", "fix_gpus"}:
+                yield float(record["t"]) + offset, _words(call, record)
+        except KeyError as error:
+            raise ReplayError(
+                f"record {number} ({record.get('call')}) has no field {error}: a log of version {VERSION} has it;"
+                " use the hetserve that wrote it"
+            ) from None
 
 
 def _words(call: str, record: Record) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import cast
 
 from hetserve.planning.plan import Evaluator
-from hetserve.planning.search.session import Evaluation, SearchSpace, SearchTrace, Session, search_space
+from hetserve.planning.search.session import Evaluation, SearchSession, SearchSpace, SearchTrace, search_space
 from hetserve.registry.planners import SEARCH_METHODS
 
 
@@ -32,8 +32,8 @@ def search(
         raise ValueError(f"search method {method!r} is unknown; there are: {', '.join(SEARCH_METHODS.names)}")
     if limit is not None and limit < 1:
         raise ValueError(f"limit {limit}: at least one evaluation is needed")
-    run = cast("Callable[[Session, int], None]", SEARCH_METHODS[method].load())
-    session = Session(space, evaluate, limit, prune=prune)
+    run = cast("Callable[[SearchSession, int], None]", SEARCH_METHODS[method].load())
+    session = SearchSession(space, evaluate, limit, prune=prune)
     run(session, seed)
     return SearchTrace(method, seed, tuple(session.evaluations), len(space), session.pruned)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
-from hetserve.planning.search.session import Session
+from hetserve.planning.search.session import SearchSession
 
 FIRST: Final = 5
 EVERY: Final = 20
@@ -23,7 +23,7 @@ EVERY: Final = 20
 Floats = NDArray[np.float64]
 
 
-def run(session: Session, seed: int) -> None:
+def run(session: SearchSession, seed: int) -> None:
     scale = np.maximum(session.space.counts.max(axis=0), 1)
     points = session.space.counts / scale
     order = list(range(len(session.space)))

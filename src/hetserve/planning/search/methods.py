@@ -6,7 +6,7 @@ import math
 from random import Random
 from typing import Final
 
-from hetserve.planning.search.session import Session
+from hetserve.planning.search.session import SearchSession
 
 START_TEMPERATURE: Final = 0.3
 """A configuration that holds 30 % less is accepted with probability 1/e at the start."""
@@ -16,7 +16,7 @@ POPULATION: Final = 10
 MUTATION: Final = 0.4
 
 
-def random_search(session: Session, seed: int) -> None:
+def random_search(session: SearchSession, seed: int) -> None:
     """Every open configuration is equally likely."""
     order = list(range(len(session.space)))
     Random(seed).shuffle(order)  # noqa: S311  reproducible, nothing secret
@@ -26,7 +26,7 @@ def random_search(session: Session, seed: int) -> None:
         session.value(index)
 
 
-def annealing(session: Session, seed: int) -> None:
+def annealing(session: SearchSession, seed: int) -> None:
     """Simulated annealing (Kairos, Fig. 2).
 
     A step changes one instance. A worse configuration is accepted with probability exp(relative loss / temperature);
@@ -47,13 +47,13 @@ def annealing(session: Session, seed: int) -> None:
         temperature *= COOLING
 
 
-def _restart(session: Session, source: Random) -> int:
+def _restart(session: SearchSession, source: Random) -> int:
     start = int(source.choice(session.candidates.tolist()))
     session.value(start)
     return start
 
 
-def genetic(session: Session, seed: int) -> None:
+def genetic(session: SearchSession, seed: int) -> None:
     """Counts per type are the genes; children over the budget are repaired.
 
     Tournaments of two, uniform crossover, mutation by one instance; the best of parents and children survive.
@@ -71,7 +71,7 @@ def genetic(session: Session, seed: int) -> None:
         population = pool[:POPULATION]
 
 
-def _valued(session: Session, indices: list[int]) -> list[int]:
+def _valued(session: SearchSession, indices: list[int]) -> list[int]:
     kept = []
     for index in indices:
         if session.known(index) or not session.over:
@@ -80,7 +80,7 @@ def _valued(session: Session, indices: list[int]) -> list[int]:
     return kept
 
 
-def _child(session: Session, population: list[int], source: Random) -> int:
+def _child(session: SearchSession, population: list[int], source: Random) -> int:
     space = session.space
     mother, father = (_tournament(session, population, source) for _ in range(2))
     genes = [
@@ -101,5 +101,5 @@ def _child(session: Session, population: list[int], source: Random) -> int:
     return index
 
 
-def _tournament(session: Session, population: list[int], source: Random) -> int:
+def _tournament(session: SearchSession, population: list[int], source: Random) -> int:
     return max(source.choices(population, k=2), key=lambda i: (session.value(i), -i))

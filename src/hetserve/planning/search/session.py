@@ -42,7 +42,7 @@ class SearchTrace:
         return next((i for i, e in enumerate(self.evaluations, start=1) if e.qps >= qps), None)
 
 
-class Session:
+class SearchSession:
     def __init__(self, space: SearchSpace, evaluate: Evaluator, limit: int | None, *, prune: bool) -> None:
         self.space = space
         self.evaluations: list[Evaluation] = []
