@@ -25,10 +25,11 @@ TITLE: Final = "One queue or several (POP)"
 
 GROUPS: Final = (1, 2, 4, 8)
 _POLICIES: Final = {"kairos": "Kairos", "hetserve": "hetserve"}
-_SIZES: Final = {"kairos": (16, 32, 64), "hetserve": (16, 32, 64, 128)}
-"""Instances of the runs; more take hours under the matching."""
+_SIZES: Final = (16, 32)
+_MORE: Final = (64, 128)
+"""Instances of the runs, and of those in full; more take hours under the matching."""
 _SERVED_BY: Final = (16, 32, 64, 128, 256, 512)
-_ROUNDS: Final = 100
+_ROUNDS: Final = 20
 _STEP: Final = 0.01
 _QUERIES: Final = 1000
 """For each instance, so that runs of all sizes last as long."""
@@ -45,7 +46,8 @@ def measure(scale: Scale) -> Json:
     case = Case("RM2")
     pool = system(case)
     decisions = {name: {str(n): microseconds(_calls(name, n))[0] for n in (2, 4, 8, *_SERVED_BY)} for name in _POLICIES}
-    jobs = [(name, n, k) for name in _POLICIES for n, k in product(_SIZES[name], GROUPS)]
+    sizes = (*_SIZES, *_MORE) if scale.full else _SIZES
+    jobs = list(product(_POLICIES, sizes, GROUPS))
 
     def rate(job: tuple[str, int, int]) -> float:
         name, n, k = job
@@ -56,9 +58,7 @@ def measure(scale: Scale) -> Json:
     rates = dict(zip(jobs, in_parallel(rate, jobs, scale), strict=True))
     return {
         "decisions": decisions,
-        "rates": {
-            name: {str(n): {str(k): rates[name, n, k] for k in GROUPS} for n in _SIZES[name]} for name in _POLICIES
-        },
+        "rates": {name: {str(n): {str(k): rates[name, n, k] for k in GROUPS} for n in sizes} for name in _POLICIES},
     }
 
 
@@ -140,8 +140,8 @@ def describe(data: Json) -> str:
         "Time of one decision [us], 2 n queries waiting and half of the instances idle; with k queues it is that of "
         "n / k instances:\n\n"
         + table(["one queue for", *_POLICIES.values()], served)
-        + "\nThroughput lost (RM2, one base instance in eight, 1,000 queries for each instance, one seed, to 1 % and at most "
-        "the fluid bound); queries go to groups at random, in proportion to what the groups can serve:\n\n"
+        + "\nThroughput lost (RM2, one base instance in eight, 1,000 queries for each instance, one seed, to 1 % and "
+        "at most the fluid bound); queries go to groups at random, in proportion to what the groups can serve:\n\n"
         + table(["policy", "instances", "one queue, q/s", *(f"k = {k}" for k in GROUPS[1:])], lost)
         + "\nMost of these instances whose decisions, two a query, one core makes in time with one queue:\n\n"
         + table(["model", *_POLICIES.values()], ends)
