@@ -13,6 +13,8 @@ FIGURES: Final = (
     "ours",
     "fig01",
     "fig02",
+    "fig03",
+    "fig05",
     "fig08",
     "fig09",
     "fig10",
@@ -22,6 +24,9 @@ FIGURES: Final = (
     "fig14",
     "fig15",
     "fig16",
+    "learner",
+    "matching",
+    "splitting",
 )
 
 _HEAD: Final = """# Kairos's figures, measured again
