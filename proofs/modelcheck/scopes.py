@@ -70,12 +70,12 @@ QUICK: Final[tuple[Scope, ...]] = (
     Scope("1 GPU, compute beside none declared, any fault or edit", Shape((REST, OTHER), {"n0": 1}), EDITED, 1),
     Scope("2 processes, 1 GPU, a lapse and an end", ONE_GPU, {**LAPSE, **END}, 0, processes=2, retires=True),
     Scope(
-        "2 processes, 1 GPU, a release and a lost answer", ONE_GPU, {**RELEASE, **LOST}, 1, processes=2, retires=True
+        "2 processes, 1 pod, a release and a lost answer", ONE_POD, {**RELEASE, **LOST}, 1, processes=2, retires=True
     ),
     Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
     Scope("2 processes, 1 pod, two changes and a restart", ONE_POD, BACK, 1, processes=2, retires=True),
 )
-"""Of every test run: a dozen seconds of processor time."""
+"""Of every test run: six seconds of processor time."""
 
 SCOPES: Final[tuple[Scope, ...]] = (
     *QUICK,
@@ -85,6 +85,9 @@ SCOPES: Final[tuple[Scope, ...]] = (
     Scope("2 processes, 1 GPU, a rollout beside the change", ROLLOUT, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("2 pods that share a GPU, any fault or edit", Shape((SMALL, OTHER), {"n0": 1}), EDITED, 1),
     Scope("mode score, 2 pods, any fault", Shape((ALONE, ALONE), TWO_NODES), ALL, 1, mode=Mode.SCORE),
+    Scope(
+        "2 processes, 1 GPU, a release and a lost answer", ONE_GPU, {**RELEASE, **LOST}, 1, processes=2, retires=True
+    ),
     Scope("2 processes, 1 GPU, a fault beside an end", ONE_GPU, {**END, **UNSURE}, 1, processes=2, retires=True),
     Scope("2 processes, 1 GPU, any fault beside the change", ONE_GPU, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("3 pods, 2 nodes x 1 GPU, any fault", APART, ALL, 1),

@@ -5,14 +5,17 @@ Rates are extrapolated as by Prometheus's extrapolatedRate (promql/functions.go)
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from hetserve.demand.answers import Points
 
 Scrapes = Sequence[tuple[float, float]]
 """Time [s] and value of a counter, oldest first."""
 LOOK_BACK = 300.0
+_TIME = itemgetter(0)
 
 
 def counter(load: Callable[[float], float], times: Iterable[float], began: float = 0.0) -> list[tuple[float, float]]:
@@ -28,7 +31,7 @@ def counter(load: Callable[[float], float], times: Iterable[float], began: float
 
 def rate(scrapes: Scrapes, at: float, window: float) -> float | None:
     """rate(counter[window]) at a moment; None: no value."""
-    inside = [(t, v) for t, v in scrapes if at - window < t <= at]
+    inside = _within(scrapes, at, window)
     if len(inside) < 2:
         return None
     grown = sum(after if after < before else after - before for (_, before), (_, after) in pairwise(inside))
@@ -47,8 +50,13 @@ def rate(scrapes: Scrapes, at: float, window: float) -> float | None:
 
 def stamp(scrapes: Scrapes, at: float, look_back: float = LOOK_BACK) -> float | None:
     """timestamp(counter) at a moment; None: no value."""
-    inside = [t for t, _ in scrapes if at - look_back < t <= at]
-    return inside[-1] if inside else None
+    inside = _within(scrapes, at, look_back)
+    return inside[-1][0] if inside else None
+
+
+def _within(scrapes: Scrapes, at: float, window: float) -> Scrapes:
+    """Scrapes of the window that ends at a moment, which is within it, as its begin is not."""
+    return scrapes[bisect_right(scrapes, at - window, key=_TIME) : bisect_right(scrapes, at, key=_TIME)]
 
 
 def over(first: float, last: float, step: float, value: Callable[[float], float | None]) -> Points:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr
 from threadpoolctl import threadpool_limits
 
 from hetserve.planning.search.session import SearchSession
@@ -46,7 +46,8 @@ def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats
     """Expected gain over the best known value; mean, deviation: predictions [point]."""
     gain = mean - best
     z = np.divide(gain, deviation, out=np.zeros_like(gain), where=deviation > 0)
-    uncertain = gain * norm.cdf(z) + deviation * norm.pdf(z)
+    density = np.exp(-(z**2) / 2.0) / np.sqrt(2 * np.pi)
+    uncertain = gain * ndtr(z) + deviation * density
     return np.asarray(np.where(deviation > 0, uncertain, np.maximum(gain, 0.0)))
 
 
