@@ -63,7 +63,7 @@ def _line(batches: NDArray[np.float64], seconds: NDArray[np.float64], at: NDArra
         return np.full(len(at), seconds.mean())
     if intercept < 0:
         return at * float((batches @ seconds) / (batches @ batches))
-    return intercept + slope * at
+    return np.asarray(intercept + slope * at, np.float64)
 
 
 def late_share(

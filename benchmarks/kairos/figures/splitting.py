@@ -18,7 +18,7 @@ from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.lp import fluid_bound
 from hetserve.serving.system import System
-from hetserve.simulation.run import count_violations, run_trace
+from hetserve.simulation.run import run_alone
 from hetserve.simulation.workload import Workload, draw_workload
 
 TITLE: Final = "One queue or several (POP)"
@@ -89,8 +89,8 @@ def split_rate(pool: System, groups: Sequence[Mapping[str, int]], policy: Policy
     for rate in (top * (1 - _STEP * k) for k in range(int(1 / _STEP))):
         late = 0
         for group, part in parts:
-            trace = run_trace(pool, group, policy, part, rate, stop_after=allowed - late)
-            late += count_violations(pool, part, rate, trace, 0)
+            run = run_alone(pool, group, policy, part, rate, stop_after=allowed - late)
+            late += int(run.outcome().late.sum())
             if late > allowed:
                 break
         if late <= allowed:

@@ -258,16 +258,19 @@ class Session:
             raise contract_error(self._policies[kernel].name, status)
         return self._state.course.ended[before : counts[ENDED]].copy()
 
-    def give_up(self, patience: float) -> None:
+    def give_up(self, patience: float) -> Integers:
         """Drops the queries that have waited for an instance for longer than this [s], and than their service's SLO.
 
-        Queries in the line of an instance stay there.
+        Queries in the line of an instance stay there. Returns the ids of those that are dropped.
         """
+        gone = [np.zeros(0, np.int64)]
         for index in np.flatnonzero(self.waiting()).tolist():
             before = self.now - max(patience, self.services[index].system.slo)
-            state = layout.ended_unserved(self._state, layout.without_waiting(self._state, index, before), DROPPED)
+            gone.append(layout.without_waiting(self._state, index, before))
+            state = layout.ended_unserved(self._state, gone[-1], DROPPED)
             self._has_room &= state is self._state
             self._state = state
+        return np.concatenate(gone)
 
     def waiting(self) -> Integers:
         """[service] Queries that have arrived and wait for an instance."""

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from hetserve.dispatch.calling import decide
 
-from hetserve.dispatch import LatencyModel, Query
+from hetserve.dispatch import LatencyModel
 from hetserve.serving.services import GpuInstance, Service
-from testing.deciding import DispatchSnapshot, Worker
+from testing.deciding import DispatchSnapshot, Query, Worker, decide
 
 WAITING, DROPPED, LOST = -1, -2, -3
 _END, _ARRIVAL, _WAKE = range(3)
@@ -155,12 +154,15 @@ class PlainServing:
         self._to_come.append(query)
         self._to_come.sort(key=lambda query: (query.arrival, query.id))
 
-    def give_up(self, name: str, before: float) -> list[int]:
-        tenant = self._tenant(name)
-        gone = [query for query in tenant.queue if query.arrival < before]
-        tenant.queue = [query for query in tenant.queue if query.arrival >= before]
-        self._end_unserved(gone, DROPPED)
-        return [query.id for query in gone]
+    def give_up(self, patience: float) -> list[int]:
+        all_gone = []
+        for tenant in self.tenants:
+            before = self.now - max(patience, tenant.service.system.slo)
+            gone = [query for query in tenant.queue if query.arrival < before]
+            tenant.queue = [query for query in tenant.queue if query.arrival >= before]
+            self._end_unserved(gone, DROPPED)
+            all_gone += [query.id for query in gone]
+        return all_gone
 
     def forget(self) -> list[int]:
         kept = [query for query in self.queries if not query.has_ended]

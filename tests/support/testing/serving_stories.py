@@ -5,6 +5,7 @@ A player counts queries by serial, from 0 on in the order in which they were ann
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -207,7 +208,7 @@ class Player:
             thinks = source.choice((0.0, *source.exponential(1.0, 6)), (3, 1 + number))
             self.announce(name, self.run.attend(name, thinks, *_turns(source, thinks.shape)))
         elif step.what == "give up":
-            self.note_ended(self.run.give_up(name, before=self.run.now - number / 10))
+            self.note_ended(self.run.give_up(number / 10))
         elif step.what == "limit":
             self.run.stop_when_late(name, number, first=int(source.integers(0, 1 + len(self.serials))))
 
@@ -218,7 +219,9 @@ def fates_of(run: Session | PlainServing, ids: Sequence[int] | Integers) -> np.n
         columns = [[getattr(run.queries[number], name) for number in ids] for name in FATES]
     else:
         outcome = run.outcome(np.array(ids, np.int64))
-        columns = [getattr(outcome, name) for name in FATES]
+        # A run that stopped tells when what is being served would end.
+        finish = np.where(np.isin(ids, run.standing().serving), math.nan, outcome.finish)
+        columns = [getattr(outcome._replace(finish=finish), name) for name in FATES]
     found = np.array(columns, np.float64).T
     found[np.isnan(found[:, FATES.index("finish")]), FATES.index("peak")] = 0.0
     return found

@@ -225,6 +225,6 @@ def test_whole_numbers_for_what_an_instance_takes_are_numbers_like_others() -> N
         run.join_all([GpuInstance("s", "a", "g")] * 2)
         arrive(run, 0.0, 0.0)
         run.until()
-        return run.outcome().finish.tolist()
+        return list(run.outcome().finish)
 
     assert finish(1) == finish(1.0)
