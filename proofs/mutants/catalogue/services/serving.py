@@ -14,7 +14,7 @@ SERVING: Final = (
     Mutant(
         "serving: what waited in the line of a failed instance is lost",
         LAYOUT,
-        "without_instance",
+        "_line",
         DropStatement("$held.append($query)"),
         SESSIONS,
         "test_a_line_is_requeued_with_the_query_that_is_served",
