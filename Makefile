@@ -15,7 +15,7 @@ PYTHONS ?= 3.12 3.13
 UV_LINES := awk '/^[a-zA-Z0-9]/ { ours = /^uv==/ } ours && /==|--hash/'
 
 WORKERS ?= auto
-# Scenarios wait for much of their time, so there are more workers than cores, each with a control plane of its own.
+# Tests wait too, so there are more workers than cores; those of scenarios have a control plane each.
 HOSTS ?= $(shell echo $$(($$(nproc) + 1)))
 # Seconds on two cores; a run of over one and a half times as many fails.
 UNIT_BUDGET ?= 200
@@ -92,7 +92,7 @@ coverage: setup tools kernels ## The same, and print which lines no test reaches
 
 .PHONY: test-unit
 test-unit: setup kernels ## Run the tests that need no control plane, but for the deep ones
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not cluster and not deep" --budget $(UNIT_BUDGET) $(FLAGS) \
+	$(BIN)/pytest -n $(HOSTS) --dist loadgroup -m "not cluster and not deep" --budget $(UNIT_BUDGET) $(FLAGS) \
 		--ignore tests/integration $(or $(TESTS),tests)
 
 # The three that are left out cost much of the time and look at luck, order and size, which are the same on every Python.

@@ -12,6 +12,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ SHOWN: Final = 20
 ALLOWED: Final = 1.5
 """Times the budget that a run may take on a machine as fast as the reference."""
 PROPERTY: Final = "cost"
+WAITS: Final = "waits for a control plane"
 _SPENT: Final = pytest.StashKey[float]()
 
 
@@ -51,6 +53,19 @@ def over(elapsed: float, budget: float, slowness: float) -> str:
         f"the tests took {elapsed:.0f} s: over {most:.0f} s, {ALLOWED:g} times their budget of {budget:.0f} s "
         f"on a machine {slowness:.2f} times as slow as the reference"
     )
+
+
+def crowding(elapsed: float, others: float, cores: int) -> float:
+    """How many times as long a run takes as it would alone. elapsed: seconds; others: processor seconds of theirs."""
+    return cores * elapsed / max(cores * elapsed - others, elapsed)
+
+
+def busy_seconds() -> float:
+    """Of all processors since the machine started; 0 where it does not tell."""
+    with suppress(OSError):
+        user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
+        return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,7 +101,8 @@ def pytest_runtest_makereport(
     report = yield
     before, now = item.config.stash[_SPENT], _processor_seconds()
     item.config.stash[_SPENT] = now
-    report.user_properties.append((PROPERTY, call.duration if item.get_closest_marker("cluster") else now - before))
+    waits = item.get_closest_marker("cluster") is not None
+    report.user_properties += [(PROPERTY, call.duration if waits else now - before), (WAITS, waits)]
     return report
 
 
@@ -97,11 +113,13 @@ class Costs:
         self.budget: float | None = config.option.budget
         self.writes: bool = config.option.write_costs
         self.seen: defaultdict[str, float] = defaultdict(float)
-        self.begun = time.monotonic()
+        self.begun, self.busy = time.monotonic(), busy_seconds()
+        self.waits = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         found: dict[str, Any] = dict(report.user_properties)
         self.seen[report.nodeid] += found.get(PROPERTY, 0.0)
+        self.waits |= found.get(WAITS, False)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -110,11 +128,13 @@ class Costs:
 
     @cached_property
     def exceeded(self) -> str:
-        """Why, on the machine as it was at the start or is by now, if other work has come: the slower of both."""
+        """Why, on the machine as others left it to tests that compute; to others as it was or is by now, the slower."""
         elapsed = time.monotonic() - self.begun
         if self.budget is None or not over(elapsed, self.budget, limits.slowness()):
             return ""
-        return over(elapsed, self.budget, limits.slowness() * limits.slower_by_now())
+        others = 0.0 if self.waits else busy_seconds() - self.busy - sum(self.seen.values())
+        slower = max(limits.slower_by_now(), crowding(elapsed, others, os.cpu_count() or 1))
+        return over(elapsed, self.budget, limits.slowness() * slower)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.writes:

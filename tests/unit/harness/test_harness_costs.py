@@ -11,7 +11,7 @@ import pytest
 
 from harness import limits
 from harness.components import ROOT
-from harness.costs import known, over
+from harness.costs import busy_seconds, crowding, known, over
 from harness.flakes import near
 from harness.waiting import WAITS_VARIABLE, wait_until
 
@@ -23,6 +23,16 @@ def test_a_run_may_exceed_its_budget_by_half_of_what_this_machine_needs(
     elapsed: float, slowness: float, fails: bool
 ) -> None:
     assert bool(over(elapsed, 100, slowness)) is fails
+
+
+def test_a_run_may_take_longer_by_what_others_took_of_the_processors() -> None:
+    assert crowding(300, others=300, cores=2) == 2.0
+    assert crowding(300, others=0, cores=2) == 1.0
+    assert crowding(300, others=590, cores=2) == 2.0, "a core is left to every run"
+
+
+def test_the_machine_has_been_busy() -> None:
+    assert busy_seconds() > 0 or not Path("/proc/stat").exists()
 
 
 def test_what_is_known_to_be_slow_is_still_there() -> None:
