@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from hetserve.planning import Problem
+from hetserve.base.units import QPS
+from hetserve.planning import Problem, plan
 from hetserve.planning.validate import problem_error
 from testing.plan_laws import PLANNERS, broken_laws
 from testing.wide_problems import Seeded, rising_loads, wide_problem
@@ -74,6 +75,9 @@ BROKE = (
     ("51907-8", 12),
     ("51907-146", 12),
     ("51907-163", 12),
+    ("51907-99", 12),
+    ("51907-124", 12),
+    ("51907-142", 12),
 )
 """Seeds and most types of problems on which some planner broke a law once, on 4 loads."""
 
@@ -83,6 +87,11 @@ BROKE = (
 def test_what_broke_a_law_once_keeps_them_all(broke: tuple[str, int]) -> None:
     problem, loads = seeded(*broke, loads=4)
     assert not list(broken_laws(problem, loads))
+
+
+def test_a_trickle_is_carried_by_two_cheap_instances_where_queries_meet_one_busy_by_chance() -> None:
+    problem, loads = seeded("51907-124", loads=4)
+    assert plan(replace(problem, load=QPS(loads[1]))).counts == (("a", 0), ("b", 2), ("c", 0))
 
 
 @pytest.mark.parametrize("seed", range(20))

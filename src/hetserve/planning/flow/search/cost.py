@@ -16,6 +16,7 @@ from hetserve.planning.flow.search.leading import allowed, neighbours, pairs, sp
 from hetserve.planning.flow.search.untried import Theory
 
 SATURATIONS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.13, 0.08, 0.05)
+_MULTIPLES: Final = (2, 3, 4, 6, 8, 12)
 MARGINS: Final = ((0.0, 0.2), (0.0, 0.6), (0.1, 0.3), (0.25, 0.3))
 """wait, late"""
 _PAIRED: Final = Margin(wait=0.1, late=0.3)
@@ -108,11 +109,27 @@ def _descend(run: CostClimb, margin: Margin, only: tuple[int, ...] | None = None
         if held:
             run.place = place
             return
+    if held is False:
+        _multiplied(run, margin, only)
     while held is not False and place > 0:
         place -= 1
         held = _holds_at(run, place, margin, only)
         if held:
             run.place = place
+
+
+def _multiplied(run: CostClimb, margin: Margin, only: tuple[int, ...] | None) -> None:
+    """Tries multiples of the counts at the lowest saturation: for a trickle that is one instance still, which queries
+    meet busy by chance.
+    """
+    lowest = dataclasses.replace(margin, saturation=SATURATIONS[-1])
+    mix = least_cost(run.table, lowest, run.load, budget=run.budget, only=only)
+    if mix is None:
+        return
+    for times in _MULTIPLES:
+        values = tuple(times * n for n in mix.counts)
+        if not run.beats(values) or run.try_(values):
+            return
 
 
 def _holds_at(run: CostClimb, place: int, margin: Margin, only: tuple[int, ...] | None) -> bool | None:
