@@ -89,6 +89,25 @@ def test_an_instance_that_is_cleared_while_it_serves_goes_on() -> None:
     assert run.answered(0, 0.6).sends == [(8, 0)]
 
 
+def test_an_instance_that_left_while_it_was_suspected_is_a_new_one_when_it_joins_again() -> None:
+    run = dispatcher(1)
+    run.suspected(0, 0.1)
+    run.left(0, 0.2)
+    run.joined(0, "a", 0.3)
+    assert offer(run, 7, now=0.4)[0].sends == [(7, 0)]
+
+
+def test_a_line_that_waits_again_is_no_work_of_its_instance_any_more() -> None:
+    run = dispatcher(1, "clockwork_least_wait")
+    offer(run, 7, 8)
+    assert run.failed(0, 0.1).sends == [(7, 0)]
+    run.joined(1, "a", 0.15)
+    offer(run, 9, 10, now=0.15)
+    assert run.answered(0, 0.7).sends == [(8, 0)]
+    offer(run, 11, now=0.7)
+    assert run.answered(0, 1.3).sends == [(11, 0)], "free at 1.3, instance 1 at 1.35"
+
+
 @pytest.mark.parametrize("policy", ["fcfs", LINES])
 def test_a_cancelled_query_is_not_served(policy: str) -> None:
     """Neither from the queue nor from the line of an instance, of which the rest keeps its order."""
