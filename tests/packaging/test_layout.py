@@ -63,7 +63,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_the_wheel_holds_every_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell", "hetserve_twin"}
+    components = {"hetserve_operator", "hetserve_extender", "hetserve_twin"}
+    assert top == {"hetserve", "hetserve_services", "hetserve_shell", *components}
     for path in tracked(
         *(f"{root}/**/*.py" for root in ("src", "operator", "scheduler_extender", "shell_kit", "twin"))
     ):

@@ -11,15 +11,16 @@ from typing import Final
 
 from hetserve.base.units import Seconds
 from hetserve.profiles.sharing import ONE
+from hetserve_services.exposition import metrics_text
+from hetserve_services.facts import Key
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.http.server import allotted, listen
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.reviews import check_of
 from hetserve_twin.cluster import Cluster
 from hetserve_twin.engine import LoadTwin, Rules, TracedLoad, compile_loop
-from hetserve_twin.exposition import TwinCollector, metrics_text
+from hetserve_twin.exposition import TwinCollector
 from hetserve_twin.settings import TwinSettings
-from hetserve_twin.systems import Key
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,12 @@ import numpy as np
 from hetserve.base.units import Seconds
 from hetserve.demand import contract
 from hetserve.dispatch.kernel import Floats, Integers
-from hetserve_twin.systems import Key
+from hetserve_services.facts import Key
 
 BUCKETS: Final = len(contract.DURATIONS) + 2
 """Buckets of durations, with those of the SLO and of infinity."""
+STAYS: Final = Seconds(60.0)
+"""How long the figures of an instance that is gone are kept, so that the last of them are scraped."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,116 @@
+"""Which services there are and which of their pods serve, kept up by watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
+from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import Millionths, parse_duration
+from hetserve.demand import declared_mix
+from hetserve.planning.offers import namespace_of
+from hetserve.planning.tenancy import SharingRule, gpu_demand
+from hetserve.reconcile.cluster.observed import Broken, PodFact, error_of, pod_fact, read_input
+from hetserve_services.facts import Key, Place, ReadyPod, ServiceFacts
+from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.kube.store import Store
+
+BY_MODEL: Final = "model"
+"""Index of profiles: namespace and model."""
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+class ServiceDiscovery:
+    """Stores of services, of what they are planned from and of pods, and the reflectors that fill them.
+
+    matters: the services that matter. slowdown: sigma, the most that sharing may slow instances by. redeclared: what is
+    declared has changed since it was cleared; moved: pods have.
+    """
+
+    def __init__(self, api: ApiServer, matters: Container[Key], slowdown: Millionths) -> None:
+        self._matters = matters
+        self.services: Store[InferenceService | Broken] = _kind(InferenceService)
+        self.profiles: Store[ModelProfile | Broken] = _kind(ModelProfile, {BY_MODEL: _model_of})
+        self.types: Store[InstanceType | Broken] = _kind(InstanceType)
+        self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
+        self.redeclared, self.moved = asyncio.Event(), asyncio.Event()
+        self._rule = SharingRule(slowdown)
+        self.reflectors = [
+            Reflector(api, INSTANCE_TYPE.path(), self.types),
+            Reflector(api, MODEL_PROFILE.path(), self.profiles),
+            Reflector(api, INFERENCE_SERVICE.path(), self.services),
+            Reflector(api, "/api/v1/pods", self.pods, UNFINISHED_PODS),
+        ]
+        self.pods.subscribe(lambda _before, _after: self.moved.set())
+        for store in (self.services, self.profiles, self.types):
+            store.subscribe(lambda _before, _after: self.redeclared.set())
+
+    async def synced(self) -> None:
+        """Returns when every kind has been listed."""
+        for reflector in self.reflectors:
+            await reflector.synced.wait()
+
+    def declared(self) -> Iterator[ServiceFacts]:
+        """The services that matter as they are declared, with the profiles of their models."""
+        types = {str(found.metadata.name): found for found in _good(self.types)}
+        for service in _good(self.services):
+            if (namespace_of(service), str(service.metadata.name)) in self._matters:
+                yield self._facts(service, types)
+
+    def ready(self) -> Iterator[ReadyPod]:
+        """Pods of services that are Ready and not being deleted."""
+        for pod in self.pods:
+            if pod.ready and not pod.terminating and pod.service and pod.instance_type and pod.node:
+                key = (pod.namespace, pod.service)
+                if key in self._matters:
+                    yield ReadyPod(pod.uid, pod.name, key, pod.instance_type, tuple(places(pod)))
+
+    def _facts(self, service: InferenceService, types: dict[str, InstanceType]) -> ServiceFacts:
+        namespace, spec = namespace_of(service), service.spec
+        of_model = _good(self.profiles.by(BY_MODEL, (namespace, spec.model.name)))
+        profiles = {p.spec.instance_type: p for p in sorted(of_model, key=lambda p: str(p.metadata.name), reverse=True)}
+        known = {kind: profile for kind, profile in profiles.items() if kind in types}
+        shares = frozenset(kind for kind, p in known.items() if self._shares(service, types[kind], p))
+        return ServiceFacts(
+            namespace=namespace,
+            name=str(service.metadata.name),
+            model=spec.model.name,
+            slo=parse_duration(spec.slo.latency),
+            mix=declared_mix(service),
+            profiles=dict(sorted(profiles.items())),
+            shares=shares,
+        )
+
+    def _shares(self, service: InferenceService, kind: InstanceType, profile: ModelProfile) -> bool:
+        demand = gpu_demand(service, kind, profile, self._rule)
+        return demand is not None and demand.shares
+
+
+def places(pod: PodFact) -> Iterator[Place]:
+    """The GPUs of a bound pod."""
+    if pod.node and pod.gpu:
+        for gpu in pod.gpu.split(","):
+            yield pod.node, gpu
+
+
+def _kind(
+    model: type[Kind], index: Mapping[str, Callable[[Kind | Broken], Hashable | None]] | None = None
+) -> Store[Kind | Broken]:
+    return Store(partial(read_input, model), error_of, index)
+
+
+def _model_of(profile: ModelProfile | Broken) -> Hashable | None:
+    return None if isinstance(profile, Broken) else (namespace_of(profile), profile.spec.model)
+
+
+def _good(found: Iterable[Kind | Broken]) -> list[Kind]:
+    return [one for one in found if not isinstance(one, Broken)]
