@@ -13,12 +13,11 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE, MODEL_PROFILE
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import Millionths, parse_duration
-from hetserve.demand import declared_mix
+from hetserve.base.units import Millionths
 from hetserve.planning.offers import namespace_of
-from hetserve.planning.tenancy import SharingRule, gpu_demand
+from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.observed import Broken, PodFact, error_of, pod_fact, read_input
-from hetserve_services.facts import Key, Place, ReadyPod, ServiceFacts
+from hetserve_services.facts import Key, Place, ReadyPod, ServiceFacts, facts_of
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.store import Store
@@ -64,7 +63,8 @@ class ServiceDiscovery:
         types = {str(found.metadata.name): found for found in _good(self.types)}
         for service in _good(self.services):
             if (namespace_of(service), str(service.metadata.name)) in self._matters:
-                yield self._facts(service, types)
+                of_model = _good(self.profiles.by(BY_MODEL, (namespace_of(service), service.spec.model.name)))
+                yield facts_of(service, of_model, types, self._rule)
 
     def ready(self) -> Iterator[ReadyPod]:
         """Pods of services that are Ready and not being deleted."""
@@ -73,26 +73,6 @@ class ServiceDiscovery:
                 key = (pod.namespace, pod.service)
                 if key in self._matters:
                     yield ReadyPod(pod.uid, pod.name, key, pod.instance_type, tuple(places(pod)))
-
-    def _facts(self, service: InferenceService, types: dict[str, InstanceType]) -> ServiceFacts:
-        namespace, spec = namespace_of(service), service.spec
-        of_model = _good(self.profiles.by(BY_MODEL, (namespace, spec.model.name)))
-        profiles = {p.spec.instance_type: p for p in sorted(of_model, key=lambda p: str(p.metadata.name), reverse=True)}
-        known = {kind: profile for kind, profile in profiles.items() if kind in types}
-        shares = frozenset(kind for kind, p in known.items() if self._shares(service, types[kind], p))
-        return ServiceFacts(
-            namespace=namespace,
-            name=str(service.metadata.name),
-            model=spec.model.name,
-            slo=parse_duration(spec.slo.latency),
-            mix=declared_mix(service),
-            profiles=dict(sorted(profiles.items())),
-            shares=shares,
-        )
-
-    def _shares(self, service: InferenceService, kind: InstanceType, profile: ModelProfile) -> bool:
-        demand = gpu_demand(service, kind, profile, self._rule)
-        return demand is not None and demand.shares
 
 
 def places(pod: PodFact) -> Iterator[Place]:
