@@ -78,12 +78,19 @@ class Dispatcher:
         head, tail = self._state.waiting.ends[0].tolist()
         return int(tail - head)
 
-    def offer(self, query: int, batch: int, deadline: float, now: float) -> Actions:
-        """A query arrives. batch: items, of the service's sizes, or the next larger one. deadline: may be over."""
+    def offer(self, query: int, batch: int, deadline: float, now: float, arrival: float | None = None) -> Actions:
+        """A query joins the queue, at its end. batch: items, of the service's sizes, or the next larger one.
+
+        deadline [s]: may be over. arrival [s]: not after now; default: now.
+        """
         if query in self._rows:
             raise ValueError(f"query {query}: is here already")
         if not math.isfinite(deadline):
             raise ValueError(f"query {query}: deadline {deadline}: must be finite")
+        if arrival is None:
+            arrival = now
+        elif not -math.inf < arrival <= now:
+            raise ValueError(f"query {query}: arrival {arrival}: must be finite, and at most {now}")
         size = bisect_left(self._batches, batch)
         if not batch >= 1 or size == len(self._batches):
             raise ValueError(f"query {query}: batch {batch}: must be between 1 and {self._batches[-1]}")
@@ -93,7 +100,7 @@ class Dispatcher:
         row = self._free.pop()
         self._rows[query], self._query_of[row], self._order[row] = row, query, self._offered
         self._offered += 1
-        return self._step(OFFERED, row, size, float(deadline))
+        return self._step(OFFERED, row, size, float(deadline), float(arrival))
 
     def answered(self, instance: int, now: float) -> Actions:
         """An instance has answered what it served, and serves the next in its line."""
@@ -179,6 +186,30 @@ class Dispatcher:
         self._go_to(now)
         return self._step(WOKEN, 0)
 
+    def revise(self, service: Service, now: float) -> Actions:
+        """Goes on with other service times, another SLO or policy. Queries keep their deadlines; what is served goes
+        on, lines wait again. A batch above the largest counts as the largest. Raises ValueError for an instance whose
+        type the service lacks.
+        """
+        old, types, sizes = self.service.system.types, service.system.types, service.system.served.batches
+        for instance, kind in self._types.items():
+            if old[kind] not in types:
+                raise ValueError(f"instance {instance}: no instance type {old[kind]}; there are: {', '.join(types)}")
+        self._go_to(now)
+        rows, queries = self._state.instances, self._state.queries
+        for slot in range(len(rows.id)):
+            self._wait_again(layout.without_line(self._state, slot))
+        places = np.array([types.index(name) if name in types else 0 for name in old], np.int64)
+        self._types = {instance: int(places[kind]) for instance, kind in self._types.items()}
+        rows.type[:] = rows.kind[:] = places[rows.type]
+        queries.size[:] = np.searchsorted(sizes, self._batches).clip(max=len(sizes) - 1)[queries.size]
+        self.service, self._ranks, self._batches = service, np.argsort(service.system.order), sizes.tolist()
+        self._state = self._state._replace(tables=layout.tables_of([service]))
+        self._engine = engine_of(service.policy, self._state)
+        self._words = np.zeros(self._engine.room, np.int64)
+        self._wait_again(np.zeros(0, np.int64))
+        return self._decide()
+
     def _go_to(self, now: float) -> None:
         if not self._now <= now < math.inf:
             raise ValueError(f"time {now}: must be at least {self._now}, and finite")
@@ -194,8 +225,8 @@ class Dispatcher:
             raise ValueError(f"instance {instance}: serves no query")
         return slot
 
-    def _step(self, event: int, subject: int, size: int = 0, deadline: float = 0.0) -> Actions:
-        status = self._engine.run(self._words, self._now, 0, 0, (event, subject, size, deadline))
+    def _step(self, event: int, subject: int, size: int = 0, deadline: float = 0.0, arrival: float = 0.0) -> Actions:
+        status = self._engine.run(self._words, self._now, 0, 0, (event, subject, size, deadline, arrival))
         if status < 0:
             raise contract_error(self.service.policy.name, status)
         sent, ended = self._counts.item(SENT), self._counts.item(ENDED)

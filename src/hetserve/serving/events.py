@@ -9,18 +9,18 @@ from hetserve.compiled import njit_inner
 from hetserve.serving.answers import complete, enqueue, move
 from hetserve.serving.state import ENDED, SENT, TO_DECIDE, TOUCHED, WAITING, WAKES, EngineState
 
-Event = tuple[int, int, int, float]
-"""What happens; the query that is offered, or the slot that has answered; size and deadline [s] of a query."""
+Event = tuple[int, int, int, float, float]
+"""What happens; the query that is offered, or the slot that has answered; a query's size, deadline and arrival [s]."""
 NO_EVENT, OFFERED, ANSWERED, WOKEN = range(4)
-NOTHING: Final[Event] = (NO_EVENT, 0, 0, 0.0)
+NOTHING: Final[Event] = (NO_EVENT, 0, 0, 0.0, 0.0)
 
 
 @njit_inner
-def offer(query: int, size: int, now: float, deadline: float, state: EngineState) -> None:
-    """A query arrives; the region of the queue is moved to its beginning when it is full."""
+def offer(query: int, size: int, deadline: float, arrival: float, state: EngineState) -> None:
+    """A query joins the queue; the region of the queue is moved to its beginning when it is full."""
     queries, waiting = state.queries, state.waiting
     queries.size[query], queries.instance[query] = size, WAITING
-    queries.arrival[query], queries.deadline[query] = now, deadline
+    queries.arrival[query], queries.deadline[query] = arrival, deadline
     head, tail = waiting.ends[0, 0], waiting.ends[0, 1]
     if tail == waiting.ids.shape[0]:
         for source in range(head, tail):
@@ -32,7 +32,7 @@ def offer(query: int, size: int, now: float, deadline: float, state: EngineState
 @njit_inner
 def take_event(event: Event, now: float, state: EngineState) -> None:
     """Books what happens at `now` [s]; the only service is to decide then. What the last event began is forgotten."""
-    kind, subject, size, deadline = event
+    kind, subject, size, deadline, arrival = event
     gpus, counts = state.gpus, state.course.counts
     for k in range(counts[TOUCHED]):
         gpus.is_touched[gpus.touched[k]] = False
@@ -40,7 +40,7 @@ def take_event(event: Event, now: float, state: EngineState) -> None:
     state.course.clock[0] = now
     state.waiting.wake_at[0] = math.inf
     if kind == OFFERED:
-        offer(subject, size, now, deadline, state)
+        offer(subject, size, deadline, arrival, state)
     elif kind == ANSWERED:
         complete(now, subject, state)
 
