@@ -128,7 +128,7 @@ def courses(draw: st.DrawFn, types: tuple[str, ...]) -> list[Change]:
 
 
 @settings(max_examples=examples(200))
-@pytest.mark.parametrize("name", ["hetserve", "kairos", "fcfs", "clockwork_least_wait"])
+@pytest.mark.parametrize("name", ["hetserve", "kairos", "fcfs", "clockwork-least-wait"])
 @given(data=st.data())
 def test_the_dispatcher_sends_what_the_loop_sends(name: str, data: st.DataObject) -> None:
     given_system = data.draw(systems())

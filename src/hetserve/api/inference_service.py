@@ -9,8 +9,9 @@ from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule, keyed_by
 from hetserve.api.conditions import Condition
-from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
+from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct, nanoseconds
 from hetserve.api.service.demand_source import MetricsSpec
+from hetserve.api.service.dispatch import DispatchSpec, DispatchStatus, is_service_name
 from hetserve.api.service.load import Load
 from hetserve.api.service.scaling import ScalingSpec
 from hetserve.api.service.scaling_status import (
@@ -140,6 +141,16 @@ class InferenceServiceSpec(ApiModel):
             "scaling needs metrics: without them there is no load to follow",
             lambda s: s.scaling is None or s.metrics is not None,
         ),
+        Rule(
+            "!has(self.dispatch) || !has(self.dispatch.deadline) ||"
+            " duration(self.dispatch.deadline) >= duration(self.slo.latency)",
+            "dispatch.deadline must not be shorter than slo.latency: queries that are in time would be dropped",
+            lambda s: (
+                s.dispatch is None
+                or s.dispatch.deadline is None
+                or nanoseconds(s.dispatch.deadline) >= nanoseconds(s.slo.latency)
+            ),
+        ),
         *(_not_made_for(o, name) for o in OBJECTIVES for name in PLANNERS.names if name not in made_for(o)),
     )
 
@@ -157,6 +168,9 @@ class InferenceServiceSpec(ApiModel):
     metrics: MetricsSpec | None = Field(default=None, description="absent: the load is not measured")
     scaling: ScalingSpec | None = Field(
         default=None, description="absent: planned once for spec.load, and again when the objects change"
+    )
+    dispatch: DispatchSpec | None = Field(
+        default=None, description="absent: no router serves it, and plans are judged under the default policy"
     )
     mode: Literal["Apply", "Advise"] = Field(
         default="Apply", description="Advise: nothing but the status is written, whatever changes; see status.advice"
@@ -272,6 +286,9 @@ class InferenceServiceStatus(ApiModel):
         description="instances as they are, by type",
         json_schema_extra=keyed_by("instanceType"),
     )
+    dispatch: DispatchStatus | None = Field(
+        default=None, description="absent: spec.dispatch is not set, or no address stands"
+    )
     demand: DemandStatus | None = Field(default=None, description="absent: spec.metrics is not set")
     capacity: CapacityStatus | None = Field(
         default=None, description="absent: spec.scaling is not set, or what the instances hold is not known"
@@ -300,6 +317,11 @@ class InferenceService(ApiObject):
             "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",
             "metadata.name must be a DNS label of at most 63 characters: its pods carry it as a label",
             lambda s: re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", s.metadata.name) is not None,
+        ),
+        Rule(
+            "!has(self.spec.dispatch) || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
+            "metadata.name must begin with a letter where spec.dispatch is set: a Service of this name is its address",
+            lambda s: s.spec.dispatch is None or is_service_name(s.metadata.name),
         ),
     )
 

@@ -17,7 +17,7 @@ from hetserve.serving.services import Service
 from testing.dispatching import system
 
 TIMES = (0.2, 0.25, 0.4, 0.6)
-LINES = "clockwork_earliest"
+LINES = "clockwork-earliest"
 
 
 def dispatcher(instances: int = 2, policy: str = "fcfs") -> Dispatcher:
@@ -98,7 +98,7 @@ def test_an_instance_that_left_while_it_was_suspected_is_a_new_one_when_it_joins
 
 
 def test_a_line_that_waits_again_is_no_work_of_its_instance_any_more() -> None:
-    run = dispatcher(1, "clockwork_least_wait")
+    run = dispatcher(1, "clockwork-least-wait")
     offer(run, 7, 8)
     assert run.failed(0, 0.1).sends == [(7, 0)]
     run.joined(1, "a", 0.15)

@@ -65,9 +65,7 @@ batches = values.parsed(_batches)
 policy_option = click.option(
     "--policy",
     type=click.Choice(DISPATCH_POLICIES.names),
-    default=default_dispatch_policy(),
-    show_default=True,
-    help="Dispatch policy.",
+    help=f"Dispatch policy; overrides spec.dispatch.policy. Default without either: {default_dispatch_policy()}.",
 )
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
