@@ -46,6 +46,12 @@ class ServiceFigures:
         self.items += int(sizes.sum())
         self.batches += np.bincount(np.searchsorted(self.bounds, sizes), minlength=len(self.batches))
 
+    def receive_one(self, size: int) -> None:
+        """Counts one query of this batch size [items]."""
+        self.received += 1
+        self.items += size
+        self.batches[bisect.bisect_left(self.bounds, size)] += 1
+
     def widen(self, thresholds: Iterable[int]) -> None:
         """Adds bounds; what was counted before is in the bucket of the least bound that it was below."""
         bounds = contract.batch_bounds({*self.bounds, *thresholds})
@@ -94,6 +100,12 @@ class InstanceFigures:
         np.add.at(self.served, rows, 1)
         np.add.at(self.seconds, rows, durations)
         np.add.at(self.durations, (rows, np.searchsorted(bounds, durations)), 1)
+
+    def serve_one(self, row: int, duration: float, bounds: tuple[Seconds, ...]) -> None:
+        """Counts one query that an instance has answered, after so many seconds."""
+        self.served[row] += 1
+        self.seconds[row] += duration
+        self.durations[row, bisect.bisect_left(bounds, duration)] += 1
 
     def forget_durations(self, key: Key) -> None:
         """Counts a service's durations anew: its SLO, and so its buckets, have changed."""

@@ -1,0 +1,271 @@
+"""One query on the wire: from its head to the last byte of its answer."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import orjson
+from hetserve_shell.http.calls import Call, Failure
+
+from hetserve.routing.actions import Failure as InstanceFailure
+from hetserve.routing.actions import Reply, Status
+from hetserve_router.inference import InferenceFacts, read_inference
+from hetserve_shell.http.takers import Head, Headers, Replier
+
+if TYPE_CHECKING:
+    from hetserve_router.instances import InstanceLink
+    from hetserve_router.served import ServedService
+
+PASSED_ON: Final = frozenset(
+    (
+        b"content-type",
+        b"accept",
+        b"content-encoding",
+        b"inference-header-content-length",
+        b"authorization",
+        b"x-request-id",
+        b"traceparent",
+        b"tracestate",
+        b"baggage",
+    )
+)
+"""Headers of a query that its instance gets."""
+_OF_A_HOP: Final = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"content-length",
+        b"date",
+        b"server-timing",
+    )
+)
+WHOLE: Final = 64 * 1024
+"""Bytes of an answer up to which it is sent at once."""
+HTTP_STATUS: Final = {
+    Status.OVERLOADED: HTTPStatus.TOO_MANY_REQUESTS,
+    Status.NO_INSTANCE: HTTPStatus.SERVICE_UNAVAILABLE,
+    Status.TOO_MANY_INSTANCES: HTTPStatus.SERVICE_UNAVAILABLE,
+    Status.DEADLINE_EXCEEDED: HTTPStatus.GATEWAY_TIMEOUT,
+    Status.INSTANCE_FAILED: HTTPStatus.BAD_GATEWAY,
+    Status.TOO_LARGE: HTTPStatus.BAD_REQUEST,
+}
+_FAILURES: Final = {
+    Failure.NOT_SENT: InstanceFailure.NOT_SENT,
+    Failure.CLOSED_UNANSWERED: InstanceFailure.CLOSED_UNANSWERED,
+    Failure.LOST: InstanceFailure.LOST,
+}
+
+
+class QueryExchange:
+    """Takes a query and hears its instance's answer.
+
+    reply: to the client; None: nobody waits. number: of the core, -1: it does not know the query. arrived, sent: when
+    the query was whole, and when its instance got it [s].
+    """
+
+    __slots__ = (
+        "_begun",
+        "_body",
+        "_call",
+        "_head",
+        "_headers",
+        "_held",
+        "_pieces",
+        "_service",
+        "_size",
+        "arrived",
+        "facts",
+        "instance",
+        "limit",
+        "number",
+        "reply",
+        "sent",
+        "status",
+    )
+
+    def __init__(self, service: ServedService, head: Head, facts: InferenceFacts | None = None) -> None:
+        """facts: where they are not read from the body, which is of a path beside inference."""
+        self._service, self._head, self.facts = service, head, facts
+        self.limit = service.limits.body
+        self.number = -1
+        self.reply: Replier | None = None
+        self.instance: InstanceLink | None = None
+        self.arrived = self.sent = 0.0
+        self.status = 0
+        self._call: Call | None = None
+        self._body: bytes | bytearray = b""
+        self._held = head.length or 0
+        self._headers: Headers = ()
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._begun = False
+        service.hold(self._held)
+
+    # Called by the connection of the client
+
+    def take(self, body: bytes | bytearray, reply: Replier) -> None:
+        head = self._head
+        try:
+            if self.facts is None:
+                get = head.get
+                self.facts = read_inference(
+                    body, get(b"hetserve-items"), get(b"inference-header-content-length"), get(b"content-encoding")
+                )
+        except Exception:
+            self._service.release(self._held)
+            raise
+        self._body, self.reply = body, reply
+        self._service.arrived(self, self.facts, head)
+
+    def gone(self) -> None:
+        self.reply = None
+        if self.number < 0:
+            self._service.release(self._held)
+        else:
+            self._service.gone(self)
+
+    # Called by the service
+
+    def send(self, instance: InstanceLink, now: float) -> None:
+        """Gives the query to an instance."""
+        self.instance, self.sent = instance, now
+        self._pieces, self._size, self.status = [], 0, 0
+        self._call = instance.upstream.send(self._request(instance.host), self._body, self)
+
+    def refuse(self, action: Reply) -> None:
+        """Ends the query without an instance's answer."""
+        reply, self.reply = self.reply, None
+        status = HTTP_STATUS[action.status]
+        self.status = status
+        if reply is None:
+            return
+        if self._begun:
+            reply.abort()
+            return
+        headers = [(b"content-type", b"application/json")]
+        if action.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, round(action.retry_after))))
+        reply.answer(status, headers, orjson.dumps({"error": f"{self._service.title}: {action.reason}"}))
+
+    def abandon(self) -> None:
+        """Awaits no answer any more."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+
+    def ended(self) -> None:
+        """The core has forgotten the query."""
+        self._body = b""
+        self._service.release(self._held)
+
+    # Called by the connection to the instance
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        self.status, self._headers = status, headers
+
+    def on_piece(self, piece: bytes) -> None:
+        if self._begun:
+            self._write(piece)
+            return
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > WHOLE and self.reply is not None:
+            self._begin(self.reply)
+
+    def on_end(self) -> None:
+        self._call = None
+        reply = self.reply
+        if reply is not None:
+            if self._begun:
+                reply.end()
+            else:
+                reply.answer(self.status, self._answer_headers(), b"".join(self._pieces))
+        self._pieces = []
+        self._service.answered(self)
+
+    def on_failed(self, failure: Failure, reason: str) -> None:
+        self._call = None
+        # An answer of which the client has seen a part cannot come from elsewhere.
+        self._service.failed(self, InstanceFailure.LOST if self._begun else _FAILURES[failure], reason)
+
+    # Inside
+
+    def _request(self, host: bytes) -> bytes:
+        head = self._head
+        target = b"%b?%b" % (head.path, head.query) if head.query else head.path
+        lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n" % (head.method, target, host, len(self._body))]
+        lines += [b"%b: %b\r\n" % header for header in head.headers if header[0] in PASSED_ON]
+        lines.append(b"\r\n")
+        return b"".join(lines)
+
+    def _answer_headers(self) -> list[tuple[bytes, bytes]]:
+        headers = [header for header in self._headers if header[0] not in _OF_A_HOP]
+        queue, service = 1e3 * (self.sent - self.arrived), 1e3 * (self._service.now() - self.sent)
+        headers.append((b"server-timing", b"queue;dur=%.3f, service;dur=%.3f" % (queue, service)))
+        if self.instance is not None:
+            headers.append((b"hetserve-instance", self.instance.name.encode()))
+        return headers
+
+    def _begin(self, reply: Replier) -> None:
+        length = next((int(value) for name, value in self._headers if name == b"content-length"), None)
+        reply.begin(self.status, self._answer_headers(), length)
+        self._begun = True
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
+            self._write(piece)
+
+    def _write(self, piece: bytes) -> None:
+        reply, call = self.reply, self._call
+        if reply is None:
+            return
+        reply.write(piece)
+        if reply.paused and call is not None:
+            call.pause()
+            reply.on_resume = call.resume
+
+
+class ForwardedExchange:
+    """A request about the model that any instance answers, and that is no query."""
+
+    __slots__ = ("_call", "_head", "_headers", "_instance", "_pieces", "_reply", "_service", "_status", "limit")
+
+    def __init__(self, service: ServedService, head: Head, instance: InstanceLink) -> None:
+        self._service, self._head, self._instance = service, head, instance
+        self.limit = WHOLE
+        self._call: Call | None = None
+        self._reply: Replier | None = None
+        self._status, self._headers, self._pieces = 0, (), list[bytes]()  # type: tuple[int, Headers, list[bytes]]
+
+    def take(self, _body: bytes | bytearray, reply: Replier) -> None:
+        self._reply = reply
+        request = b"%b %b HTTP/1.1\r\nhost: %b\r\n\r\n" % (self._head.method, self._head.path, self._instance.host)
+        self._call = self._instance.upstream.send(request, b"", self)
+
+    def gone(self) -> None:
+        self._reply = None
+        if self._call is not None:
+            self._call.cancel()
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        self._status, self._headers = status, headers
+
+    def on_piece(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+
+    def on_end(self) -> None:
+        self._call = None
+        if self._reply is not None:
+            headers = [header for header in self._headers if header[0] not in _OF_A_HOP]
+            self._reply.answer(self._status, headers, b"".join(self._pieces))
+
+    def on_failed(self, _failure: Failure, reason: str) -> None:
+        self._call = None
+        if self._reply is not None:
+            message = f"{self._service.title}: instance {self._instance.name}: {reason}"
+            body = orjson.dumps({"error": message})
+            self._reply.answer(HTTPStatus.BAD_GATEWAY, [(b"content-type", b"application/json")], body)

@@ -1,0 +1,111 @@
+"""The router's parts put together: services and their instances, the port of queries, the port of probes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hetserve.profiles.sharing import ONE
+from hetserve_router.front import Front
+from hetserve_router.instances import InstanceAddress
+from hetserve_router.served import ServedService, ServedSpec, ServiceLimits
+from hetserve_router.settings import RouterSettings
+from hetserve_services.exposition import ServingCollector, metrics_text
+from hetserve_services.facts import Key
+from hetserve_services.figures import InstanceFigures, ServiceFigures
+from hetserve_shell.http.limits import Check, ServerLimits
+from hetserve_shell.http.probes import LIMITS, probe_server
+from hetserve_shell.http.server import HttpServer, allotted, listen
+
+log = logging.getLogger(__name__)
+
+DRAIN_WITHIN: Final = 15.0
+"""Seconds for the answers to what has arrived, when the process ends."""
+PROBES_DRAIN_WITHIN: Final = 3.0
+HEAD_WITHIN: Final = 10.0
+"""Seconds for a head, or the first byte of a connection."""
+NOT_SERVING: Final = "the services are not known yet"
+
+
+class Router:
+    """Serves queries of the services that it is told of, at the instances that it is told of.
+
+    addresses: of the ports, once they listen. check: who reads metrics; None: everybody.
+    """
+
+    def __init__(self, settings: RouterSettings, namespaces: tuple[str, ...], check: Check | None = None) -> None:
+        self.settings = settings
+        self.services: dict[Key, ServedService] = {}
+        self.front = Front(self.services, namespaces, settings.cluster_domain, is_ready=False)
+        self.addresses: tuple[tuple[str, int], tuple[str, int]] | None = None
+        self.instances = InstanceFigures()
+        self._figures: dict[Key, ServiceFigures] = {}
+        self._check = check
+        self._collector = ServingCollector(self._figures, self.instances, time.monotonic)
+
+    def declare(self, specs: Iterable[ServedSpec]) -> None:
+        """Takes the services as they are declared now; one that is gone is refused from now on."""
+        found = {spec.facts.key: spec for spec in specs}
+        for key in self.services.keys() - found.keys():
+            self.services.pop(key).stand(())
+        limits = ServiceLimits(
+            self.settings.body, max(self.settings.body, self.settings.bodies // 4), self.settings.connections // 4
+        )
+        for key, spec in found.items():
+            if key in self.services:
+                self.services[key].revise(spec)
+            else:
+                self.services[key] = ServedService(spec, self.settings.max_slowdown / ONE, limits, self.instances)
+                self._figures[key] = self.services[key].figures
+
+    def stand(self, instances: Mapping[Key, list[InstanceAddress]], draining: Iterable[str] = ()) -> None:
+        """Takes the instances that serve now. draining: uids of those that end what they have."""
+        ending = tuple(draining)
+        for key, service in self.services.items():
+            service.stand(instances.get(key, ()), ending)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serves until `stop` is set and what has arrived is answered, or DRAIN_WITHIN has passed."""
+        settings = self.settings
+        shares = allotted({"queries": settings.connections, "probes": LIMITS.connections})
+        queries = HttpServer(self.front, self._limits(shares["queries"]), "queries")
+        limits = replace(LIMITS, connections=shares["probes"])
+        probes = probe_server(self.text, self.not_ready, limits=limits, check=self._check)
+        listeners = listen(settings.host, settings.port), listen(settings.host, settings.probe_port)
+        self.addresses = listeners[0].getsockname()[:2], listeners[1].getsockname()[:2]
+        await probes.start(listeners[1])
+        await queries.start(listeners[0])
+        log.info("queries on %s:%d, metrics on %s:%d", *self.addresses[0], *self.addresses[1])
+        try:
+            await stop.wait()
+            log.info("stopping")
+            self.front.is_ready = False
+        finally:
+            await queries.stop(DRAIN_WITHIN)
+            await probes.stop(PROBES_DRAIN_WITHIN)
+
+    def not_ready(self) -> str:
+        """Why /readyz fails; empty if it does not."""
+        return "" if self.front.is_ready else NOT_SERVING
+
+    async def text(self) -> bytes:
+        """All metrics in the text format of Prometheus."""
+        for service in self.services.values():
+            service.count_present()
+        return metrics_text(self._collector)
+
+    def _limits(self, connections: int) -> ServerLimits:
+        settings = self.settings
+        return ServerLimits(
+            body=settings.body,
+            bodies=settings.bodies,
+            connections=connections,
+            waiting=HEAD_WITHIN,
+            uploading=settings.uploading,
+            idle=settings.idle,
+            unread=settings.unread,
+        )

@@ -1,0 +1,39 @@
+"""Settings of the router."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PlainValidator
+
+from hetserve.base.units import Millionths
+from hetserve.profiles.sharing import parse_max_slowdown
+from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
+
+
+def _slowdown(value: object) -> Millionths:
+    return parse_max_slowdown(str(value), "maxSlowdown")
+
+
+class RouterSettings(SettingsModel):
+    """Settings of the router; port 0: the system chooses.
+
+    port: of queries. probe_port: of health and metrics. body: bytes of one query; bodies: of all. connections: of
+    clients. uploading, unread, idle: what clients may take [s]. max_slowdown: what policies expect of instances that
+    share GPUs. access_log: which queries are logged, as JSON.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 8000
+    probe_port: Port = 8891
+    probe_authorization: ProbeAuthorization = "kubernetes"
+    body: int = Field(default=64 << 20, ge=1024, le=1 << 31)
+    bodies: int = Field(default=512 << 20, ge=1 << 20, le=1 << 36)
+    connections: int = Field(default=16384, ge=16, le=1 << 20)
+    uploading: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
+    unread: Duration = Field(default="10s", gt=0)  # type: ignore[assignment]
+    idle: Duration = Field(default="1h", gt=0)  # type: ignore[assignment]
+    max_slowdown: Annotated[Millionths, PlainValidator(_slowdown)] = Field(default="1.25")  # type: ignore[assignment]
+    cluster_domain: str = Field(default="cluster.local", min_length=1, max_length=200)
+    access_log: Literal["none", "errors", "all"] = "none"
+    log_level: LogLevel = "info"
