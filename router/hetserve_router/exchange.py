@@ -6,11 +6,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import orjson
-from hetserve_shell.http.calls import Call, Failure
 
 from hetserve.routing.actions import Failure as InstanceFailure
 from hetserve.routing.actions import Reply, Status
 from hetserve_router.inference import InferenceFacts, read_inference
+from hetserve_shell.http.calls import Call, Failure
 from hetserve_shell.http.takers import Head, Headers, Replier
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import version
@@ -37,12 +38,18 @@ class OwnAnswer:
 
 @dataclass(slots=True)
 class Front:
-    """services: by key. namespaces: that it serves. domain: of the cluster. is_ready: whether it serves."""
+    """services: by key. namespaces: that are served. serves: whether this replica takes queries.
+
+    domain: of the cluster. parting: whether clients are asked to come by another connection. asked_at: when the last
+    request came [s].
+    """
 
     services: Mapping[Key, ServedService]
     namespaces: Sequence[str]
+    serves: Callable[[], bool]
     domain: str = "cluster.local"
-    is_ready: bool = True
+    parting: bool = False
+    asked_at: float = 0.0
     _about: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,13 +63,17 @@ class Front:
         asked = target.asked
         if asked is Asked.LIVE:
             return self._own(head, {"live": True})
+        serves = self.serves()
         if asked is Asked.READY:
-            return self._own(
-                head, {"ready": self.is_ready}, HTTPStatus.OK if self.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-            )
+            return self._own(head, {"ready": serves}, HTTPStatus.OK if serves else HTTPStatus.SERVICE_UNAVAILABLE)
         if asked is Asked.SERVER_METADATA:
             _only(head, b"GET", b"HEAD")
             return OwnAnswer(HTTPStatus.OK, self._about)
+        if not serves:
+            raise HttpError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "another replica of the router takes queries", retry_after=1
+            )
+        self.asked_at = time.monotonic()
         service = self._service(head)
         if asked is Asked.OTHER:
             return self._other(service, head)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hetserve_shell.http.calls import Call, Failure, Upstream
-
 from hetserve_shell.http.takers import Headers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 DRAIN_WITHIN: Final = 15.0
 """Seconds for the answers to what has arrived, when the process ends."""
+QUIET: Final = 3.0
+"""Seconds without a request after which nobody sends any more."""
 PROBES_DRAIN_WITHIN: Final = 3.0
 HEAD_WITHIN: Final = 10.0
 """Seconds for a head, or the first byte of a connection."""
@@ -34,13 +36,21 @@ NOT_SERVING: Final = "the services are not known yet"
 class Router:
     """Serves queries of the services that it is told of, at the instances that it is told of.
 
-    addresses: of the ports, once they listen. check: who reads metrics; None: everybody.
+    serves: whether this replica takes queries. addresses: of the ports, once they listen. check: who reads metrics; None: everybody.
     """
 
-    def __init__(self, settings: RouterSettings, namespaces: tuple[str, ...], check: Check | None = None) -> None:
+    def __init__(
+        self,
+        settings: RouterSettings,
+        namespaces: tuple[str, ...],
+        serves: Callable[[], bool] = lambda: True,
+        check: Check | None = None,
+    ) -> None:
         self.settings = settings
         self.services: dict[Key, ServedService] = {}
-        self.front = Front(self.services, namespaces, settings.cluster_domain, is_ready=False)
+        self.front = Front(self.services, namespaces, serves, settings.cluster_domain)
+        self.is_ready = False
+        self._queries: HttpServer | None = None
         self.addresses: tuple[tuple[str, int], tuple[str, int]] | None = None
         self.instances = InstanceFigures()
         self._figures: dict[Key, ServiceFigures] = {}
@@ -68,11 +78,14 @@ class Router:
         for key, service in self.services.items():
             service.stand(instances.get(key, ()), ending)
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serves until `stop` is set and what has arrived is answered, or DRAIN_WITHIN has passed."""
+    async def run(self, stop: asyncio.Event, give_up: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Serves until `stop` is set; then `give_up` lets another lead, and what still comes is answered.
+
+        That ends once nothing has come for QUIET seconds, or after DRAIN_WITHIN.
+        """
         settings = self.settings
         shares = allotted({"queries": settings.connections, "probes": LIMITS.connections})
-        queries = HttpServer(self.front, self._limits(shares["queries"]), "queries")
+        self._queries = queries = HttpServer(self.front, self._limits(shares["queries"]), "queries")
         limits = replace(LIMITS, connections=shares["probes"])
         probes = probe_server(self.text, self.not_ready, limits=limits, check=self._check)
         listeners = listen(settings.host, settings.port), listen(settings.host, settings.probe_port)
@@ -83,20 +96,37 @@ class Router:
         try:
             await stop.wait()
             log.info("stopping")
-            self.front.is_ready = False
+            if give_up is not None:
+                await give_up()
+                self.front.parting = True
+                queries.part()
+                await self._quiet(queries)
         finally:
             await queries.stop(DRAIN_WITHIN)
             await probes.stop(PROBES_DRAIN_WITHIN)
 
     def not_ready(self) -> str:
         """Why /readyz fails; empty if it does not."""
-        return "" if self.front.is_ready else NOT_SERVING
+        return "" if self.is_ready else NOT_SERVING
 
     async def text(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
+        """All metrics in the text format of Prometheus. A follower's zeros would keep a lost leader's load fresh."""
+        if not self.front.serves():
+            return b""
         for service in self.services.values():
             service.count_present()
         return metrics_text(self._collector)
+
+    def part(self) -> None:
+        """Asks clients to come by another connection."""
+        if self._queries is not None:
+            self._queries.part()
+
+    async def _quiet(self, queries: HttpServer) -> None:
+        until = time.monotonic() + DRAIN_WITHIN
+        while (now := time.monotonic()) < min(until, self.front.asked_at + QUIET):
+            await asyncio.sleep(min(until, self.front.asked_at + QUIET) - now)
+            queries.part()
 
     def _limits(self, connections: int) -> ServerLimits:
         settings = self.settings

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, PlainValidator
 
 from hetserve.base.units import Millionths
 from hetserve.profiles.sharing import parse_max_slowdown
+from hetserve_shell.leader.lease import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
 
@@ -15,12 +16,17 @@ def _slowdown(value: object) -> Millionths:
     return parse_max_slowdown(str(value), "maxSlowdown")
 
 
+class RouterElection(ElectionSettings):
+    namespace: str = Field(default="hetserve-system", min_length=1)
+    lease_name: str = Field(default="default", min_length=1)
+
+
 class RouterSettings(SettingsModel):
     """Settings of the router; port 0: the system chooses.
 
     port: of queries. probe_port: of health and metrics. body: bytes of one query; bodies: of all. connections: of
     clients. uploading, unread, idle: what clients may take [s]. max_slowdown: what policies expect of instances that
-    share GPUs. access_log: which queries are logged, as JSON.
+    share GPUs. namespaces: those whose services are served; `*`: all but other_namespaces, which other routers serve.
     """
 
     host: str = "127.0.0.1"
@@ -35,5 +41,7 @@ class RouterSettings(SettingsModel):
     idle: Duration = Field(default="1h", gt=0)  # type: ignore[assignment]
     max_slowdown: Annotated[Millionths, PlainValidator(_slowdown)] = Field(default="1.25")  # type: ignore[assignment]
     cluster_domain: str = Field(default="cluster.local", min_length=1, max_length=200)
-    access_log: Literal["none", "errors", "all"] = "none"
+    namespaces: list[str] = Field(default=["*"], min_length=1)
+    other_namespaces: list[str] = Field(default=[])
+    leader_election: RouterElection = RouterElection()
     log_level: LogLevel = "info"

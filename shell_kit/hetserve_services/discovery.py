@@ -16,10 +16,10 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Millionths
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.cluster.observed import Broken, PodFact, error_of, pod_fact, read_input
-from hetserve_services.facts import Key, Place, ReadyPod, ServiceFacts, facts_of
+from hetserve.reconcile.cluster.observed import Broken, error_of, read_input
+from hetserve_services.facts import Key, ServiceFacts, facts_of
 from hetserve_shell.kube.client import ApiServer
-from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
+from hetserve_shell.kube.informer import Reflector
 from hetserve_shell.kube.store import Store
 
 BY_MODEL: Final = "model"
@@ -29,7 +29,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 class ServiceDiscovery:
-    """Stores of services, of what they are planned from and of pods, and the reflectors that fill them.
+    """Stores of services and of what they are planned from, and the reflectors that fill them; subclasses add pods.
 
     matters: the services that matter. slowdown: sigma, the most that sharing may slow instances by. redeclared: what is
     declared has changed since it was cleared; moved: pods have.
@@ -40,16 +40,13 @@ class ServiceDiscovery:
         self.services: Store[InferenceService | Broken] = _kind(InferenceService)
         self.profiles: Store[ModelProfile | Broken] = _kind(ModelProfile, {BY_MODEL: _model_of})
         self.types: Store[InstanceType | Broken] = _kind(InstanceType)
-        self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
         self.redeclared, self.moved = asyncio.Event(), asyncio.Event()
         self._rule = SharingRule(slowdown)
         self.reflectors = [
             Reflector(api, INSTANCE_TYPE.path(), self.types),
             Reflector(api, MODEL_PROFILE.path(), self.profiles),
             Reflector(api, INFERENCE_SERVICE.path(), self.services),
-            Reflector(api, "/api/v1/pods", self.pods, UNFINISHED_PODS),
         ]
-        self.pods.subscribe(lambda _before, _after: self.moved.set())
         for store in (self.services, self.profiles, self.types):
             store.subscribe(lambda _before, _after: self.redeclared.set())
 
@@ -58,28 +55,13 @@ class ServiceDiscovery:
         for reflector in self.reflectors:
             await reflector.synced.wait()
 
-    def declared(self) -> Iterator[ServiceFacts]:
+    def declared(self) -> Iterator[tuple[InferenceService, ServiceFacts]]:
         """The services that matter as they are declared, with the profiles of their models."""
         types = {str(found.metadata.name): found for found in _good(self.types)}
         for service in _good(self.services):
             if (namespace_of(service), str(service.metadata.name)) in self._matters:
                 of_model = _good(self.profiles.by(BY_MODEL, (namespace_of(service), service.spec.model.name)))
-                yield facts_of(service, of_model, types, self._rule)
-
-    def ready(self) -> Iterator[ReadyPod]:
-        """Pods of services that are Ready and not being deleted."""
-        for pod in self.pods:
-            if pod.ready and not pod.terminating and pod.service and pod.instance_type and pod.node:
-                key = (pod.namespace, pod.service)
-                if key in self._matters:
-                    yield ReadyPod(pod.uid, pod.name, key, pod.instance_type, tuple(places(pod)))
-
-
-def places(pod: PodFact) -> Iterator[Place]:
-    """The GPUs of a bound pod."""
-    if pod.node and pod.gpu:
-        for gpu in pod.gpu.split(","):
-            yield pod.node, gpu
+                yield service, facts_of(service, of_model, types, self._rule)
 
 
 def _kind(

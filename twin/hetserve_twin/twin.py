@@ -113,7 +113,7 @@ class Twin:
         """Takes over what has changed in the cluster."""
         redeclared, moved = self.cluster.redeclared, self.cluster.moved
         if redeclared.is_set():
-            self.engine.declare(self.cluster.declared())
+            self.engine.declare(facts for _, facts in self.cluster.declared())
         if redeclared.is_set() or moved.is_set():
             self.engine.stand(self.cluster.ready())
         redeclared.clear()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetserve.base.units import Seconds
 from hetserve_router.inference import LOOKED_AT, MOST_PARSED, InferenceFacts, read_inference
 from hetserve_shell.http.limits import HttpError
 
@@ -45,7 +46,7 @@ def test_the_header_counts_before_the_shape() -> None:
 
 def test_parameters_are_read_also_behind_the_data() -> None:
     found = read(body_of(2, parameters={"timeout": 1_500_000, "sequence_id": 9}))
-    assert found == InferenceFacts(2, 1.5, in_sequence=True)
+    assert found == InferenceFacts(2, Seconds(1.5), in_sequence=True)
 
 
 @pytest.mark.parametrize("value", [0, "", None])

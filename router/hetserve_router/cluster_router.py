@@ -1,0 +1,84 @@
+"""A router in a cluster: it follows services and pods, and serves while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from hetserve_router.cluster import Namespaces, ServingCluster
+from hetserve_router.leadership import RouterLeadership
+from hetserve_router.router import Router
+from hetserve_router.settings import RouterSettings
+from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.reviews import check_of
+from hetserve_shell.leader.elector import Elector
+from hetserve_shell.leader.service import LeaderLabel
+
+log = logging.getLogger(__name__)
+
+LEADER_LABEL: Final = "hetserve.io/router-leader"
+"""On the pod that serves; with the name of the Lease, the selector of the router's Service."""
+ASK_AGAIN: Final = 2.0
+"""Seconds after which owners that could not be read are asked for again."""
+
+
+class ClusterRouter:
+    """api: of watches. lease_api: the elector's own connections. pod: our name; None: outside of a cluster."""
+
+    def __init__(
+        self, settings: RouterSettings, api: ApiServer, *, lease_api: ApiServer, review_api: ApiServer, pod: str | None
+    ) -> None:
+        namespaces = Namespaces(frozenset(settings.namespaces), frozenset(settings.other_namespaces))
+        self.cluster = ServingCluster(api, namespaces, settings.max_slowdown)
+        check = check_of(settings.probe_authorization, review_api)
+        election = settings.leader_election
+        elector = Elector(lease_api, election.namespace, election.lease_name, election.candidate(pod))
+        label = LeaderLabel(api, LEADER_LABEL, election.namespace, pod or "")
+        self.leadership = RouterLeadership(elector, label, self._began, self._ended)
+        self.router = Router(settings, tuple(settings.namespaces), self.leadership.serves, check)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serves until `stop` is set and what has arrived is answered. Raises the error that ends any part."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(reflector.run()) for reflector in self.cluster.reflectors]
+            tasks.append(group.create_task(self._follow()))
+            await self.router.run(stop, self.leadership.give_up)
+            for task in tasks:
+                task.cancel()
+
+    async def _follow(self) -> None:
+        """Never returns: contends once everything is listed, and takes over what changes."""
+        await self.cluster.synced()
+        await self._take_over()
+        self.router.is_ready = True
+        leading = asyncio.create_task(self.leadership.run())
+        try:
+            while True:
+                await self._changed()
+                await self._take_over()
+        finally:
+            leading.cancel()
+
+    async def _changed(self) -> None:
+        waits = [asyncio.create_task(event.wait()) for event in (self.cluster.redeclared, self.cluster.moved)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED, timeout=ASK_AGAIN)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _take_over(self) -> None:
+        self.cluster.redeclared.clear()
+        self.cluster.moved.clear()
+        await self.cluster.find_owners()
+        self.router.declare(self.cluster.specs())
+        ports = {key: one.spec.dispatch.ports.http for key, one in self.router.services.items()}
+        found = self.cluster.instances({key: port for key, port in ports.items() if port is not None})
+        self.router.stand(found.ready, found.draining)
+
+    def _began(self) -> None:
+        """Nothing was asked of a follower, so there is nothing to forget."""
+
+    def _ended(self) -> None:
+        self.router.part()
