@@ -36,7 +36,8 @@ NOT_SERVING: Final = "the services are not known yet"
 class Router:
     """Serves queries of the services that it is told of, at the instances that it is told of.
 
-    serves: whether this replica takes queries. addresses: of the ports, once they listen. check: who reads metrics; None: everybody.
+    serves: whether this replica takes queries. addresses: of the ports, once they listen. check: who reads metrics;
+    None: everybody.
     """
 
     def __init__(

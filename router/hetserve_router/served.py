@@ -16,7 +16,7 @@ from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand import contract
 from hetserve.dispatch import make_policy
 from hetserve.profiles import profile_from_spec
-from hetserve.routing.actions import Abandon, Action, Failure, Probe, Reply, Send, WakeAt
+from hetserve.routing.actions import Abandon, Action, Failure, Probe, Reply, Send, Status, WakeAt
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.routing.services import routed_service
 from hetserve.serving.services import Service
@@ -124,6 +124,11 @@ class ServedService:
         self._held -= size
         self._open -= 1
 
+    @property
+    def held(self) -> tuple[int, int]:
+        """Open queries and the bytes of their bodies."""
+        return self._open, self._held
+
     # Events of queries
 
     def arrived(self, query: QueryExchange, facts: InferenceFacts, head: Head) -> None:
@@ -132,9 +137,11 @@ class ServedService:
         now = query.arrived = self.now()
         query.number = number
         self._queries[number] = query
-        self.figures.receive_one(facts.items)
-        hard = now + min(_seconds(facts.timeout), _envoy_timeout(head))
-        self._perform(self.core.arrived(number, facts.items, now, hard, is_retriable=not facts.in_sequence))
+        hard, before = now + min(_seconds(facts.timeout), _envoy_timeout(head)), self.core.counts.received
+        actions = self.core.arrived(number, facts.items, now, hard, is_retriable=not facts.in_sequence)
+        if self.core.counts.received > before:
+            self.figures.receive_one(facts.items)
+        self._perform(actions)
 
     def answered(self, query: QueryExchange) -> None:
         now, link = self.now(), query.instance
@@ -240,7 +247,7 @@ class ServedService:
 
     def _refuse(self, action: Reply) -> None:
         query = self._queries[action.query]
-        self.figures.dropped += 1
+        self.figures.dropped += action.status is not Status.TOO_LARGE
         query.refuse(action)
         if query.instance is None:
             self._forget(action.query)
