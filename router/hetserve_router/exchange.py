@@ -124,6 +124,8 @@ class QueryExchange:
 
     def gone(self) -> None:
         self.reply = None
+        if self._call is not None:
+            self._call.resume()  # what nobody reads is read to its end: the instance is free then
         if self.number < 0:
             self._service.release(self._held)
         else:
@@ -146,6 +148,8 @@ class QueryExchange:
             return
         if self._begun:
             reply.abort()
+            if self._call is not None:
+                self._call.resume()
             return
         headers = [(b"content-type", b"application/json")]
         if action.retry_after is not None:

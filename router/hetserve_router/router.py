@@ -51,7 +51,7 @@ class Router:
         self.services: dict[Key, ServedService] = {}
         self.front = Front(self.services, namespaces, serves, settings.cluster_domain)
         self.is_ready = False
-        self._queries: HttpServer | None = None
+        self.queries: HttpServer | None = None
         self.addresses: tuple[tuple[str, int], tuple[str, int]] | None = None
         self.instances = InstanceFigures()
         self._figures: dict[Key, ServiceFigures] = {}
@@ -86,7 +86,7 @@ class Router:
         """
         settings = self.settings
         shares = allotted({"queries": settings.connections, "probes": LIMITS.connections})
-        self._queries = queries = HttpServer(self.front, self._limits(shares["queries"]), "queries")
+        self.queries = queries = HttpServer(self.front, self._limits(shares["queries"]), "queries")
         limits = replace(LIMITS, connections=shares["probes"])
         probes = probe_server(self.text, self.not_ready, limits=limits, check=self._check)
         listeners = listen(settings.host, settings.port), listen(settings.host, settings.probe_port)
@@ -120,8 +120,8 @@ class Router:
 
     def part(self) -> None:
         """Asks clients to come by another connection."""
-        if self._queries is not None:
-            self._queries.part()
+        if self.queries is not None:
+            self.queries.part()
 
     async def _quiet(self, queries: HttpServer) -> None:
         until = time.monotonic() + DRAIN_WITHIN

@@ -110,6 +110,10 @@ class ServedService:
 
     def admit(self, length: int | None) -> None:
         """Raises HttpError where the service holds too much already. length: of a body that is to come."""
+        if length is not None and length > self.limits.body:
+            raise HttpError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length} bytes: at most {self.limits.body} are taken"
+            )
         if self._open >= self.limits.open:
             raise _overloaded(f"{self.title}: {self._open} queries are open, as many as may")
         if self._held + (length or 0) > self.limits.bodies:

@@ -13,6 +13,7 @@ import httpx
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import Millionths
 from hetserve.planning.tenancy import SharingRule
 from hetserve_router.instances import InstanceAddress
 from hetserve_router.router import Router
@@ -132,7 +133,7 @@ def spec_of(**dispatch: Any) -> ServedSpec:
     service = InferenceService.model_validate(builders.service(overrides={"spec.dispatch": given}))
     profile = ModelProfile.model_validate(builders.model_profile())
     kind = InstanceType.model_validate(builders.instance_type())
-    facts = facts_of(service, [profile], {"g4dn.xlarge": kind}, SharingRule(1_250_000))
+    facts = facts_of(service, [profile], {"g4dn.xlarge": kind}, SharingRule(Millionths(1_250_000)))
     spec = ServedSpec.of(service, facts)
     assert spec is not None
     return spec
