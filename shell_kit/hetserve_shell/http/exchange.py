@@ -1,6 +1,6 @@
 """HTTP/1.1 for takers: reading goes on while a request waits, so that the end of its client is noticed.
 
-A request behind another one waits, unparsed but for what one piece brings; so does the socket, once there is such.
+A request behind another one waits, unparsed but for what one piece brings; so does the socket, once these are many.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class TakerConnection(Connection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
         self._rest = b""
-        """What has come behind a request that waits; while there is any, reading is paused."""
+        """What has come behind a request that waits; while it is much, reading is paused."""
 
     # Called by the event loop
 
@@ -209,7 +209,7 @@ class TakerConnection(Connection):
             self._pause()
 
     def _pause(self) -> None:
-        if self._rest:
+        if len(self._rest) > WHOLE:
             super()._pause()
 
     def _take_rest(self) -> bytes:
