@@ -185,8 +185,7 @@ class ServiceRouter:
         """An instance gets no more queries; it ends what it has. is_leaving: then it is forgotten."""
         one = self._instances.get(instance)
         if one is not None:
-            one.is_draining, one.is_leaving, one.tries = True, is_leaving, 0
-            one.timer = one.timer if one.query is not None else 0
+            one.is_draining, one.is_leaving = True, is_leaving
         return self._changed(one, now)
 
     def left(self, instance: int, now: float) -> list[Action]:
@@ -297,9 +296,8 @@ class ServiceRouter:
             self.counts.retried += 1
             if latest < math.inf:
                 self._timers.set(one, latest)
-        if not instance.is_draining:
-            instance.tries = 1
-            self._timers.set(instance, self._now + _FIRST_PROBE)
+        instance.tries = 1
+        self._timers.set(instance, self._now + _FIRST_PROBE)
         self._settle(instance)
         self._stand()
 
@@ -369,6 +367,7 @@ class ServiceRouter:
             one.is_seated = True
             self._act(self._dispatcher.joined(one.id, one.type, self._now))
         if one.is_leaving and one.query is None:
+            one.timer = 0
             self._instances.pop(one.id, None)
 
     def _stand(self) -> None:
