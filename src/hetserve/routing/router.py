@@ -85,7 +85,6 @@ class ServiceRouter:
         self._now, self._out = 0.0, list[Action]()
         self._policy_wakes = self._asked = math.inf
         """When the policy is to be called again; the last WakeAt."""
-        self._largest_served = 0
         self._take(service, limits or QueueLimits())
         self._stand()
 
@@ -376,19 +375,17 @@ class ServiceRouter:
         elif one.may_serve and not one.is_seated:
             one.is_seated = True
             self._act(self._dispatcher.joined(one.id, one.type, self._now))
-        if one.is_leaving and one.query is None:
+        if one.is_leaving:
             one.timer = 0
             self._instances.pop(one.id, None)
 
     def _stand(self) -> None:
-        """Sets the limits by the instances that stand, and refuses queries that none of them serves any more."""
+        """Sets the limits by the instances that stand, and refuses queries that wait and that none of them serves."""
         kinds = [one.kind for one in self._instances.values() if one.stands]
-        number, before = len(kinds), self._largest_served
-        served = max((self._largest[kind] for kind in kinds), default=0)
-        self._largest_served = served if number <= MOST_INSTANCES else 0
+        number, largest = len(kinds), max((self._largest[kind] for kind in kinds), default=0)
+        self._largest_served = largest if number <= MOST_INSTANCES else 0
         self._most_seen = SEEN_PER_INSTANCE * number
         self._most_waiting = self._limits.most_waiting or max(WAITING_PER_INSTANCE * number, LEAST_WAITING)
-        if self._largest_served < before:
-            for one in list(self._queries.values()):
-                if one.instance is None and one.items > self._largest_served:
-                    self._refuse(one)
+        for one in [each for each in self._queries.values() if each.instance is None]:
+            if one.items > self._largest_served:
+                self._refuse(one)
