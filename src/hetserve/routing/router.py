@@ -139,7 +139,7 @@ class ServiceRouter:
             self._refuse(one)
             return self._done()
         if hard < math.inf:
-            one.deadline = min(one.deadline, hard)
+            one.deadline = max(min(one.deadline, hard), now)
             self._set_latest_start(one)
         if self._outside or self._inside >= self._most_seen:
             self._outside[query] = one
