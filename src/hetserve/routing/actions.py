@@ -15,7 +15,7 @@ class Failure(StrEnum):
 
 
 class Status(StrEnum):
-    """Why a query gets no instance's answer. TOO_LARGE: the client's fault; it counts as neither received nor dropped."""
+    """Why a query gets no instance's answer. TOO_LARGE is the client's fault: neither received nor dropped."""
 
     OVERLOADED = "overloaded"
     NO_INSTANCE = "no instance"

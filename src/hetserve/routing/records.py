@@ -63,32 +63,28 @@ _SPARE: Final = 1024
 
 @dataclass(slots=True)
 class Timers:
-    """At most one for each query and instance: setting replaces it, `timer = 0` stops it."""
+    """One for each query and instance: setting replaces it, `timer = 0` stops it. next [s]: before it none is due."""
 
+    next: float = math.inf
     _heap: list[tuple[float, int, RoutedQuery | RoutedInstance]] = field(default_factory=list)
     _serial: int = 0
     _room: int = _SPARE
 
     def set(self, subject: RoutedQuery | RoutedInstance, at: float) -> None:
-        """at [s]; infinite: never."""
-        self._serial += 1
-        subject.timer = self._serial
-        if len(self._heap) >= self._room:  # far deadlines of queries that have ended
+        self._serial = subject.timer = serial = self._serial + 1
+        heapq.heappush(self._heap, (at, serial, subject))
+        self.next = self._heap[0][0]
+        if serial % _SPARE == 0 and len(self._heap) > self._room:  # far deadlines of queries that have ended
             self._heap = [entry for entry in self._heap if entry[2].timer == entry[1]]
             heapq.heapify(self._heap)
             self._room = 2 * len(self._heap) + _SPARE
-        heapq.heappush(self._heap, (at, self._serial, subject))
-
-    @property
-    def next(self) -> float:
-        """Before this time [s] nothing is due."""
-        return self._heap[0][0] if self._heap else math.inf
 
     def take(self, now: float) -> RoutedQuery | RoutedInstance | None:
-        """The next one that is due; its timer is stopped."""
-        while self._heap and self._heap[0][0] <= now:
+        """One that is due, whose timer is stopped; None: none is."""
+        found = None
+        while found is None and self._heap and self._heap[0][0] <= now:
             _, serial, subject = heapq.heappop(self._heap)
             if subject.timer == serial:
-                subject.timer = 0
-                return subject
-        return None
+                subject.timer, found = 0, subject
+        self.next = self._heap[0][0] if self._heap else math.inf
+        return found

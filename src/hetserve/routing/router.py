@@ -49,7 +49,7 @@ def too_many_instances(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """What a service declares. deadline: hard one [s after arrival]. most_waiting: default 16 x instances, at least 64."""
+    """Of a service. deadline: hard one [s after arrival]. most_waiting: default 16 for each instance, at least 64."""
 
     deadline: float = math.inf
     most_waiting: int | None = None
@@ -85,13 +85,13 @@ class ServiceRouter:
         self._now, self._out = 0.0, list[Action]()
         self._policy_wakes = self._asked = math.inf
         """When the policy is to be called again; the last WakeAt."""
-        self._largest_served = 0
         self._take(service, limits or QueueLimits())
         self._stand()
 
     def _take(self, service: Service, limits: QueueLimits) -> None:
         arrays, served = service.predicted.arrays, service.system.served
-        self.service, self._limits = service, limits
+        self.service, self._limits, self._slo = service, limits, service.system.slo
+        self._kinds = {name: kind for kind, name in enumerate(service.system.types)}
         self._batches: list[int] = served.batches.tolist()
         self._means: list[list[float]] = arrays.mean.tolist()
         self._fastest: list[float] = arrays.mean.min(axis=0).tolist()
@@ -99,7 +99,7 @@ class ServiceRouter:
         self._hangs: list[list[float]] = np.maximum(HANG_FACTOR * factors * served.quantiles(99.0), LEAST_HANG).tolist()
         sizes: list[int] = np.isfinite(arrays.mean).sum(axis=1).tolist()
         self._largest = [self._batches[number - 1] if number else 0 for number in sizes]
-        self._largest_batch, self._slo = max(self._largest), service.system.slo
+        self._largest_batch = max(self._largest)
 
     @property
     def waiting(self) -> int:
@@ -131,15 +131,21 @@ class ServiceRouter:
             self._out.append(Reply(query, Status.TOO_LARGE, why))
             return self._done()
         size, hard = bisect_left(self._batches, items), min(hard, now + self._limits.deadline)
-        one = RoutedQuery(query, items, size, now, min(now + self._slo, hard), hard, is_retriable)
-        self._queries[query] = self._outside[query] = one
+        one = RoutedQuery(query, items, size, now, now + self._slo, hard, is_retriable)
+        self._queries[query] = one
         self.counts.received += 1
-        if items > self._largest_served:
+        if items > self._largest_served or self._inside + len(self._outside) >= self._most_waiting:
+            self._outside[query] = one
             self._refuse(one)
-        elif self.waiting > self._most_waiting:
-            self._reply(one, Status.OVERLOADED, f"{self._most_waiting} queries wait, as many as may", _RETRY_OVERLOADED)
-        elif hard < math.inf:
-            self._timers.set(one, self._latest_start(one))
+            return self._done()
+        if hard < math.inf:
+            one.deadline = max(min(one.deadline, hard), now)
+            self._set_latest_start(one)
+        if self._outside or self._inside >= self._most_seen:
+            self._outside[query] = one
+        else:
+            self._inside += 1
+            self._act(self._dispatcher.offer(query, items, one.deadline, now))
         return self._done()
 
     def answered(self, query: int, now: float, *, is_typical: bool = True) -> list[Action]:
@@ -149,7 +155,8 @@ class ServiceRouter:
             instance = one.instance
             if is_typical:
                 self.observed.add(instance.type, self._batches[one.size], now - instance.since)
-            self.counts.served += not one.is_gone
+            if not one.is_gone:
+                self.counts.served += 1
             self._part(one, instance)
             self._forget(one)
             if instance.is_seated:
@@ -175,7 +182,7 @@ class ServiceRouter:
 
     def joined(self, instance: int, type_name: str, now: float) -> list[Action]:
         """An instance is ready, perhaps again. Raises ValueError for another type than it has."""
-        one = self._instances.setdefault(instance, RoutedInstance(instance, type_name, self._kind(type_name)))
+        one = self._instances.setdefault(instance, RoutedInstance(instance, type_name, self._kinds.get(type_name, -1)))
         if one.type != type_name:
             raise ValueError(f"instance {instance}: is of type {one.type}, not {type_name}")
         one.is_draining = one.is_leaving = False
@@ -185,8 +192,7 @@ class ServiceRouter:
         """An instance gets no more queries; it ends what it has. is_leaving: then it is forgotten."""
         one = self._instances.get(instance)
         if one is not None:
-            one.is_draining, one.is_leaving, one.tries = True, is_leaving, 0
-            one.timer = one.timer if one.query is not None else 0
+            one.is_draining, one.is_leaving = True, is_leaving
         return self._changed(one, now)
 
     def left(self, instance: int, now: float) -> list[Action]:
@@ -210,34 +216,34 @@ class ServiceRouter:
         return self._done()
 
     def revise(self, service: Service, limits: QueueLimits, now: float) -> list[Action]:
-        """Goes on with other profiles, SLO, policy or limits; what is served goes on, and queries keep their deadlines."""
+        """Goes on with other profiles, SLO, policy or limits; queries keep their deadlines.
+
+        What is served goes on; the policy sees its instance once that has ended.
+        """
         self._now = now
-        for one in list(self._instances.values()):
-            one.kind = one.kind if one.type in service.system.types else -1
-            self._settle(one)
         self._take(service, limits)
+        self._dispatcher, self._policy_wakes = Dispatcher(service), math.inf
+        waiting = [query for query in self._queries.values() if query.instance is None]
+        self._outside, self._inside = OrderedDict((query.id, query) for query in waiting), 0
         for query in self._queries.values():
             query.size = min(bisect_left(self._batches, query.items), len(self._batches) - 1)
-            if query.instance is None and query.hard < math.inf:
-                self._timers.set(query, self._latest_start(query))
+        for query in waiting:
+            self._set_latest_start(query)
         for one in self._instances.values():
-            one.kind = self._kind(one.type)
+            one.kind, one.is_seated = self._kinds.get(one.type, -1), False
         self._stand()
-        self._act(self._dispatcher.revise(service, now))
         for one in list(self._instances.values()):
             self._settle(one)
         return self._done()
 
-    def _kind(self, type_name: str) -> int:
-        types = self.service.system.types
-        return types.index(type_name) if type_name in types else -1
-
     def _act(self, actions: Actions) -> None:
         """Carries out what the dispatcher decides; what would end too late frees its instance at once."""
-        in_vain, now = list[int](), self._now
+        in_vain: list[int] = []
+        now = self._now
         while True:
             self._policy_wakes = actions.wake_at
-            for query, to in actions.sends:
+            for pair in actions.sends:
+                query, to = pair
                 one, instance = self._queries[query], self._instances[to]
                 if now + self._means[instance.kind][one.size] > one.hard:
                     self._reply_late(one)
@@ -246,7 +252,7 @@ class ServiceRouter:
                 self._inside -= 1
                 one.instance, instance.query, instance.since = instance, one, now
                 self._timers.set(instance, now + self._hangs[instance.kind][one.size])
-                self._out.append(Send(query, to))
+                self._out.append(tuple.__new__(Send, pair))  # a third of the time of Send(...)
             for query in actions.drops:
                 self._outside[query] = self._queries[query]  # the dispatcher has forgotten it
                 self._inside -= 1
@@ -263,10 +269,9 @@ class ServiceRouter:
             query, one = self._outside.popitem(last=False)
             self._inside += 1
             self._act(self._dispatcher.offer(query, one.items, one.deadline, self._now, one.arrival))
-        at = min(self._policy_wakes, self._timers.next)
-        if at < self._asked:
-            self._asked = at
-            self._out.append(WakeAt(at))
+        if self._policy_wakes < self._asked or self._timers.next < self._asked:
+            self._asked = min(self._policy_wakes, self._timers.next)
+            self._out.append(WakeAt(self._asked))
         out, self._out = self._out, []
         return out
 
@@ -285,27 +290,28 @@ class ServiceRouter:
 
     def _fail(self, one: RoutedQuery, instance: RoutedInstance, why: str, *, may_retry: bool) -> None:
         """Suspects an instance; its query waits again if that helps."""
-        latest = self._latest_start(one)
-        if not (one.is_gone or (may_retry and instance.is_seated and latest > self._now)):
+        if not (one.is_gone or (may_retry and one.hard - self._fastest[one.size] > self._now)):
             self._reply(one, Status.INSTANCE_FAILED, why)
         self._part(one, instance)
         if one.is_gone:
             self._forget(one)
         else:
             one.is_retriable = False
-            self._inside += 1
             self.counts.retried += 1
-            if latest < math.inf:
-                self._timers.set(one, latest)
-        if not instance.is_draining:
-            instance.tries = 1
-            self._timers.set(instance, self._now + _FIRST_PROBE)
+            self._set_latest_start(one)
+            self._inside += instance.is_seated
+            if not instance.is_seated:  # the dispatcher does not know the query either
+                self._outside[one.id] = one
+                self._outside.move_to_end(one.id, last=False)
+        instance.tries = 1
+        self._timers.set(instance, self._now + _FIRST_PROBE)
         self._settle(instance)
         self._stand()
 
-    def _latest_start(self, one: RoutedQuery) -> float:
-        """When the fastest type must begin a query that waits [s]."""
-        return one.hard - self._fastest[one.size]
+    def _set_latest_start(self, one: RoutedQuery) -> None:
+        """A query that waits is due when the fastest type cannot end it in time any more."""
+        if one.hard < math.inf:
+            self._timers.set(one, one.hard - self._fastest[one.size])
 
     def _reply(self, one: RoutedQuery, status: Status, reason: str, retry_after: float | None = None) -> None:
         self._out.append(Reply(one.id, status, reason, retry_after))
@@ -315,9 +321,12 @@ class ServiceRouter:
         self._reply(one, Status.DEADLINE_EXCEEDED, f"not to be ended within its {one.hard - one.arrival:.3g} s")
 
     def _refuse(self, one: RoutedQuery) -> None:
-        """Replies why no instance that stands serves a query."""
+        """Replies why a query may not wait."""
         number = sum(each.stands for each in self._instances.values())
-        if number > MOST_INSTANCES:
+        if one.items <= self._largest_served:
+            why = f"{self._most_waiting} queries wait, as many as may"
+            self._reply(one, Status.OVERLOADED, why, _RETRY_OVERLOADED)
+        elif number > MOST_INSTANCES:
             self._reply(one, Status.TOO_MANY_INSTANCES, too_many_instances(number), _RETRY_NO_INSTANCE)
         else:
             why = f"none of {number} instances serves {one.items} items" if number else "no instance is ready"
@@ -354,32 +363,29 @@ class ServiceRouter:
         return self._done()
 
     def _settle(self, one: RoutedInstance) -> None:
-        """Lets the dispatcher know an instance if it may serve; of a known type it ends what it serves first."""
-        if one.query is not None and one.kind >= 0:
+        """Lets the dispatcher know an instance if it may serve; one that serves ends that first."""
+        if one.query is not None:
             if one.is_seated:
                 tell = self._dispatcher.cleared if one.may_serve else self._dispatcher.suspected
                 self._act(tell(one.id, self._now))
             return
         if one.is_seated and not one.may_serve:
             one.is_seated = False
-            if one.query is not None and not one.query.is_gone:
-                self._dispatcher.cancel(one.query.id, self._now)
             self._act(self._dispatcher.left(one.id, self._now))
         elif one.may_serve and not one.is_seated:
             one.is_seated = True
             self._act(self._dispatcher.joined(one.id, one.type, self._now))
-        if one.is_leaving and one.query is None:
+        if one.is_leaving:
+            one.timer = 0
             self._instances.pop(one.id, None)
 
     def _stand(self) -> None:
-        """Sets the limits by the instances that stand, and refuses queries that none of them serves any more."""
+        """Sets the limits by the instances that stand, and refuses queries that wait and that none of them serves."""
         kinds = [one.kind for one in self._instances.values() if one.stands]
-        number, before = len(kinds), self._largest_served
-        served = max((self._largest[kind] for kind in kinds), default=0)
-        self._largest_served = served if number <= MOST_INSTANCES else 0
+        number, largest = len(kinds), max((self._largest[kind] for kind in kinds), default=0)
+        self._largest_served = largest if number <= MOST_INSTANCES else 0
         self._most_seen = SEEN_PER_INSTANCE * number
         self._most_waiting = self._limits.most_waiting or max(WAITING_PER_INSTANCE * number, LEAST_WAITING)
-        if self._largest_served < before:
-            for one in list(self._queries.values()):
-                if one.instance is None and one.items > self._largest_served:
-                    self._refuse(one)
+        for one in [each for each in self._queries.values() if each.instance is None]:
+            if one.items > self._largest_served:
+                self._refuse(one)

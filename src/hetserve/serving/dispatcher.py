@@ -186,30 +186,6 @@ class Dispatcher:
         self._go_to(now)
         return self._step(WOKEN, 0)
 
-    def revise(self, service: Service, now: float) -> Actions:
-        """Goes on with other service times, another SLO or policy. Queries keep their deadlines; what is served goes
-        on, lines wait again. A batch above the largest counts as the largest. Raises ValueError for an instance whose
-        type the service lacks.
-        """
-        old, types, sizes = self.service.system.types, service.system.types, service.system.served.batches
-        for instance, kind in self._types.items():
-            if old[kind] not in types:
-                raise ValueError(f"instance {instance}: no instance type {old[kind]}; there are: {', '.join(types)}")
-        self._go_to(now)
-        rows, queries = self._state.instances, self._state.queries
-        for slot in range(len(rows.id)):
-            self._wait_again(layout.without_line(self._state, slot))
-        places = np.array([types.index(name) if name in types else 0 for name in old], np.int64)
-        self._types = {instance: int(places[kind]) for instance, kind in self._types.items()}
-        rows.type[:] = rows.kind[:] = places[rows.type]
-        queries.size[:] = np.searchsorted(sizes, self._batches).clip(max=len(sizes) - 1)[queries.size]
-        self.service, self._ranks, self._batches = service, np.argsort(service.system.order), sizes.tolist()
-        self._state = self._state._replace(tables=layout.tables_of([service]))
-        self._engine = engine_of(service.policy, self._state)
-        self._words = np.zeros(self._engine.room, np.int64)
-        self._wait_again(np.zeros(0, np.int64))
-        return self._decide()
-
     def _go_to(self, now: float) -> None:
         if not self._now <= now < math.inf:
             raise ValueError(f"time {now}: must be at least {self._now}, and finite")
