@@ -28,6 +28,7 @@ from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers, watches
 from hetserve_operator.watch.observe import ExtenderLease, Observer, RestoredError
+from hetserve_operator.watch.routers import READ_EVERY, RouterLeases
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import Controller, Workers
@@ -156,8 +157,11 @@ class Operator:
             is_quiet=lambda key, demand: self.observer.interests.is_quiet(key, demand),  # noqa: PLW0108  (made below)
             show=self.metrics.observe_demand,
         )
+        self.routers = RouterLeases(self._api, self.settings.routing, self.clock, self._add_dispatched)
         books, demand = lambda: self.extender.books_compute, self.demand.demand
-        self.observer = Observer(self._api, self.cache, self.settings.planning, self._now, books, demand=demand)
+        self.observer = Observer(
+            self._api, self.cache, self.settings.planning, self._now, books, demand=demand, router=self.routers.router
+        )
         self.ways = Prometheus(prometheus), Prometheus(prometheus, largest=LARGEST_OWN, series=MOST_OWN)
         self.poller = DemandPoller(
             self.demand, *self.ways, self.cache.wanted, self.metrics, interval=prometheus.interval, clock=self.clock
@@ -223,6 +227,7 @@ class Operator:
             ("resync", self._resync),
             ("looks", self._reconcile_all),
             ("extender's lease", self._watch_extender),
+            ("routers' leases", self._watch_routers),
             ("history", self._check_revision),
             ("leadership", self._lead),
             ("status of inputs", self.input_statuses.run),
@@ -285,6 +290,11 @@ class Operator:
         for key in sorted(self.cache.keys()):
             self._add(key)
 
+    def _add_dispatched(self) -> None:
+        for service in self.cache.services:
+            if service.dispatched:
+                self._add(Key(service.namespace, service.name))
+
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)
 
@@ -301,6 +311,7 @@ class Operator:
             try:
                 if not self.synced.is_set():
                     await self.extender.read()
+                    await self.routers.read()
                 await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
@@ -328,6 +339,12 @@ class Operator:
         while True:
             await asyncio.sleep(self.extender.pause(self.settings.resync))
             await self.extender.read()
+
+    async def _watch_routers(self) -> None:
+        await self.synced.wait()
+        while True:
+            await asyncio.sleep(READ_EVERY)
+            await self.routers.read()
 
     async def _reconcile_all(self) -> None:
         """Queues every service once per period, one after the other, in case that an event was lost."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
@@ -11,6 +11,7 @@ from hetserve.api import names
 from hetserve.base.units import Millionths
 from hetserve.planning.inputs import PlanSettings
 from hetserve.profiles.sharing import parse_max_slowdown
+from hetserve.reconcile.cluster.routers import OTHERS
 from hetserve_shell.leader.lease import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
@@ -90,6 +91,48 @@ class MetricsOptions(SettingsModel):
     allow_queries: bool = False
 
 
+_DNS_LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_DNS_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+ServiceName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+RoutedNamespace = Annotated[str, Field(pattern=rf"{_DNS_LABEL}|^\*$", max_length=63)]
+
+
+class RouterEntry(SettingsModel):
+    """A router. name: of its Service and Lease. namespaces: whose services it serves; "*": all that no other does."""
+
+    name: ServiceName
+    namespaces: tuple[RoutedNamespace, ...] = Field(min_length=1)
+
+
+class RoutingOptions(SettingsModel):
+    """Which router serves which namespace. namespace: of the release, where the routers are."""
+
+    namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
+    cluster_domain: Annotated[str, Field(pattern=_DNS_NAME, max_length=120)] = "cluster.local"
+    routers: tuple[RouterEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _each_belongs_to_one(self) -> Self:
+        seen: dict[str, str] = {}
+        for entry in self.routers:
+            for place in entry.namespaces:
+                if place in seen:
+                    raise ValueError(f"namespace {place} is served by {seen[place]} and {entry.name}: leave one")
+                seen[place] = entry.name
+        if len({entry.name for entry in self.routers}) < len(self.routers):
+            raise ValueError("two routers have the same name")
+        return self
+
+    def router_of(self, namespace: str) -> str | None:
+        """The router that serves a namespace; None: none does."""
+        by_place = {place: entry.name for entry in self.routers for place in entry.namespaces}
+        return by_place.get(namespace, by_place.get(OTHERS))
+
+    def host_of(self, router: str) -> str:
+        """DNS name of a router's Service."""
+        return f"{router}.{self.namespace}.svc.{self.cluster_domain}"
+
+
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
@@ -112,6 +155,7 @@ class OperatorSettings(SettingsModel):
     planner_deadline: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     sharing: SharingOptions = SharingOptions()
     metrics: MetricsOptions = MetricsOptions()
+    routing: RoutingOptions = RoutingOptions()
     leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
 

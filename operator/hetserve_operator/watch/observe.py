@@ -25,6 +25,8 @@ from hetserve.demand.queries import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.cluster.observed import PodFact, ScalerFact, pod_fact, service_outline
+from hetserve.reconcile.cluster.routers import Router
+from hetserve.reconcile.deployments.address import may_have_address
 from hetserve.reconcile.deployments.ownership import (
     belongs,
     controller,
@@ -35,9 +37,16 @@ from hetserve.reconcile.deployments.ownership import (
 )
 from hetserve.reconcile.snapshot import ServiceSnapshot
 from hetserve_operator.memory import Interests, Memory
-from hetserve_operator.paths import deployments_path, lease_path, pods_path, replica_sets_path, service_path
+from hetserve_operator.paths import (
+    address_path,
+    deployments_path,
+    lease_path,
+    pods_path,
+    replica_sets_path,
+    service_path,
+)
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
-from hetserve_operator.watch.cache import SCALERS_PATH, Cache
+from hetserve_operator.watch.cache import ADDRESSES_PATH, SCALERS_PATH, Cache
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
@@ -78,7 +87,7 @@ class RestoredError(Exception):
 class Observer:
     """Reads the API for all services. books_compute: whether the extender books compute.
 
-    demand: what is known of a service's load, for what it wants measured.
+    demand: what is known of a service's load, for what it wants measured. router: that serves a namespace.
     """
 
     def __init__(
@@ -90,9 +99,11 @@ class Observer:
         books_compute: Callable[[], bool] = lambda: True,
         *,
         demand: Callable[[Key, MetricsQuerySpec | None], Demand | None] = lambda _key, _wanted: None,
+        router: Callable[[str], Router | None] = lambda _namespace: None,
     ) -> None:
         self._api = api
         self._demand = demand
+        self._router = router
         self._books_compute = books_compute
         self._cache = cache
         self._planning = planning
@@ -106,6 +117,7 @@ class Observer:
         """Fills the cache from a list of each kind."""
         for path, store in self._cache.listed():
             await self._list(path, store)
+        await self._cache.addresses.fill(Pages(self._api, ADDRESSES_PATH, labels=names.LABEL_SERVICE))
 
     async def recount(self) -> None:
         """Lists each kind again of which the cache has too many or too few objects, twice in a row.
@@ -193,6 +205,8 @@ class Observer:
             books_compute=self._books_compute(),
             demand=None if outline is None else memory.weighed(self._demand(key, outline.wanted), clock),
             scalers=self._scalers(service, deployments),
+            router=self._router(key.namespace),
+            address=await self._address(key, service),
             settings=self._planning,
         )
 
@@ -228,6 +242,13 @@ class Observer:
         sets = await self._of_service(replica_sets_path, key, at_least=ANY).all() if facts else []
         deployments, replica_sets = await self._owners(key, labelled, facts, sets)
         return tuple(sorted(deployments, key=_name)), *sort_pods(key.name, deployments, replica_sets, facts)
+
+    async def _address(self, key: Key, service: RawObject | None) -> RawObject | None:
+        """The Service of its name, where the service is dispatched to, or has been."""
+        if service is None:
+            return None
+        concerned = may_have_address(service) or self._cache.has_address(key)
+        return await self._find(address_path(*key)) if concerned else None
 
     def _scalers(self, service: RawObject | None, deployments: _Deployments) -> tuple[ScalerFact, ...]:
         """Those of the service's own Deployments."""

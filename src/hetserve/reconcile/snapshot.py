@@ -17,6 +17,7 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.cluster.capacity import ClusterCapacity, Kind
 from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact
+from hetserve.reconcile.cluster.routers import Router
 from hetserve.reconcile.events import Announcement
 from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.record.record import DecisionRecord
@@ -65,6 +66,8 @@ class ServiceSnapshot:
     books_compute: whether the extender books the compute that pods declare.
     demand: the measured load; None: the service has no spec.metrics.
     scalers: HorizontalPodAutoscalers of its Deployments.
+    router: which serves its namespace; None: none does. address: the Service of its name, read live where it is
+    dispatched to or may have been; None: there is none.
     now: aware time, for transition times only.
     """
 
@@ -87,6 +90,8 @@ class ServiceSnapshot:
     books_compute: bool = True
     demand: Demand | None = None
     scalers: tuple[ScalerFact, ...] = ()
+    router: Router | None = None
+    address: RawObject | None = None
     settings: PlanSettings = field(default_factory=PlanSettings)
 
     @property
@@ -250,9 +255,42 @@ class WriteStatus(_OfName):
         return "status"
 
 
+@dataclass(frozen=True, slots=True)
+class WriteAddress:
+    """Creation, correction or deletion of the Service that leads to a service's router.
+
+    wanted: None: it is deleted. found: as it stands, and stays until this request; None: it is created.
+    """
+
+    namespace: str
+    name: str
+    wanted: Json | None
+    found: RawObject | None
+
+    @property
+    def corrects(self) -> bool:
+        return self.wanted is not None and self.found is not None
+
+    @property
+    def repaired(self) -> str:
+        """What repairs are counted under; no Deployment has a name with a space."""
+        return f"Service {self.name}"
+
+    @property
+    def key(self) -> str:
+        return f"{self.reason} {self.name}"
+
+    @property
+    def reason(self) -> str:
+        if self.wanted is None:
+            return "delete the address"
+        verb = "create" if self.found is None else "correct"
+        return f"{verb} the address, which leads to {self.wanted['spec']['externalName']}"
+
+
 Change = Apply | Replace | HandOver | Delete
 """Requests that change a Deployment that exists."""
-Request = Render | Create | Change | WriteFence | WriteStatus | WriteDecisions
+Request = Render | Create | Change | WriteFence | WriteStatus | WriteDecisions | WriteAddress
 
 
 @dataclass(frozen=True, slots=True)
