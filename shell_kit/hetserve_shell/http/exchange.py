@@ -1,0 +1,341 @@
+"""HTTP/1.1 for takers: reading goes on while a request waits, so that the end of its client is noticed.
+
+A request behind another one waits, unparsed but for what one piece brings; so does the socket, once there is such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import httptools
+
+from hetserve_shell.http.connection import Connection
+from hetserve_shell.http.limits import as_http_error, expects_continue, too_large, too_many
+from hetserve_shell.http.reader import Request, RequestReader
+from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker
+
+if TYPE_CHECKING:
+    from hetserve_shell.http.server import HttpServer
+
+PIECE: Final = 4096
+"""Bytes given to the parser at once."""
+WHOLE: Final = 16 * 1024
+"""Bytes of a body of known length beyond which it is read into one buffer, past the parser."""
+_STATUS_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+def http1(server: HttpServer) -> Connection:
+    """The protocol of a socket, by the routes of its server."""
+    return Connection(server) if isinstance(server.routes, Mapping) else TakerConnection(server)
+
+
+class TakerReader(RequestReader):
+    """Reads requests whose `handler` is the Taker that their head has chosen."""
+
+    _whole: bytearray | None = None
+    _filled = 0
+
+    def feed_piece(self, data: bytes, at: int) -> int:
+        """Reads some of the data from `at` on; returns where it stopped."""
+        whole = self._whole
+        if whole is None:
+            self._feed(data[at : at + PIECE])
+            return at + PIECE
+        end = at + len(whole) - self._filled
+        self._fill(whole, memoryview(data)[at:end])
+        if self._filled == len(whole):
+            self._whole = None
+            self._finish(whole)
+            self._parser = httptools.HttpRequestParser(self)
+        return end
+
+    def drop(self) -> None:
+        super().drop()
+        self._whole = None
+        taker, self._handler = self._handler, None
+        if taker is not None:
+            taker.gone()
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        self._headers = []  # the last ones are the taker's
+        super().on_message_begin()
+
+    def on_body(self, part: bytes) -> None:
+        if self._whole is None:
+            super().on_body(part)
+        else:
+            self._unseen = 0
+            self._fill(self._whole, part)
+
+    # Inside
+
+    def _fill(self, whole: bytearray, part: bytes | memoryview) -> None:
+        begin = self._filled
+        self._filled = begin + len(part)
+        whole[begin : self._filled] = part
+
+    def _route(self) -> Taker:
+        announced = self._announced()
+        chunked, expecting = self._values(b"transfer-encoding"), expects_continue(self._values(b"expect"))
+        path, _, query = self._url.partition(b"?")
+        head = Head(self._parser.get_method(), path, query, self._headers, None if chunked else announced or 0)
+        self._head_only = head.method == b"HEAD"
+        self._handler = taker = self._asked(head, expecting)
+        self._limit = taker.limit
+        if head.length is not None and head.length > self._limit:
+            raise too_large(self._limit)
+        if head.length is not None and head.length > WHOLE:
+            self._make_room(head.length)
+        if expecting:
+            self._proceed()
+        return taker
+
+    def _asked(self, head: Head, expecting: bool) -> Taker:
+        router: HeadRouter = self._server.routes
+        try:
+            return router.asked(head)
+        except Exception as error:
+            refusal = as_http_error(error)
+            if expecting or head.length is None or head.length > WHOLE:
+                raise refusal from None
+            return Refusal(refusal)
+
+    def _make_room(self, length: int) -> None:
+        self._size = length
+        self._budget.used += length
+        if self._budget.used > self._budget.limit:
+            raise too_many()
+        self._whole, self._filled = bytearray(length), 0
+
+
+class TakerConnection(Connection):
+    _reads = TakerReader
+    _error_key = "error"
+    _reader: TakerReader
+    _current: Http1Replier | None
+
+    def __init__(self, server: HttpServer) -> None:
+        super().__init__(server)
+        self._rest = b""
+        """What has come behind a request that waits; while there is any, reading is paused."""
+
+    # Called by the event loop
+
+    def data_received(self, data: bytes) -> None:
+        self._had_turn = False
+        if self._busy:
+            self._hold(data)
+        else:
+            self._parse(data)
+
+    def eof_received(self) -> bool:
+        """A client that ends its side waits for nothing more."""
+        self._read_no_more()
+        self._give_up()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._give_up()
+
+    def resume_writing(self) -> None:
+        reply = self._current
+        super().resume_writing()
+        if reply is not None and reply.on_resume is not None:
+            reply.on_resume()
+
+    # Called by the replier
+
+    @property
+    def blocked(self) -> bool:
+        return self._blocked
+
+    def head(self, request: Request, status: int, headers: Headers, framing: bytes) -> bytes:
+        """The head of an answer. framing: the header that says how its body ends."""
+        self._served = True
+        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        lines += [b"%b: %b\r\n" % header for header in headers]
+        request.keep = self._keeps(request.keep)
+        if not request.keep:
+            self._read_no_more()
+            framing += b"connection: close\r\n"
+        lines.append(b"%bdate: %b\r\n\r\n" % (framing, self._server.date))
+        return b"".join(lines)
+
+    def ended(self, request: Request) -> None:
+        """An answer has ended."""
+        self._release(request)
+        self.idle_since = self._server.now
+        if not request.keep:
+            self.transport.close()
+            return
+        if self._reader.receiving:  # a request whose first bytes have waited
+            self._reader.since = self._server.now
+        if self._queue or self._rest:
+            self._await_turn()
+        elif self.parting:
+            self._close_if_done()
+
+    def broken(self, request: Request) -> None:
+        """An answer ends without its end."""
+        self._release(request)
+        self.abort()
+
+    # Inside
+
+    @property
+    def _busy(self) -> bool:
+        return self._current is not None or self._blocked or bool(self._queue) or bool(self._rest)
+
+    def _parse(self, data: bytes) -> None:
+        at = 0
+        while at < len(data) and not self._busy:
+            at = self._reader.feed_piece(data, at)
+        if at < len(data):
+            self._hold(data[at:])
+
+    def _hold(self, data: bytes) -> None:
+        if self._reader.dead:
+            return
+        budget = self._server.budget
+        self._rest += data
+        budget.used += len(data)
+        if budget.used > budget.limit:
+            self.abort()
+        else:
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._rest:
+            super()._pause()
+
+    def _take_rest(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        self._server.budget.used -= len(rest)
+        return rest
+
+    def _serve(self, request: Request) -> None:
+        self._current = reply = Http1Replier(self, request)
+        try:
+            request.handler.take(request.body, reply)
+        except Exception as error:
+            Refusal(as_http_error(error)).take(request.body, reply)
+
+    def _serve_queue(self) -> None:
+        if self._queue or not self._rest or self._current is not None or self._blocked or not self._open:
+            super()._serve_queue()
+            return
+        self._had_turn = False
+        self._parse(self._take_rest())
+        if self._queue:
+            self._await_turn()
+        if self._paused and not self._rest:
+            self._paused = False
+            self.transport.resume_reading()
+        self._close_if_done()
+
+    def _keeps(self, keep: bool) -> bool:
+        return keep and (bool(self._rest) or super()._keeps(keep))
+
+    def _read_no_more(self) -> None:
+        dropped = [item.handler for item in self._queue if isinstance(item, Request)]
+        super()._read_no_more()
+        self._take_rest()
+        for taker in dropped:
+            taker.gone()
+
+    def _give_up(self) -> None:
+        if self._current is not None:
+            request = self._current.request
+            self._release(request)
+            request.handler.gone()
+
+    def _release(self, request: Request) -> None:
+        self._server.budget.used -= len(request.body)
+        if self._current is not None:
+            self._current.over = True
+            self._current = None
+
+
+class Http1Replier:
+    """See `Replier`. over: whether the answer has ended, or nobody waits for it."""
+
+    __slots__ = ("_begun", "_chunked", "_connection", "_left", "_silent", "on_resume", "over", "request")
+
+    def __init__(self, connection: TakerConnection, request: Request) -> None:
+        self._connection = connection
+        self.request = request
+        self.over = self._begun = self._chunked = False
+        self._silent = True
+        """Whether pieces are not sent."""
+        self._left: int | None = None
+        """Bytes that are to come; None: any number."""
+        self.on_resume: Callable[[], None] | None = None
+
+    @property
+    def paused(self) -> bool:
+        return self._connection.blocked
+
+    def answer(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
+        if self.over:
+            return
+        if self._begun:
+            self.abort()
+            return
+        write, request = self._connection.transport.write, self.request
+        framing = b"" if status in _BODILESS else b"content-length: %d\r\n" % len(body)
+        head = self._connection.head(request, status, headers, framing)
+        if request.head_only or status in _BODILESS:
+            write(head)
+        elif len(body) <= WHOLE:
+            write(head + body)
+        else:
+            write(head)
+            write(body)
+        self._connection.ended(request)
+
+    def begin(self, status: int, headers: Headers, length: int | None) -> None:
+        if self.over or self._begun:
+            return
+        request, self._begun, self._left = self.request, True, length
+        self._silent = request.head_only or status in _BODILESS
+        framing = b"" if length is None else b"content-length: %d\r\n" % length
+        if status in _BODILESS:
+            framing = b""
+        elif length is None and request.chunks:
+            self._chunked, framing = not self._silent, b"transfer-encoding: chunked\r\n"
+        elif length is None:
+            request.keep = False
+        self._connection.transport.write(self._connection.head(request, status, headers, framing))
+
+    def write(self, piece: bytes) -> None:
+        if self.over or self._silent or not piece:
+            return
+        if self._left is not None:
+            self._left -= len(piece)
+            if self._left < 0:
+                self.abort()
+                return
+        self._connection.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
+
+    def end(self) -> None:
+        if self.over:
+            return
+        if not self._begun or (self._left and not self._silent):
+            self.abort()
+            return
+        if self._chunked:
+            self._connection.transport.write(b"0\r\n\r\n")
+        self._connection.ended(self.request)
+
+    def abort(self) -> None:
+        if not self.over:
+            self._connection.broken(self.request)
+
+    def part(self) -> None:
+        self._connection.part()
