@@ -16,6 +16,7 @@ import click
 from hetserve.api.manifests import read_manifests
 from hetserve.base.files import InputError
 from hetserve.profiles import profile_from_spec
+from hetserve.profiles.latency_factors import EVERY_TYPE, latency_factor
 from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.server import HttpServer, listen, raise_limit
 from hetserve_worker.instance import FAULTS, MOST_BYTES, Instance
@@ -24,7 +25,7 @@ from hetserve_worker.service_times import ServiceTimes
 
 log = logging.getLogger(__name__)
 
-LIMITS: Final = ServerLimits(body=MOST_BYTES, bodies=4 * MOST_BYTES)
+LIMITS: Final = ServerLimits(body=MOST_BYTES, bodies=4 * MOST_BYTES, uploading=50.0)
 DRAIN_WITHIN: Final = 30.0
 """Seconds for the queries that have come, when the process ends."""
 Address = tuple[str, int]
@@ -48,19 +49,20 @@ def _addresses(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> l
     return [(parts[1], int(parts[2])) for parts in found if parts]
 
 
-def _times(*, profile: str | None, instance_type: str | None, seed: int, latency_factor: float) -> ServiceTimes | None:
+def _times(profile: str | None, instance_type: str | None, seed: int, factor: str | None) -> ServiceTimes | None:
     """Raises UsageError for half of what it needs, and for a file without a profile of the type."""
     if profile is None or instance_type is None:
-        if profile or instance_type or latency_factor != 1:
+        if profile or instance_type or factor:
             raise click.UsageError("--profile and --instance-type go together, and --latency-factor with them")
         return None
     try:
+        stretch = latency_factor(EVERY_TYPE, factor or "1")
         found = {one.spec.instance_type: one.spec for one in read_manifests([profile]).profiles}
-    except InputError as error:
+    except (InputError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     if instance_type not in found:
         raise click.UsageError(f"{profile}: no profile of {instance_type}; there are: {', '.join(found) or 'none'}")
-    return ServiceTimes(profile_from_spec(found[instance_type]), seed, latency_factor)
+    return ServiceTimes(profile_from_spec(found[instance_type]), seed, stretch)
 
 
 @click.command()
@@ -71,10 +73,10 @@ def _times(*, profile: str | None, instance_type: str | None, seed: int, latency
 @click.option("--profile", metavar="FILE", help="ModelProfiles; a query is held as long as the simulator draws.")
 @click.option("--instance-type", metavar="TYPE", help="Whose profile counts.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draws.")
-@click.option("--latency-factor", type=click.FloatRange(0.001, 1000), default=1.0, help="Real times / the profile's.")
-@click.option("--fault", type=click.Choice(FAULTS), default="", help="What all instances play, for tests.")
+@click.option("--latency-factor", "factor", metavar="FACTOR", help="Real times / the profile's; default: 1.")
+@click.option("--fault", type=click.Choice(FAULTS), help="What all instances play, for tests.")
 @click.version_option(package_name="hetserve")
-def main(model: str, name: str | None, addresses: list[Address], fault: str, **timing: Any) -> None:
+def main(model: str, name: str | None, addresses: list[Address], fault: str | None, **timing: Any) -> None:
     """Reference worker of hetserve: instances that serve a small model by the Open Inference Protocol v2 (HTTP).
 
     Each address serves one query at a time. The header x-request-id, or else the body's id, says which: k takes as long
@@ -84,7 +86,7 @@ def main(model: str, name: str | None, addresses: list[Address], fault: str, **t
     times, served = _times(**timing), MODELS[model]()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(PreciseSelector())) as runner:
         try:
-            runner.run(serve([(each, Instance(name or model, served, times, fault)) for each in addresses]))
+            runner.run(serve([(each, Instance(name or model, served, times, fault or "")) for each in addresses]))
         except OSError as error:
             raise click.ClickException(str(error)) from None
 

@@ -29,7 +29,7 @@ _DTYPES: Final = {
     _BYTES: np.dtype("O"),
 }
 DATATYPES: Final = tuple(_DTYPES)
-_IN_JSON: Final = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str}}
+_IN_JSON: Final[Mapping[str, set[type]]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str}}
 """Types of values in JSON, by the kind of their array."""
 
 Headers = list[tuple[bytes, bytes]]

@@ -228,7 +228,9 @@ def test_two_inputs_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("header", [b"-1", b"1e3", b"x", b" 5", b"999", b"9" * 5000, "٣".encode()])
 def test_a_length_of_json_that_the_body_has_not_is_refused(header: bytes) -> None:
-    with pytest.raises(OipError, match=r"inference-header-content-length .*: must be the bytes of JSON, at most the 78 "):
+    with pytest.raises(
+        OipError, match=r"inference-header-content-length .*: must be the bytes of JSON, at most the 78 "
+    ):
         parse_request(asked(an_input())[0], header)
 
 
