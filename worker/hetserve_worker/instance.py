@@ -86,14 +86,14 @@ class Instance:
         """The taker of a request. Raises HttpError for a path, method or encoding that is not served."""
         found = _PATH.fullmatch(head.path)
         if found is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, f"path {head.path.decode('latin-1')!r}: must be /v2, /v2/health/...")
+            right = f"/v2, /v2/health/live|ready or /v2/models/{self.name}[/versions/{VERSION}][/ready|infer]"
+            raise HttpError(HTTPStatus.NOT_FOUND, f"path {head.path.decode('latin-1')!r}: must be {right}")
         for what, right in (("model", self.name), ("version", VERSION)):
             if found[what] not in {None, right.encode()}:
                 raise HttpError(HTTPStatus.NOT_FOUND, f"{what} {found[what].decode('latin-1')!r}: must be {right}")
         method = "POST" if found["what"] == b"infer" else "GET"
         if head.method != method.encode():
-            said = head.method.decode("latin-1")
-            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"method {said}: must be {method}", method)
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"method of {head.path.decode()}: must be {method}", method)
         if method == "GET":
             return _Known(self._described(found))
         if (coding := head.get(b"content-encoding")) not in {b"", b"identity"}:

@@ -41,12 +41,11 @@ class PreciseSelector(selectors.DefaultSelector):
         return super().select(timeout)
 
 
-def _addresses(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Address]:
-    found = [re.fullmatch(r"\[?([^\[\]]+)\]?:(\d{1,5})", text, re.ASCII) for text in texts]
-    for text, parts in zip(texts, found, strict=True):
-        if parts is None or int(parts[2]) > 65535:
-            raise click.BadParameter(f"{text!r} must be HOST:PORT, for example 127.0.0.1:9000 or [::1]:0")
-    return [(parts[1], int(parts[2])) for parts in found if parts]
+def _address(text: str) -> Address:
+    found = re.fullmatch(r"\[?([^\[\]]+)\]?:(\d{1,5})", text, re.ASCII)
+    if found is None or int(found[2]) > 65535:
+        raise click.BadParameter(f"{text!r} must be HOST:PORT, for example 127.0.0.1:9000 or [::1]:0")
+    return found[1], int(found[2])
 
 
 def _times(profile: str | None, instance_type: str | None, seed: int, factor: str | None) -> ServiceTimes | None:
@@ -57,18 +56,20 @@ def _times(profile: str | None, instance_type: str | None, seed: int, factor: st
         return None
     try:
         stretch = latency_factor(EVERY_TYPE, factor or "1")
-        found = {one.spec.instance_type: one.spec for one in read_manifests([profile]).profiles}
+        specs = [one.spec for one in read_manifests([profile]).profiles]
     except (InputError, ValueError) as error:
         raise click.UsageError(str(error)) from None
-    if instance_type not in found:
-        raise click.UsageError(f"{profile}: no profile of {instance_type}; there are: {', '.join(found) or 'none'}")
-    return ServiceTimes(profile_from_spec(found[instance_type]), seed, stretch)
+    found = [spec for spec in specs if spec.instance_type == instance_type]
+    if len(found) != 1:
+        there = ", ".join(f"{spec.model} on {spec.instance_type}" for spec in specs) or "none"
+        raise click.UsageError(f"{profile}: {len(found)} profiles of {instance_type}, must be one; there are: {there}")
+    return ServiceTimes(profile_from_spec(found[0]), seed, stretch)
 
 
 @click.command()
 @click.option("--model", required=True, type=click.Choice(tuple(MODELS)), help="What answers.")
 @click.option("--name", help="The model's name in paths; default: that of --model.")
-@click.option("--listen", "addresses", required=True, multiple=True, metavar="HOST:PORT", callback=_addresses,
+@click.option("--listen", "addresses", required=True, multiple=True, metavar="HOST:PORT", type=_address,
               help="Address of an instance; once for each. Port 0: the system chooses.")  # fmt: skip
 @click.option("--profile", metavar="FILE", help="ModelProfiles; a query is held as long as the simulator draws.")
 @click.option("--instance-type", metavar="TYPE", help="Whose profile counts.")

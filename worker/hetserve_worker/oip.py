@@ -6,7 +6,6 @@ nothing is allocated by it.
 
 from __future__ import annotations
 
-import itertools
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -18,21 +17,19 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hetserve_shell.http.takers import Headers
+
 INFERENCE_HEADER: Final = b"inference-header-content-length"
 """Says how many bytes of JSON come before binary tensors, in requests and answers."""
-_BYTES: Final = "BYTES"
-_DTYPES: Final = {
+DATATYPES: Final = {
     "BOOL": np.dtype("?"),
     **{f"INT{bits}": np.dtype(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"UINT{bits}": np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"FP{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)},
-    _BYTES: np.dtype("O"),
+    "BYTES": np.dtype("O"),
 }
-DATATYPES: Final = tuple(_DTYPES)
 _IN_JSON: Final[Mapping[str, set[type]]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str}}
 """Types of values in JSON, by the kind of their array."""
-
-Headers = list[tuple[bytes, bytes]]
 
 
 class OipError(ValueError):
@@ -150,7 +147,7 @@ def encode_answer(model: str, version: str, request: InferRequest, given: Sequen
 def _tensor(path: str, given: _Input, behind: memoryview) -> tuple[Tensor, memoryview]:
     """The tensor of an input, and what it leaves of the binary data behind the JSON."""
     size, shape, datatype = given.parameters.binary_data_size, tuple(given.shape), given.datatype
-    if datatype not in _DTYPES:
+    if datatype not in DATATYPES:
         raise OipError(f"{path}.datatype {reprlib.repr(datatype)}: must be one of {', '.join(DATATYPES)}")
     if (size is None) == (given.data is None):
         raise OipError(f"{path}: must have data, or parameters.binary_data_size, and not both")
@@ -163,57 +160,43 @@ def _tensor(path: str, given: _Input, behind: memoryview) -> tuple[Tensor, memor
 
 
 def _from_json(path: str, datatype: str, shape: tuple[int, ...], given: Any) -> NDArray[Any]:
-    dtype, values = _DTYPES[datatype], _flat(given, shape)
-    if len(values) != math.prod(shape):
+    """Values that are flat, or nested as the shape says."""
+    dtype, found = DATATYPES[datatype], np.array(given, object)
+    if found.shape not in {shape, (math.prod(shape),)}:
         raise OipError(f"{path} {reprlib.repr(given)}: must be {math.prod(shape)} values, as shape {list(shape)} says")
+    values = found.ravel().tolist()
     if not _IN_JSON[dtype.kind].issuperset(map(type, values)):
         raise OipError(f"{path} {reprlib.repr(given)}: must be values of {datatype}")
-    if datatype == _BYTES:
-        values = [value.encode() for value in values]
     try:
         with np.errstate(over="raise"):
-            return np.array(values, dtype)
+            return np.array([text.encode() for text in values] if dtype.kind == "O" else values, dtype)
     except (OverflowError, FloatingPointError) as error:
         raise OipError(f"{path}: {error}; must fit {datatype}") from None
 
 
-def _flat(given: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Values of lists in lists, as the shape says, or of one list; else what has another number of them, or lists."""
-    values = given if isinstance(given, list) else [[]]
-    for size in shape[1:] if values and isinstance(values[0], list) else ():
-        if not all(isinstance(part, list) and len(part) == size for part in values):
-            return [values]
-        values = list(itertools.chain.from_iterable(values))
-    return values
-
-
 def _from_bytes(where: str, datatype: str, shape: tuple[int, ...], raw: memoryview) -> NDArray[Any]:
-    dtype, count = _DTYPES[datatype], math.prod(shape)
-    if datatype == _BYTES:
-        return np.array(_strings(where, raw, count), dtype)
-    if len(raw) != count * dtype.itemsize:
-        raise OipError(f"{where}: shape {list(shape)} of {datatype} must have {count * dtype.itemsize} bytes")
-    if datatype == "BOOL" and (np.frombuffer(raw, np.uint8) > 1).any():
-        raise OipError(f"{where}: the bytes of BOOL must be 0 and 1")
+    dtype, count = DATATYPES[datatype], math.prod(shape)
+    if dtype.kind == "O":
+        return np.array(_texts(where, raw, count), dtype)
+    if len(raw) != count * dtype.itemsize or (dtype.kind == "b" and (np.frombuffer(raw, np.uint8) > 1).any()):
+        right = f"must be {count * dtype.itemsize} bytes, for shape {list(shape)}"
+        raise OipError(f"{where}: {right} of {datatype}{', each 0 or 1' if dtype.kind == 'b' else ''}")
     return np.require(np.frombuffer(raw, dtype), requirements="A")
 
 
-def _strings(where: str, raw: memoryview, count: int) -> list[bytes]:
+def _texts(where: str, raw: memoryview, count: int) -> list[bytes]:
     """Texts, each behind its length in four bytes, the lowest first."""
-    found, at = [], 0
+    found, at = list[bytes](), 0
     while at < len(raw):
-        end = at + 4 + int.from_bytes(raw[at : at + 4], "little")
-        if end > len(raw):
-            raise OipError(f"{where}: the text at byte {at} must end within these, and would at {end}")
-        found.append(bytes(raw[at + 4 : end]))
-        at = end
-    if len(found) != count:
-        raise OipError(f"{where}: must hold {count} texts, as the shape says, and holds {len(found)}")
+        begin, at = at + 4, at + 4 + int.from_bytes(raw[at : at + 4], "little")
+        found.append(bytes(raw[begin:at]))
+    if at > len(raw) or len(found) != count:
+        raise OipError(f"{where}: must be {count} texts, as the shape says; these are {len(found)} of {at} bytes")
     return found
 
 
 def _packed(tensor: Tensor) -> bytes:
-    if tensor.datatype == _BYTES:
+    if tensor.data.dtype.kind == "O":
         return b"".join(len(text).to_bytes(4, "little") + text for text in tensor.data)
     return tensor.data.tobytes()
 
@@ -224,7 +207,7 @@ def _listed(tensor: Tensor) -> Any:
         raise OipError(
             f"outputs {reprlib.repr(tensor.name)}: is not finite, which JSON cannot say; ask for binary_data"
         )
-    if tensor.datatype != _BYTES:
+    if tensor.data.dtype.kind != "O":
         return tensor.data
     try:
         return [value.decode() for value in tensor.data]

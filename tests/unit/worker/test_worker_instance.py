@@ -127,11 +127,14 @@ async def test_a_client_that_goes_before_its_body_is_whole_leaves_nothing() -> N
 
 @story
 async def test_the_header_names_a_query_before_its_body_does() -> None:
-    profile = LinearProfile(Seconds(1.0), Seconds(0.0), None, PROFILE.variation)
-    times = ServiceTimes(profile, seed=0)
     asked: list[str] = []
-    times.seconds = lambda query, _items: asked.append(query) or 0.5  # type: ignore[method-assign, func-returns-value]
-    instance = Instance("m", echo(), times)
+
+    class Times(ServiceTimes):
+        def seconds(self, query: str, items: int) -> float:
+            asked.append(query)
+            return items / 2
+
+    instance = Instance("m", echo(), Times(PROFILE, seed=0))
     for text, headers in ((body(id="b"), {}), (body(id="b"), {"x_request_id": b"h"}), (body(), {})):
         ask(instance, text, **headers)
     await asyncio.sleep(5)
@@ -207,9 +210,9 @@ async def test_the_paths_of_the_protocol_are_answered() -> None:
         (b"POST", b"/v2/models/m/versions/2/infer", 404, "version '2': must be 1"),
         (b"POST", b"/v2/models/m/infer/x", 404, "path"),
         (b"POST", b"/v2/models/m/unload", 404, "path"),
-        (b"GET", INFER, 405, "method GET: must be POST"),
-        (b"POST", b"/v2", 405, "method POST: must be GET"),
-        (b"DELETE", b"/v2/models/m", 405, "method DELETE: must be GET"),
+        (b"GET", INFER, 405, "method of /v2/models/m/infer: must be POST"),
+        (b"POST", b"/v2", 405, "method of /v2: must be GET"),
+        (b"DELETE", b"/v2/models/m", 405, "method of /v2/models/m: must be GET"),
     ],
 )
 def test_other_paths_and_methods_are_refused(method: bytes, path: bytes, status: int, message: str) -> None:

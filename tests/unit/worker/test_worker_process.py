@@ -136,7 +136,7 @@ def test_a_worker_that_is_asked_to_end_answers_what_it_has_begun(profiles: str) 
         (("--listen", "h:1", "--profile", "absent.yaml", "--instance-type", "t"), "absent.yaml: cannot be read"),
         (
             ("--listen", "h:1", "--profile", "PROFILES", "--instance-type", "t4"),
-            "no profile of t4; there are: fast, slow",
+            "0 profiles of t4, must be one; there are: rm2 on fast, rm2 on slow",
         ),
         (("--listen", "h:1", "--fault", "slow"), "'slow' is not one of 'unready', 'hang', 'reset'"),
     ],
