@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from documented_commands import NOT_RUN
 from harness import limits
 from hetserve_worker.main import main
 from hetserve_worker.oip import INFERENCE_HEADER
@@ -148,6 +150,13 @@ def test_a_wrong_command_line_ends_with_code_2_and_says_what_is_right(
     result = CliRunner().invoke(main, ["--model", "echo", *words])
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.split())
+
+
+def test_the_commands_that_the_pages_show_are_taken() -> None:
+    told = [command for command in NOT_RUN if command.startswith("hetserve-worker ")]
+    assert len(told) > 1
+    for command in told:
+        main.make_context("hetserve-worker", shlex.split(command)[1:])
 
 
 def test_an_address_that_is_taken_ends_the_worker() -> None:
