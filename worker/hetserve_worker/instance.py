@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,21 +25,17 @@ FAULTS: Final = ("unready", "hang", "reset")
 MOST_BYTES: Final = 64 << 20
 VERSION: Final = "1"
 """Of the model."""
-_PATH: Final = re.compile(
-    rb"/v2(?:/health/(live|ready)|/models/(?P<model>[^/]+)(?:/versions/(?P<version>[^/]+))?(?:/(?P<what>ready|infer))?)?"
-)
-_JSON: Final = ((b"content-type", b"application/json"),)
 
 Answer = tuple[int, Headers, bytes]
 
 
 def _json(status: int, document: Any) -> Answer:
-    return status, _JSON, orjson.dumps(document)
+    return status, ((b"content-type", b"application/json"),), orjson.dumps(document)
 
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """A request whose answer is known at once."""
+    """A request whose answer is known."""
 
     answer: Answer
     limit: int = 0
@@ -81,37 +76,29 @@ class Instance:
         self.name, self._model, self._times, self._fault = name, model, times, fault
         self._waiting: deque[_Query] = deque()
         self._busy = False
+        ready = _json(400 if fault == "unready" else 200, {"name": name, "ready": fault != "unready"})
+        server = {"name": "hetserve-worker", "version": hetserve.__version__, "extensions": ["binary_tensor_data"]}
+        bases = (f"/v2/models/{name}", f"/v2/models/{name}/versions/{VERSION}")
+        self._known = {"/v2": _json(200, server), "/v2/health/live": _json(200, {"live": True})}
+        self._known |= dict.fromkeys(("/v2/health/ready", *(f"{base}/ready" for base in bases)), ready)
+        self._known |= dict.fromkeys(bases, _json(200, {"name": name, "versions": [VERSION], **model.metadata}))
+        self._infer = tuple(f"{base}/infer" for base in bases)
 
     def asked(self, head: Head) -> Taker:
         """The taker of a request. Raises HttpError for a path, method or encoding that is not served."""
-        found = _PATH.fullmatch(head.path)
-        if found is None:
-            right = f"/v2, /v2/health/live|ready or /v2/models/{self.name}[/versions/{VERSION}][/ready|infer]"
-            raise HttpError(HTTPStatus.NOT_FOUND, f"path {head.path.decode('latin-1')!r}: must be {right}")
-        for what, right in (("model", self.name), ("version", VERSION)):
-            if found[what] not in {None, right.encode()}:
-                raise HttpError(HTTPStatus.NOT_FOUND, f"{what} {found[what].decode('latin-1')!r}: must be {right}")
-        method = "POST" if found["what"] == b"infer" else "GET"
+        path = head.path.decode("latin-1")
+        if path not in self._known and path not in self._infer:
+            there = ", ".join((*self._known, *self._infer))
+            raise HttpError(HTTPStatus.NOT_FOUND, f"path {path!r}: must be one of {there}")
+        method = "GET" if path in self._known else "POST"
         if head.method != method.encode():
-            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"method of {head.path.decode()}: must be {method}", method)
-        if method == "GET":
-            return _Known(self._described(found))
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"method of {path}: must be {method}", method)
+        if path in self._known:
+            return _Known(self._known[path])
         if (coding := head.get(b"content-encoding")) not in {b"", b"identity"}:
             right = f"content-encoding {coding.decode('latin-1')!r}: must be identity"
             raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, right)
         return _Query(self, head.get(b"x-request-id").decode("latin-1"), head.get(INFERENCE_HEADER))
-
-    def _described(self, found: re.Match[bytes]) -> Answer:
-        ready = self._fault != "unready"
-        if found[1] == b"live":
-            return _json(HTTPStatus.OK, {"live": True})
-        if found[1] == b"ready" or found["what"]:
-            status = HTTPStatus.OK if ready else HTTPStatus.BAD_REQUEST
-            return _json(status, {"name": self.name, "ready": ready})
-        if found["model"]:
-            return _json(HTTPStatus.OK, {"name": self.name, "versions": [VERSION], **self._model.metadata})
-        named = {"name": "hetserve-worker", "version": hetserve.__version__}
-        return _json(HTTPStatus.OK, {**named, "extensions": ["binary_tensor_data"]})
 
     def arrive(self, query: _Query) -> None:
         self._waiting.append(query)
@@ -149,8 +136,8 @@ class Instance:
             headers, body = encode_answer(self.name, VERSION, request, self._model.infer(request.inputs))
             seconds = self._times.seconds(query.id or request.id, request.items) if self._times else 0.0
         except OipError as error:
-            return _json(HTTPStatus.BAD_REQUEST, {"error": str(error)}), 0.0
+            return _json(400, {"error": str(error)}), 0.0
         except Exception as error:
             log.exception("a query failed")
-            return _json(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"}), 0.0
-        return (HTTPStatus.OK, headers, body), seconds
+            return _json(500, {"error": f"{type(error).__name__}: {error}"}), 0.0
+        return (200, headers, body), seconds

@@ -84,8 +84,8 @@ class _Input(_Output):
 
 class _Body(_Part):
     id: str = ""
-    inputs: Annotated[list[_Input], Field(min_length=1)]
-    outputs: list[_Output] = []
+    inputs: Annotated[list[_Input], Field(min_length=1, max_length=256)]
+    outputs: Annotated[list[_Output], Field(max_length=256)] = []
     parameters: _Parameters = _Parameters()
 
 
@@ -204,9 +204,7 @@ def _packed(tensor: Tensor) -> bytes:
 def _listed(tensor: Tensor) -> Any:
     """Data as JSON has it. Raises OipError where it has none."""
     if tensor.data.dtype.kind == "f" and not np.isfinite(tensor.data).all():
-        raise OipError(
-            f"outputs {reprlib.repr(tensor.name)}: is not finite, which JSON cannot say; ask for binary_data"
-        )
+        raise OipError(f"outputs {reprlib.repr(tensor.name)}: is not finite, as JSON must be; ask for binary_data")
     if tensor.data.dtype.kind != "O":
         return tensor.data
     try:

@@ -131,7 +131,7 @@ def test_what_is_not_finite_is_binary_alone(extreme: float) -> None:
     raw = struct.pack("<d", extreme)
     sent = {"name": "x", "datatype": "FP64", "shape": [], "parameters": {"binary_data_size": 8}}
     request = parse_request(*asked(sent, binary=raw))
-    with pytest.raises(OipError, match="outputs 'x': is not finite, which JSON cannot say; ask for binary_data"):
+    with pytest.raises(OipError, match="outputs 'x': is not finite, as JSON must be; ask for binary_data"):
         encode_answer("m", "1", request, request.inputs)
     request = parse_request(*asked(sent, binary=raw, parameters={"binary_data_output": True}))
     assert encode_answer("m", "1", request, request.inputs)[1].endswith(raw)
@@ -236,6 +236,8 @@ def test_a_wrong_input_is_refused_with_its_field_its_value_and_what_is_right(cha
         (b'{"inputs": []}', r"inputs \[\]: .* at least 1 item"),
         (b'{"inputs": [3]}', r"inputs\.0 3: "),
         (b'{"inputs": {}}', "inputs {}: .* valid list"),
+        (b'{"inputs": [%s3]}' % (b"3," * 500_000), r"inputs .*at most 256 items"),
+        (b'{"inputs": [%s3]}' % (b"[]," * 500_000), r"inputs .*at most 256 items"),
     ],
 )
 def test_a_body_that_is_no_request_is_refused(body: bytes, message: str) -> None:
