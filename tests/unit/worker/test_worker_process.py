@@ -68,6 +68,10 @@ def profiles(tmp_path: Path) -> str:
         )
         for name, time in (("fast", "200ms"), ("slow", "400ms"))
     ]
+    items += [
+        builders.model_profile(f"twice-{model}", {"spec.instanceType": "twice", "spec.model": model})
+        for model in ("rm2", "ncf")
+    ]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 
@@ -138,7 +142,11 @@ def test_a_worker_that_is_asked_to_end_answers_what_it_has_begun(profiles: str) 
         (("--listen", "h:1", "--profile", "absent.yaml", "--instance-type", "t"), "absent.yaml: cannot be read"),
         (
             ("--listen", "h:1", "--profile", "PROFILES", "--instance-type", "t4"),
-            "0 profiles of t4, must be one; there are: rm2 on fast, rm2 on slow",
+            "0 profiles of t4, must be one; there are: rm2 on fast, rm2 on slow, rm2 on twice, ncf",
+        ),
+        (
+            ("--listen", "h:1", "--profile", "PROFILES", "--instance-type", "twice"),
+            "2 profiles of twice, must be one",
         ),
         (("--listen", "h:1", "--fault", "slow"), "'slow' is not one of 'unready', 'hang', 'reset'"),
     ],
