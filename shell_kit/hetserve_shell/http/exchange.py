@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import httptools
 
 from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.limits import as_http_error, expects_continue, too_large, too_many
+from hetserve_shell.http.limits import as_http_error, too_large, too_many
 from hetserve_shell.http.reader import Request, RequestReader
 from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker
 
@@ -35,6 +35,7 @@ def http1(server: HttpServer) -> Connection:
 class TakerReader(RequestReader):
     """Reads requests whose `handler` is the Taker that their head has chosen."""
 
+    _at_once = PIECE
     _whole: bytearray | None = None
     _filled = 0
 
@@ -61,10 +62,6 @@ class TakerReader(RequestReader):
 
     # Called by the parser
 
-    def on_message_begin(self) -> None:
-        self._headers = []  # the last ones are the taker's
-        super().on_message_begin()
-
     def on_body(self, part: bytes) -> None:
         if self._whole is None:
             super().on_body(part)
@@ -81,16 +78,17 @@ class TakerReader(RequestReader):
 
     def _route(self) -> Taker:
         announced = self._announced()
-        chunked, expecting = self._values(b"transfer-encoding"), expects_continue(self._values(b"expect"))
+        length = None if b"transfer-encoding" in self._firsts else announced or 0
+        expecting = self._expecting()
         path, _, query = self._url.partition(b"?")
-        head = Head(self._parser.get_method(), path, query, self._headers, None if chunked else announced or 0)
+        head = Head(self._parser.get_method(), path, query, self._headers, length, self._firsts)
         self._head_only = head.method == b"HEAD"
         self._handler = taker = self._asked(head, expecting)
         self._limit = taker.limit
-        if head.length is not None and head.length > self._limit:
+        if length is not None and length > self._limit:
             raise too_large(self._limit)
-        if head.length is not None and head.length > WHOLE:
-            self._make_room(head.length)
+        if length is not None and length > WHOLE:
+            self._make_room(length)
         if expecting:
             self._proceed()
         return taker
@@ -127,10 +125,10 @@ class TakerConnection(Connection):
     # Called by the event loop
 
     def data_received(self, data: bytes) -> None:
-        self._had_turn = False
         if self._busy:
             self._hold(data)
         else:
+            self._had_turn = False
             self._parse(data)
 
     def eof_received(self) -> bool:
@@ -193,11 +191,11 @@ class TakerConnection(Connection):
         return self._current is not None or self._blocked or bool(self._queue) or bool(self._rest)
 
     def _parse(self, data: bytes) -> None:
-        at = 0
-        while at < len(data) and not self._busy:
-            at = self._reader.feed_piece(data, at)
-        if at < len(data):
-            self._hold(data[at:])
+        at, end = 0, len(data)
+        while (at := self._reader.feed_piece(data, at)) < end:
+            if self._busy:
+                self._hold(data[at:])
+                break
 
     def _hold(self, data: bytes) -> None:
         if self._reader.dead:

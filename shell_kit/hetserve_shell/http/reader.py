@@ -54,6 +54,8 @@ class RequestReader:
     since: when the current request began [s, of the server's coarse clock]. in_head: whether its head is not whole.
     """
 
+    _at_once = SLICE
+
     def __init__(
         self,
         server: HttpServer,
@@ -74,6 +76,8 @@ class RequestReader:
         self._head_only = False
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        self._firsts: dict[bytes, bytes] = {}
+        """The first value of each header."""
         self._handler: Any = None
         self._parts: list[bytes] = []
         self._size = 0
@@ -86,7 +90,7 @@ class RequestReader:
         """Stops reading and releases an unfinished request."""
         self.dead = True
         self.receiving = False
-        self._headers.clear()
+        self._headers = []
         self._parts.clear()
         self._budget.used -= self._size
         self._size = 0
@@ -100,7 +104,7 @@ class RequestReader:
         self.since = self._server.now
         self._unseen = 0
         self._url = b""
-        self._headers.clear()
+        self._headers = []
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -111,13 +115,13 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         self.in_head = False
-        self._unseen = 0
         if self.dead:
             return
         try:
             self._handler = self._route()
         except HttpError as error:
             self._stop(error)
+        self._unseen = 0
 
     def on_body(self, part: bytes) -> None:
         if self.dead:
@@ -182,31 +186,34 @@ class RequestReader:
             raise HttpError(HTTPStatus.LENGTH_REQUIRED, "neither Content-Length nor Transfer-Encoding is given")
         if length is not None and length > self._limits.body:
             raise too_large(self._limits.body)
-        if expects_continue(self._values(b"expect")):
+        if self._expecting():
             self._proceed()
-        return handler_of(route, path, self._values(b"authorization"))
+        return handler_of(route, path, self._values(b"authorization") if b"authorization" in self._firsts else ())
 
     def _announced(self) -> int | None:
-        """Bytes of the body that a head announces; as `_length`. Raises HttpError where it is not served."""
-        if sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url) > self._limits.head:
+        """Bytes of the body that a head announces; 0: in chunks, None: there is none. Raises HttpError."""
+        if (self._unseen or self._limits.head < self._at_once) and self._size_of_head() > self._limits.head:
             raise _head_too_large(self._limits)
         if self._parser.should_upgrade():
             raise _bad("this server speaks HTTP/1.1 alone and offers no upgrade")
-        return self._length()
-
-    def _length(self) -> int | None:
-        """Bytes announced; 0 for a chunked body, None for none. Raises HttpError if ambiguous."""
-        lengths = self._values(b"content-length")
-        encodings = self._values(b"transfer-encoding")
-        if len(self._values(b"host")) != 1 and self._parser.get_http_version() == "1.1":
+        names = [name for name, _ in self._headers]
+        if names.count(b"host") != 1 and self._parser.get_http_version() == "1.1":
             raise _bad("exactly one Host header must be given")
-        if len(lengths) + len(encodings) > 1:
+        if names.count(b"content-length") + names.count(b"transfer-encoding") > 1:
             raise _bad("the length of the request is given more than once")
-        if encodings:
-            if encodings[0].lower() != b"chunked":
+        self._firsts = firsts = dict(reversed(self._headers))
+        if b"transfer-encoding" in firsts:
+            if firsts[b"transfer-encoding"].lower() != b"chunked":
                 raise HttpError(HTTPStatus.NOT_IMPLEMENTED, "the only transfer encoding served is chunked")
             return 0
-        return int(lengths[0]) if lengths else None
+        return int(firsts[b"content-length"]) if b"content-length" in firsts else None
+
+    def _size_of_head(self) -> int:
+        return sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url)
+
+    def _expecting(self) -> bool:
+        """Whether the client waits to be told to send the body. Raises HttpError."""
+        return b"expect" in self._firsts and expects_continue(self._values(b"expect"))
 
     def _values(self, name: bytes) -> list[bytes]:
         return [value for key, value in self._headers if key == name]

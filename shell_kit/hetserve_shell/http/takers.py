@@ -6,7 +6,7 @@ Nothing here is of one version of HTTP.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import orjson
@@ -25,13 +25,13 @@ class Head:
     query: bytes
     headers: Headers
     length: int | None
+    _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
 
     def get(self, name: bytes) -> bytes:
         """The first value of a header; b"": there is none."""
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return b""
+        if self._firsts is None:
+            self._firsts = dict(reversed(self.headers))
+        return self._firsts.get(name, b"")
 
 
 class Replier(Protocol):
