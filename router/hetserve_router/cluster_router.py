@@ -17,8 +17,8 @@ from hetserve_shell.leader.service import LeaderLabel
 
 log = logging.getLogger(__name__)
 
-LEADER_LABEL: Final = "hetserve.io/router-leader"
-"""On the pod that serves; with the name of the Lease, the selector of the router's Service."""
+LEADER_LABEL: Final = "hetserve.io/leads."
+"""With the name of the Lease the label of the pod that serves, by which the router's Service finds it."""
 ASK_AGAIN: Final = 2.0
 """Seconds after which owners that could not be read are asked for again."""
 
@@ -34,7 +34,7 @@ class ClusterRouter:
         check = check_of(settings.probe_authorization, review_api)
         election = settings.leader_election
         elector = Elector(lease_api, election.namespace, election.lease_name, election.candidate(pod))
-        label = LeaderLabel(api, LEADER_LABEL, election.namespace, pod or "")
+        label = LeaderLabel(api, LEADER_LABEL + election.lease_name, election.namespace, pod or "")
         self.leadership = RouterLeadership(elector, label, self._began, self._ended)
         self.router = Router(settings, tuple(settings.namespaces), self.leadership.serves, check)
 
