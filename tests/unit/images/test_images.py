@@ -49,7 +49,7 @@ def pairs(target: str, word: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("target", "script"),
-    [(name, f"hetserve-{name}") for name in ("operator", "extender", "worker")] + [("cli", "hetserve")],
+    [(name, f"hetserve-{name}") for name in ("operator", "extender", "router", "worker")] + [("cli", "hetserve")],
 )
 def test_an_image_runs_its_script_as_a_number_that_is_not_root_and_says_what_it_is(target: str, script: str) -> None:
     assert of_target(target, "USER") == ["65532:65532"], "what the chart's pods run as"
@@ -90,7 +90,9 @@ def test_the_build_has_pinned_ground_known_steps_and_nothing_that_its_revision_d
 def test_an_image_installs_what_its_component_needs_once_and_by_hash(component: str) -> None:
     pins = of_component(component)
     held = [pin.name for pin in pins]
-    assert set(held) & PLANNING == {"extender": set(), "worker": {"scipy"}}.get(component, PLANNING)
+    assert set(held) & PLANNING == {"extender": set(), "worker": {"scipy"}, "router": {"numba", "llvmlite"}}.get(
+        component, PLANNING
+    )
     assert set(held) & {"pytest", "mypy", "ruff", "hatchling", "uv", "hypothesis", "matplotlib"} == set()
     own = {"scikit-learn"} if component == "worker" else {"kubernetes"}
     assert set(held) & {"scikit-learn", "kubernetes"} == own, "a job runs hetserve"
