@@ -34,7 +34,8 @@ class ClusterRouter:
         check = check_of(settings.probe_authorization, review_api)
         election = settings.leader_election
         elector = Elector(lease_api, election.namespace, election.lease_name, election.candidate(pod))
-        label = LeaderLabel(api, LEADER_LABEL + election.lease_name, election.namespace, pod or "")
+        name = LEADER_LABEL + election.lease_name
+        label = None if pod is None else LeaderLabel(api, name, election.namespace, pod)
         self.leadership = RouterLeadership(elector, label, self._began, self._ended)
         self.router = Router(settings, tuple(settings.namespaces), self.leadership.serves, check)
 

@@ -29,7 +29,7 @@ class RouterLeadership:
     """
 
     elector: Elector
-    label: LeaderLabel
+    label: LeaderLabel | None
     began: Callable[[], None]
     ended: Callable[[], None]
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -47,14 +47,16 @@ class RouterLeadership:
         """Never returns: contends for the Lease, and says who serves."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.elector.run())
-            group.create_task(self._keep_label())
+            if self.label is not None:
+                group.create_task(self._keep_label(self.label))
             while True:
                 self._look()
                 await self.sleep(TICK)
 
     async def give_up(self) -> None:
         """Lets another lead: the Lease and the label go, queries are still taken."""
-        await asyncio.gather(self.elector.release(), self.label.drop())
+        drops = [] if self.label is None else [self.label.drop()]
+        await asyncio.gather(self.elector.release(), *drops)
 
     def _look(self) -> None:
         self.serves()  # notes a pause, before the clock is read
@@ -72,10 +74,10 @@ class RouterLeadership:
             log.info("%s leads", elector.leader())
             self.ended()
 
-    async def _keep_label(self) -> None:
+    async def _keep_label(self, label: LeaderLabel) -> None:
         while True:
             term = await self.elector.won()
-            keeping = asyncio.create_task(self.label.keep())
+            keeping = asyncio.create_task(label.keep())
             try:
                 await self.elector.lost(term)
             finally:

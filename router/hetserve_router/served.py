@@ -174,11 +174,10 @@ class ServedService:
         """Takes the instances that serve now. draining: uids of those that end what they have."""
         found = {one.uid: one for one in ready}
         ending = set(draining)
-        for uid in self._numbers.keys() - found.keys():
-            number = self._numbers[uid]
+        for uid, number in list(self._numbers.items()):
             if uid in ending:
                 self._perform(self.core.draining(number, self.now()))
-            else:
+            elif found.get(uid) != self._links[number].address:  # gone, or asked elsewhere from now on
                 del self._numbers[uid]
                 self._perform(self.core.left(number, self.now()))
                 self._retire(number)

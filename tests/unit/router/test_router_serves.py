@@ -148,6 +148,18 @@ async def test_an_instance_that_goes_ends_what_it_has() -> None:
         assert (await asking).headers["hetserve-instance"] == "a"
 
 
+async def test_an_instance_that_gets_another_address_is_asked_there() -> None:
+    async with routing("a", "b") as scene:
+        before, after = scene.instances["a"], scene.instances["b"]
+        scene.stand("a")
+        before.port = after.port
+        scene.stand("a")
+        asking = scene.ask()
+        (await after.next()).answer()
+        assert (await asking).headers["hetserve-instance"] == "a"
+        assert not before.got.qsize()
+
+
 async def test_other_paths_are_forwarded_where_they_are_listed_and_posted() -> None:
     async with routing("a", paths=["/v1/models/rm2"]) as scene:
         asking = scene.ask(path="/v1/models/rm2/predict?x=1", content=b"anything")
