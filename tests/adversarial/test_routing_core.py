@@ -148,18 +148,27 @@ def test_what_a_policy_gives_up_is_answered() -> None:
     world.finish()
 
 
-def test_a_policy_that_asks_to_be_woken_is_and_only_then() -> None:
+def test_a_policy_that_asks_to_be_woken_is_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.of(Service("s", system(), holding(0.7)), "ab")
     world.arrive(0)
     assert world.wake_at == 0.7
-    for time in (0.1, 0.2):
-        world.now = time
-        world.carry_out(world.router.gone(99, time))
-        assert world.router.wake(time)
-        assert world.serving == {}
-    world.wake_at = 0.7
+    with monkeypatch.context() as patch:
+        patch.setattr(world.router._dispatcher, "wake", None)
+        for time in (0.1, 0.2):
+            world.now = time
+            assert world.router.wake(time) == [WakeAt(0.7)]
     world.until(0.7)
     assert 0 in world.serving.values()
+
+
+def test_a_policy_knows_for_how_long_a_query_has_waited_where_it_did_not_see_it() -> None:
+    world = World.of(Service("s", system(slo=100.0), holding(0.7)), "a")
+    for query in range(30):
+        world.arrive(query)
+    world.until(0.7)
+    for query in range(30):
+        assert world.serving == {0: query}
+        world.answer(0)
 
 
 @POLICIES

@@ -1,4 +1,4 @@
-"""Given a simulation's arrivals and service times, a router sends the same queries to the same instances, one for one."""
+"""Given a simulation's arrivals and service times, a router sends as it does: query by query, to the same instances."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Routed:
         self._wake_at = math.inf
 
     def offer(self, query: int, batch: int, deadline: float, now: float) -> Actions:
+        assert deadline == pytest.approx(now + self.router.service.system.slo)
         actions = self._told(self.router.arrived(query, batch, now, is_retriable=True))
         self.most_waiting = max(self.most_waiting, self.router.waiting)
         return actions

@@ -222,7 +222,7 @@ class ServiceRouter:
         """
         self._now = now
         self._take(service, limits)
-        self._dispatcher, self._policy_wakes = Dispatcher(service), math.inf
+        self._dispatcher = Dispatcher(service)
         waiting = [query for query in self._queries.values() if query.instance is None]
         self._outside, self._inside = OrderedDict((query.id, query) for query in waiting), 0
         for query in self._queries.values():
@@ -302,7 +302,6 @@ class ServiceRouter:
             self._inside += instance.is_seated
             if not instance.is_seated:  # the dispatcher does not know the query either
                 self._outside[one.id] = one
-                self._outside.move_to_end(one.id, last=False)
         instance.tries = 1
         self._timers.set(instance, self._now + _FIRST_PROBE)
         self._settle(instance)

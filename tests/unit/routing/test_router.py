@@ -278,6 +278,9 @@ def test_a_client_that_leaves_while_an_instance_computes_keeps_it_busy_until_it_
     assert world.router.busy_seconds(0.3) == {0: 0.3, 1: 0.3}
     world.answer(0)
     assert world.serving == {0: 2, 1: 1}
+    world.until(0.5)
+    world.answer(0)
+    assert world.router.busy_seconds(0.75) == {0: 0.5, 1: 0.75}
     world.until(LEAST_HANG)
     assert 1 not in world.serving
     assert world.router.counts.dropped == 2
@@ -362,6 +365,18 @@ def test_other_profiles_change_what_waits_and_leave_what_is_served() -> None:
     world.answer(0)
     assert world.serving == {0: 4}
     world.finish()
+
+
+def test_with_slower_profiles_a_query_that_waits_is_given_up_earlier() -> None:
+    world = World.of(a_service(), "a")
+    for query in range(2):
+        world.arrive(query, hard=3.0)
+    slower = a_service(of=system((0.6, 0.6, 0.6, 0.6)))
+    world.carry_out(world.router.revise(slower, QueueLimits(), 0.0))
+    world.until(2.39)
+    assert world.live == [0, 1]
+    world.until(2.41)
+    assert world.live == [0]
 
 
 def test_a_failed_query_whose_instance_was_sent_it_before_a_revision_goes_elsewhere() -> None:
