@@ -7,7 +7,7 @@ import math
 import pytest
 
 from hetserve.dispatch import make_policy
-from hetserve.routing.actions import Failure, Reply, Send, Status, WakeAt
+from hetserve.routing.actions import Drop, Failure, Send, Status, WakeAt
 from hetserve.routing.router import LEAST_HANG, SEEN_PER_INSTANCE, QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
 from testing.dispatching import system
@@ -24,7 +24,7 @@ def test_thousands_of_deadlines_in_one_instant_end_every_query_at_once(policy: s
     for query in range(3000):
         world.arrive(query, 1, hard=5.0)
     world.until(5.1)
-    assert len(world.replies) == 3000
+    assert len(world.drops) == 3000
     assert len(world.serving) == 2, "these compute for nobody"
     world.finish()
 
@@ -87,7 +87,7 @@ def test_answers_that_cross_an_end_are_not_counted_twice() -> None:
     router = ServiceRouter(a_service())
     router.joined(0, "a", 0.0)
     router.arrived(1, 1, 0.0, hard=2.0)
-    assert Reply(1, Status.DEADLINE_EXCEEDED, "not to be ended within its 2 s") in router.wake(2.0)
+    assert Drop(1, Status.DEADLINE_EXCEEDED, "deadline 2 s: cannot be kept") in router.wake(2.0)
     assert router.failed(1, Failure.LOST, 2.1) == [WakeAt(3.1)]
     for crossing in (router.answered(1, 2.2), router.failed(1, Failure.LOST, 2.2), router.gone(1, 2.2)):
         assert crossing == []
@@ -114,7 +114,7 @@ def test_absurd_deadlines_and_sizes_end_at_once_or_are_served(hard: float, items
     router.joined(0, "a", 0.0)
     actions = router.arrived(-5, items, 0.1, hard)
     served = items <= 10 and not hard < 1.0
-    assert isinstance(actions[0], Send if served else Reply)
+    assert isinstance(actions[0], Send if served else Drop)
     assert router.waiting == 0
 
 
@@ -143,8 +143,8 @@ def test_what_a_policy_gives_up_is_answered() -> None:
     for query in range(20):
         world.arrive(query)
     world.until(1.1)
-    assert {reply.reason for reply in world.replies.values()} == {"the policy gave it up"}
-    assert len(world.replies) == 20
+    assert {drop.reason for drop in world.drops.values()} == {"the policy gave it up"}
+    assert len(world.drops) == 20
     world.finish()
 
 

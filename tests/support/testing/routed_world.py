@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from hetserve.dispatch import make_policy
-from hetserve.routing.actions import Abandon, Action, Failure, Probe, Reply, Send, WakeAt
+from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
 from hetserve.serving.system import System
@@ -27,7 +27,7 @@ class World:
     wake_at: float = math.inf
     hard: dict[int, float] = field(default_factory=dict)
     ended: dict[int, str] = field(default_factory=dict)
-    replies: dict[int, Reply] = field(default_factory=dict)
+    drops: dict[int, Drop] = field(default_factory=dict)
     serving: dict[int, int] = field(default_factory=dict)
     """Query of each busy instance."""
     ready: dict[int, str] = field(default_factory=dict)
@@ -128,8 +128,8 @@ class World:
             match action:
                 case Send(query, instance):
                     self._send(query, instance)
-                case Reply(query, status):
-                    self.replies[query] = action
+                case Drop(query, status):
+                    self.drops[query] = action
                     self._end(query, str(status))
                 case Abandon(query, instance):
                     assert self.serving.pop(instance) == query
