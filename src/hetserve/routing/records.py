@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
-from typing import Final
 
 
 @dataclass(slots=True, eq=False)
@@ -58,9 +57,6 @@ class RoutedInstance:
         return self.kind >= 0 and not self.is_draining and self.tries <= 1
 
 
-_SPARE: Final = 1024
-
-
 @dataclass(slots=True)
 class Timers:
     """One for each query and instance: setting replaces it, `timer = 0` stops it. next [s]: before it none is due."""
@@ -68,16 +64,14 @@ class Timers:
     next: float = math.inf
     _heap: list[tuple[float, int, RoutedQuery | RoutedInstance]] = field(default_factory=list)
     _serial: int = 0
-    _room: int = _SPARE
 
     def set(self, subject: RoutedQuery | RoutedInstance, at: float) -> None:
         self._serial = subject.timer = serial = self._serial + 1
         heapq.heappush(self._heap, (at, serial, subject))
         self.next = self._heap[0][0]
-        if serial % _SPARE == 0 and len(self._heap) > self._room:  # far deadlines of queries that have ended
+        if serial % 4096 == 0:  # far deadlines of queries that have ended
             self._heap = [entry for entry in self._heap if entry[2].timer == entry[1]]
             heapq.heapify(self._heap)
-            self._room = 2 * len(self._heap) + _SPARE
 
     def take(self, now: float) -> RoutedQuery | RoutedInstance | None:
         """One that is due, whose timer is stopped; None: none is."""

@@ -95,8 +95,7 @@ class ServiceRouter:
         self._batches: list[int] = served.batches.tolist()
         self._means: list[list[float]] = arrays.mean.tolist()
         self._fastest: list[float] = arrays.mean.min(axis=0).tolist()
-        factors = np.array([[service.expected.get(name, 1.0)] for name in service.system.types])
-        self._hangs: list[list[float]] = np.maximum(HANG_FACTOR * factors * served.quantiles(99.0), LEAST_HANG).tolist()
+        self._hangs: list[list[float]] = np.maximum(HANG_FACTOR * served.quantiles(99.0), LEAST_HANG).tolist()
         sizes: list[int] = np.isfinite(arrays.mean).sum(axis=1).tolist()
         self._largest = [self._batches[number - 1] if number else 0 for number in sizes]
         self._largest_batch = max(self._largest)
