@@ -53,6 +53,19 @@ def test_clients_that_leave_at_once_with_far_deadlines_leave_no_memory_behind() 
     assert len(router._timers._heap) < 5000
 
 
+@pytest.mark.parametrize("hard", [math.inf, 15.0])
+def test_queries_that_are_answered_wake_nobody(hard: float) -> None:
+    """Each has a time at which its instance would hang, and a deadline: what is over costs a wake-up for many."""
+    world = World.of(a_service(), "aa")
+    for query in range(4000):
+        world.arrive(query, 1, hard=world.now + hard)
+        if len(world.serving) == 2:
+            world.answer(query % 2)
+        world.until(world.now + 0.01)
+    assert world.wakes <= 2 * 40.0 / LEAST_HANG
+    assert len(world.router._timers._heap) < 2000
+
+
 def test_instances_that_fail_all_they_get_cannot_make_a_query_go_round() -> None:
     world = World.of(a_service(), "abab")
     for query in range(50):

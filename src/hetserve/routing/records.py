@@ -69,16 +69,20 @@ class Timers:
         self._serial = subject.timer = serial = self._serial + 1
         heapq.heappush(self._heap, (at, serial, subject))
         self.next = self._heap[0][0]
-        if serial % 4096 == 0:  # far deadlines of queries that have ended
+        if serial % 1024 == 0:  # timers that were stopped would fill the memory, and hold up the event that finds them
             self._heap = [entry for entry in self._heap if entry[2].timer == entry[1]]
             heapq.heapify(self._heap)
 
     def take(self, now: float) -> RoutedQuery | RoutedInstance | None:
         """One that is due, whose timer is stopped; None: none is."""
-        found = None
-        while found is None and self._heap and self._heap[0][0] <= now:
-            _, serial, subject = heapq.heappop(self._heap)
+        self.next = math.inf
+        while self._heap:
+            at, serial, subject = self._heap[0]
+            if subject.timer == serial and at > now:
+                self.next = at
+                break
+            heapq.heappop(self._heap)
             if subject.timer == serial:
-                subject.timer, found = 0, subject
-        self.next = self._heap[0][0] if self._heap else math.inf
-        return found
+                subject.timer, self.next = 0, now  # there may be more
+                return subject
+        return None

@@ -25,6 +25,7 @@ class World:
     router: ServiceRouter
     now: float = 0.0
     wake_at: float = math.inf
+    wakes: int = 0
     hard: dict[int, float] = field(default_factory=dict)
     ended: dict[int, str] = field(default_factory=dict)
     drops: dict[int, Drop] = field(default_factory=dict)
@@ -96,10 +97,10 @@ class World:
 
     def until(self, time: float) -> None:
         """Wakes the router whenever it asked for it."""
-        wakes = 0
+        before = self.wakes
         while self.wake_at <= time:
-            self.now, self.wake_at, wakes = max(self.now, self.wake_at), math.inf, wakes + 1
-            assert wakes < 10_000, "it wakes for ever"
+            self.now, self.wake_at, self.wakes = max(self.now, self.wake_at), math.inf, self.wakes + 1
+            assert self.wakes < before + 10_000, "it wakes for ever"
             self.carry_out(self.router.wake(self.now))
         self.now = max(self.now, time)
         for query in self.live:
