@@ -7,7 +7,7 @@ import math
 import pytest
 
 from hetserve.dispatch import make_policy
-from hetserve.routing.actions import Failure, Reply, Send, Status, WakeAt
+from hetserve.routing.actions import Drop, Failure, Send, Status, WakeAt
 from hetserve.routing.router import LEAST_HANG, SEEN_PER_INSTANCE, QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
 from testing.dispatching import system
@@ -24,7 +24,7 @@ def test_thousands_of_deadlines_in_one_instant_end_every_query_at_once(policy: s
     for query in range(3000):
         world.arrive(query, 1, hard=5.0)
     world.until(5.1)
-    assert len(world.replies) == 3000
+    assert len(world.drops) == 3000
     assert len(world.serving) == 2, "these compute for nobody"
     world.finish()
 
@@ -51,6 +51,19 @@ def test_clients_that_leave_at_once_with_far_deadlines_leave_no_memory_behind() 
     assert router.waiting == 0
     assert len(router._queries) == 1
     assert len(router._timers._heap) < 5000
+
+
+@pytest.mark.parametrize("hard", [math.inf, 15.0])
+def test_queries_that_are_answered_wake_nobody(hard: float) -> None:
+    """Each has a time at which its instance would hang, and a deadline: what is over costs a wake-up for many."""
+    world = World.of(a_service(), "aa")
+    for query in range(4000):
+        world.arrive(query, 1, hard=world.now + hard)
+        if len(world.serving) == 2:
+            world.answer(query % 2)
+        world.until(world.now + 0.01)
+    assert world.wakes <= 2 * 40.0 / LEAST_HANG
+    assert len(world.router._timers._heap) < 2000
 
 
 def test_instances_that_fail_all_they_get_cannot_make_a_query_go_round() -> None:
@@ -87,7 +100,7 @@ def test_answers_that_cross_an_end_are_not_counted_twice() -> None:
     router = ServiceRouter(a_service())
     router.joined(0, "a", 0.0)
     router.arrived(1, 1, 0.0, hard=2.0)
-    assert Reply(1, Status.DEADLINE_EXCEEDED, "not to be ended within its 2 s") in router.wake(2.0)
+    assert Drop(1, Status.DEADLINE_EXCEEDED, "deadline 2 s: cannot be kept") in router.wake(2.0)
     assert router.failed(1, Failure.LOST, 2.1) == [WakeAt(3.1)]
     for crossing in (router.answered(1, 2.2), router.failed(1, Failure.LOST, 2.2), router.gone(1, 2.2)):
         assert crossing == []
@@ -114,7 +127,7 @@ def test_absurd_deadlines_and_sizes_end_at_once_or_are_served(hard: float, items
     router.joined(0, "a", 0.0)
     actions = router.arrived(-5, items, 0.1, hard)
     served = items <= 10 and not hard < 1.0
-    assert isinstance(actions[0], Send if served else Reply)
+    assert isinstance(actions[0], Send if served else Drop)
     assert router.waiting == 0
 
 
@@ -143,23 +156,32 @@ def test_what_a_policy_gives_up_is_answered() -> None:
     for query in range(20):
         world.arrive(query)
     world.until(1.1)
-    assert {reply.reason for reply in world.replies.values()} == {"the policy gave it up"}
-    assert len(world.replies) == 20
+    assert {drop.reason for drop in world.drops.values()} == {"the policy gave it up"}
+    assert len(world.drops) == 20
     world.finish()
 
 
-def test_a_policy_that_asks_to_be_woken_is_and_only_then() -> None:
+def test_a_policy_that_asks_to_be_woken_is_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.of(Service("s", system(), holding(0.7)), "ab")
     world.arrive(0)
     assert world.wake_at == 0.7
-    for time in (0.1, 0.2):
-        world.now = time
-        world.carry_out(world.router.gone(99, time))
-        assert world.router.wake(time)
-        assert world.serving == {}
-    world.wake_at = 0.7
+    with monkeypatch.context() as patch:
+        patch.setattr(world.router._dispatcher, "wake", None)
+        for time in (0.1, 0.2):
+            world.now = time
+            assert world.router.wake(time) == [WakeAt(0.7)]
     world.until(0.7)
     assert 0 in world.serving.values()
+
+
+def test_a_policy_knows_for_how_long_a_query_has_waited_where_it_did_not_see_it() -> None:
+    world = World.of(Service("s", system(slo=100.0), holding(0.7)), "a")
+    for query in range(30):
+        world.arrive(query)
+    world.until(0.7)
+    for query in range(30):
+        assert world.serving == {0: query}
+        world.answer(0)
 
 
 @POLICIES

@@ -1,4 +1,4 @@
-"""Given a simulation's arrivals and service times, a router sends the same queries to the same instances, one for one."""
+"""Given a simulation's arrivals and service times, a router sends as it does: query by query, to the same instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.routing import router
-from hetserve.routing.actions import Action, Failure, Reply, Send, WakeAt
+from hetserve.routing.actions import Action, Drop, Failure, Send, WakeAt
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.dispatcher import Actions
 from hetserve.serving.services import Service
@@ -33,6 +33,7 @@ class Routed:
         self._wake_at = math.inf
 
     def offer(self, query: int, batch: int, deadline: float, now: float) -> Actions:
+        assert deadline == pytest.approx(now + self.router.service.system.slo)
         actions = self._told(self.router.arrived(query, batch, now, is_retriable=True))
         self.most_waiting = max(self.most_waiting, self.router.waiting)
         return actions
@@ -63,7 +64,7 @@ class Routed:
             if isinstance(each, WakeAt):
                 assert each.at < self._wake_at, "a wake-up that changes nothing"
                 self._wake_at = each.at
-        return Actions(sends, [each.query for each in actions if isinstance(each, Reply)], self._wake_at)
+        return Actions(sends, [each.query for each in actions if isinstance(each, Drop)], self._wake_at)
 
 
 def a_course(data: st.DataObject, types: tuple[str, ...], going: Collection[str]) -> list[Change]:

@@ -32,7 +32,7 @@ class Send(NamedTuple):
     instance: int
 
 
-class Reply(NamedTuple):
+class Drop(NamedTuple):
     """The query ends without an instance's answer; one that still comes is not passed on. retry_after [s]: or None."""
 
     query: int
@@ -60,4 +60,4 @@ class WakeAt(NamedTuple):
     at: float
 
 
-Action = Send | Reply | Abandon | Probe | WakeAt
+Action = Send | Drop | Abandon | Probe | WakeAt

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
-from typing import Final
 
 
 @dataclass(slots=True, eq=False)
@@ -58,9 +57,6 @@ class RoutedInstance:
         return self.kind >= 0 and not self.is_draining and self.tries <= 1
 
 
-_SPARE: Final = 1024
-
-
 @dataclass(slots=True)
 class Timers:
     """One for each query and instance: setting replaces it, `timer = 0` stops it. next [s]: before it none is due."""
@@ -68,23 +64,25 @@ class Timers:
     next: float = math.inf
     _heap: list[tuple[float, int, RoutedQuery | RoutedInstance]] = field(default_factory=list)
     _serial: int = 0
-    _room: int = _SPARE
 
     def set(self, subject: RoutedQuery | RoutedInstance, at: float) -> None:
         self._serial = subject.timer = serial = self._serial + 1
         heapq.heappush(self._heap, (at, serial, subject))
         self.next = self._heap[0][0]
-        if serial % _SPARE == 0 and len(self._heap) > self._room:  # far deadlines of queries that have ended
+        if serial % 1024 == 0:  # timers that were stopped would fill the memory, and hold up the event that finds them
             self._heap = [entry for entry in self._heap if entry[2].timer == entry[1]]
             heapq.heapify(self._heap)
-            self._room = 2 * len(self._heap) + _SPARE
 
     def take(self, now: float) -> RoutedQuery | RoutedInstance | None:
         """One that is due, whose timer is stopped; None: none is."""
-        found = None
-        while found is None and self._heap and self._heap[0][0] <= now:
-            _, serial, subject = heapq.heappop(self._heap)
+        self.next = math.inf
+        while self._heap:
+            at, serial, subject = self._heap[0]
+            if subject.timer == serial and at > now:
+                self.next = at
+                break
+            heapq.heappop(self._heap)
             if subject.timer == serial:
-                subject.timer, found = 0, subject
-        self.next = self._heap[0][0] if self._heap else math.inf
-        return found
+                subject.timer, self.next = 0, now  # there may be more
+                return subject
+        return None

@@ -25,7 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.routing.actions import Abandon, Action, Failure, Probe, Reply, Send, Status, WakeAt
+from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, Status, WakeAt
 from hetserve.routing.observed import ObservedTimes
 from hetserve.routing.records import RoutedInstance, RoutedQuery, Timers
 from hetserve.serving.dispatcher import Actions, Dispatcher
@@ -70,7 +70,7 @@ class ServiceRouter:
 
     Times are seconds that never fall. Callers number queries and instances; a number is free again once the query has
     ended or the instance has left. Events of those that are not here change nothing: they may cross an action. A query
-    ends once: by a Reply, by `answered` (which is passed on if no Reply came), or by `gone`. For one thread at a time.
+    ends once: by a Drop, by `answered` (which is passed on if no Drop came), or by `gone`. For one thread at a time.
     """
 
     def __init__(self, service: Service, limits: QueueLimits | None = None) -> None:
@@ -95,8 +95,7 @@ class ServiceRouter:
         self._batches: list[int] = served.batches.tolist()
         self._means: list[list[float]] = arrays.mean.tolist()
         self._fastest: list[float] = arrays.mean.min(axis=0).tolist()
-        factors = np.array([[service.expected.get(name, 1.0)] for name in service.system.types])
-        self._hangs: list[list[float]] = np.maximum(HANG_FACTOR * factors * served.quantiles(99.0), LEAST_HANG).tolist()
+        self._hangs: list[list[float]] = np.maximum(HANG_FACTOR * served.quantiles(99.0), LEAST_HANG).tolist()
         sizes: list[int] = np.isfinite(arrays.mean).sum(axis=1).tolist()
         self._largest = [self._batches[number - 1] if number else 0 for number in sizes]
         self._largest_batch = max(self._largest)
@@ -128,7 +127,7 @@ class ServiceRouter:
         self._now = now
         if items > self._largest_batch:
             why = f"items {items}: must be at most {self._largest_batch}, the largest batch of the profiles"
-            self._out.append(Reply(query, Status.TOO_LARGE, why))
+            self._out.append(Drop(query, Status.TOO_LARGE, why))
             return self._done()
         size, hard = bisect_left(self._batches, items), min(hard, now + self._limits.deadline)
         one = RoutedQuery(query, items, size, now, now + self._slo, hard, is_retriable)
@@ -222,7 +221,7 @@ class ServiceRouter:
         """
         self._now = now
         self._take(service, limits)
-        self._dispatcher, self._policy_wakes = Dispatcher(service), math.inf
+        self._dispatcher = Dispatcher(service)
         waiting = [query for query in self._queries.values() if query.instance is None]
         self._outside, self._inside = OrderedDict((query.id, query) for query in waiting), 0
         for query in self._queries.values():
@@ -246,7 +245,7 @@ class ServiceRouter:
                 query, to = pair
                 one, instance = self._queries[query], self._instances[to]
                 if now + self._means[instance.kind][one.size] > one.hard:
-                    self._reply_late(one)
+                    self._drop_late(one)
                     in_vain.append(to)
                     continue
                 self._inside -= 1
@@ -256,7 +255,7 @@ class ServiceRouter:
             for query in actions.drops:
                 self._outside[query] = self._queries[query]  # the dispatcher has forgotten it
                 self._inside -= 1
-                self._reply(self._queries[query], Status.OVERLOADED, "the policy gave it up", _RETRY_OVERLOADED)
+                self._drop(self._queries[query], Status.OVERLOADED, "the policy gave it up", _RETRY_OVERLOADED)
             if not in_vain:
                 return
             actions = self._dispatcher.answered(in_vain.pop(), now)
@@ -280,7 +279,7 @@ class ServiceRouter:
             if subject.instance is not None and subject.hard > self._now:
                 self._timers.set(subject, subject.hard)
             else:
-                self._reply_late(subject)
+                self._drop_late(subject)
         elif subject is not None and subject.query is not None:
             self._out.append(Abandon(subject.query.id, subject.id))
             took = self._now - subject.since
@@ -291,7 +290,7 @@ class ServiceRouter:
     def _fail(self, one: RoutedQuery, instance: RoutedInstance, why: str, *, may_retry: bool) -> None:
         """Suspects an instance; its query waits again if that helps."""
         if not (one.is_gone or (may_retry and one.hard - self._fastest[one.size] > self._now)):
-            self._reply(one, Status.INSTANCE_FAILED, why)
+            self._drop(one, Status.INSTANCE_FAILED, why)
         self._part(one, instance)
         if one.is_gone:
             self._forget(one)
@@ -302,7 +301,6 @@ class ServiceRouter:
             self._inside += instance.is_seated
             if not instance.is_seated:  # the dispatcher does not know the query either
                 self._outside[one.id] = one
-                self._outside.move_to_end(one.id, last=False)
         instance.tries = 1
         self._timers.set(instance, self._now + _FIRST_PROBE)
         self._settle(instance)
@@ -313,24 +311,24 @@ class ServiceRouter:
         if one.hard < math.inf:
             self._timers.set(one, one.hard - self._fastest[one.size])
 
-    def _reply(self, one: RoutedQuery, status: Status, reason: str, retry_after: float | None = None) -> None:
-        self._out.append(Reply(one.id, status, reason, retry_after))
+    def _drop(self, one: RoutedQuery, status: Status, reason: str, retry_after: float | None = None) -> None:
+        self._out.append(Drop(one.id, status, reason, retry_after))
         self._end(one)
 
-    def _reply_late(self, one: RoutedQuery) -> None:
-        self._reply(one, Status.DEADLINE_EXCEEDED, f"not to be ended within its {one.hard - one.arrival:.3g} s")
+    def _drop_late(self, one: RoutedQuery) -> None:
+        self._drop(one, Status.DEADLINE_EXCEEDED, f"deadline {one.hard - one.arrival:.3g} s: cannot be kept")
 
     def _refuse(self, one: RoutedQuery) -> None:
         """Replies why a query may not wait."""
         number = sum(each.stands for each in self._instances.values())
         if one.items <= self._largest_served:
             why = f"{self._most_waiting} queries wait, as many as may"
-            self._reply(one, Status.OVERLOADED, why, _RETRY_OVERLOADED)
+            self._drop(one, Status.OVERLOADED, why, _RETRY_OVERLOADED)
         elif number > MOST_INSTANCES:
-            self._reply(one, Status.TOO_MANY_INSTANCES, too_many_instances(number), _RETRY_NO_INSTANCE)
+            self._drop(one, Status.TOO_MANY_INSTANCES, too_many_instances(number), _RETRY_NO_INSTANCE)
         else:
             why = f"none of {number} instances serves {one.items} items" if number else "no instance is ready"
-            self._reply(one, Status.NO_INSTANCE, why, _RETRY_NO_INSTANCE)
+            self._drop(one, Status.NO_INSTANCE, why, _RETRY_NO_INSTANCE)
 
     def _end(self, one: RoutedQuery) -> None:
         """Nobody awaits a query any more; an instance that computes it goes on."""

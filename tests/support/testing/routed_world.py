@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from hetserve.dispatch import make_policy
-from hetserve.routing.actions import Abandon, Action, Failure, Probe, Reply, Send, WakeAt
+from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
 from hetserve.serving.system import System
@@ -25,9 +25,10 @@ class World:
     router: ServiceRouter
     now: float = 0.0
     wake_at: float = math.inf
+    wakes: int = 0
     hard: dict[int, float] = field(default_factory=dict)
     ended: dict[int, str] = field(default_factory=dict)
-    replies: dict[int, Reply] = field(default_factory=dict)
+    drops: dict[int, Drop] = field(default_factory=dict)
     serving: dict[int, int] = field(default_factory=dict)
     """Query of each busy instance."""
     ready: dict[int, str] = field(default_factory=dict)
@@ -96,10 +97,10 @@ class World:
 
     def until(self, time: float) -> None:
         """Wakes the router whenever it asked for it."""
-        wakes = 0
+        before = self.wakes
         while self.wake_at <= time:
-            self.now, self.wake_at, wakes = max(self.now, self.wake_at), math.inf, wakes + 1
-            assert wakes < 10_000, "it wakes for ever"
+            self.now, self.wake_at, self.wakes = max(self.now, self.wake_at), math.inf, self.wakes + 1
+            assert self.wakes < before + 10_000, "it wakes for ever"
             self.carry_out(self.router.wake(self.now))
         self.now = max(self.now, time)
         for query in self.live:
@@ -128,8 +129,8 @@ class World:
             match action:
                 case Send(query, instance):
                     self._send(query, instance)
-                case Reply(query, status):
-                    self.replies[query] = action
+                case Drop(query, status):
+                    self.drops[query] = action
                     self._end(query, str(status))
                 case Abandon(query, instance):
                     assert self.serving.pop(instance) == query

@@ -1,4 +1,4 @@
-"""Plays a session's arrivals and answers to what is told of them one by one, at the times at which the session had them."""
+"""Plays a session's arrivals and answers, at their times, to a dispatcher or what decides as one."""
 
 from __future__ import annotations
 

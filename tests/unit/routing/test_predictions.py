@@ -9,7 +9,7 @@ from hetserve.base.units import Seconds
 from hetserve.dispatch import make_policy
 from hetserve.profiles import LatencyProfile, LinearProfile
 from hetserve.routing.observed import KEPT, ObservedTimes
-from hetserve.routing.router import ServiceRouter
+from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.routing.services import LARGEST, batch_grid, routed_service
 from hetserve.serving.services import Service
 from hetserve.serving.system import System
@@ -81,3 +81,16 @@ def test_a_router_observes_answers_that_tell_of_the_speed_also_those_that_nobody
     router.gone(3, 2.1)
     router.answered(3, 2.75)
     assert {key: list(kept) for key, kept in router.observed.times().items()} == {("a", 5): [0.5, 0.75]}
+
+
+def test_what_is_served_while_profiles_change_is_observed_at_the_size_that_is_known_then() -> None:
+    router = ServiceRouter(service())
+    router.joined(0, "big", 0.0)
+    router.arrived(1, 60, 0.0)
+    router.revise(routed_service("s", PROFILES, SLO, (1,), make_policy("fcfs"), expected={}), QueueLimits(), 0.1)
+    router.answered(1, 0.5)
+    smaller = {"big": LinearProfile(Seconds(0.1), Seconds(0.1), 32)}
+    router.arrived(2, 60, 1.0)
+    router.revise(routed_service("s", smaller, SLO, (1,), make_policy("fcfs"), expected={}), QueueLimits(), 1.1)
+    router.answered(2, 1.5)
+    assert list(router.observed.times()) == [("big", 60), ("big", 32)]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from hetserve.routing.actions import Abandon, Failure, Reply, Send, Status, WakeAt
+from hetserve.routing.actions import Abandon, Drop, Failure, Send, Status, WakeAt
 from hetserve.routing.router import LEAST_HANG, MOST_INSTANCES, QueueLimits, ServiceRouter, too_many_instances
 from testing.dispatching import system
 from testing.routed_world import World, a_service
@@ -41,7 +41,7 @@ def test_a_query_that_waits_ends_when_the_fastest_type_cannot_serve_it_in_time_a
     world.until(2.3)
     assert world.live == [0, 1], "type a, which may join, takes 0.6 s"
     world.until(2.41)
-    assert world.replies[1].status is Status.DEADLINE_EXCEEDED
+    assert world.drops[1].status is Status.DEADLINE_EXCEEDED
 
 
 def test_what_the_policy_sends_where_it_ends_too_late_is_dropped_and_the_next_is_sent() -> None:
@@ -99,8 +99,8 @@ def test_a_full_queue_refuses_with_a_time_to_come_back() -> None:
     world = World.of(a_service(), "a")
     for query in range(66):
         world.arrive(query)
-    assert world.replies == {
-        65: Reply(65, Status.OVERLOADED, "64 queries wait, as many as may", retry_after=1.0),
+    assert world.drops == {
+        65: Drop(65, Status.OVERLOADED, "64 queries wait, as many as may", retry_after=1.0),
     }
     assert world.router.counts.received == 66
     assert world.router.counts.dropped == 1
@@ -113,20 +113,20 @@ def test_the_queue_is_as_long_as_declared_or_grows_with_the_instances(
     world = World.of(a_service(), instances, limits)
     for query in range(len(instances) + most):
         world.arrive(query)
-    assert world.replies == {}
+    assert world.drops == {}
     world.arrive(1000)
-    assert world.replies[1000].status is Status.OVERLOADED
+    assert world.drops[1000].status is Status.OVERLOADED
 
 
 def test_without_an_instance_queries_are_refused_and_those_that_wait_too() -> None:
     world = World.of(a_service())
     world.arrive(0)
-    assert world.replies[0] == Reply(0, Status.NO_INSTANCE, "no instance is ready", retry_after=5.0)
+    assert world.drops[0] == Drop(0, Status.NO_INSTANCE, "no instance is ready", retry_after=5.0)
     world.join(0, "a")
     world.arrive(1)
     world.arrive(2)
     world.drain(0)
-    assert world.replies[2].status is Status.NO_INSTANCE
+    assert world.drops[2].status is Status.NO_INSTANCE
     assert world.answer(0) == 1
 
 
@@ -135,14 +135,14 @@ def test_queries_that_no_instance_left_serves_end() -> None:
     world.arrive(0, 10)
     world.arrive(1, 10)
     world.drain(0)
-    assert world.replies[1].reason == "none of 1 instances serves 10 items"
+    assert world.drops[1].reason == "none of 1 instances serves 10 items"
     assert world.serving == {0: 0}
 
 
 def test_a_query_larger_than_any_profile_is_refused_by_name_and_not_counted() -> None:
     world = World.of(a_service(), "a")
     world.arrive(0, 11)
-    assert world.replies[0] == Reply(
+    assert world.drops[0] == Drop(
         0, Status.TOO_LARGE, "items 11: must be at most 10, the largest batch of the profiles"
     )
     assert world.router.counts.received == world.router.counts.dropped == 0
@@ -154,8 +154,8 @@ def test_beyond_128_instances_a_service_is_not_served_until_there_are_fewer() ->
         world.arrive(query)
     world.join(MOST_INSTANCES, "a")
     world.arrive(900)
-    assert world.replies[900].reason == too_many_instances(129)
-    assert "129 instances" in world.replies[900].reason
+    assert world.drops[900].reason == too_many_instances(129)
+    assert "129 instances" in world.drops[900].reason
     assert len(world.serving) == MOST_INSTANCES + 1, "what waited went to the new instance first"
     world.drain(5)
     world.arrive(901)
@@ -169,11 +169,11 @@ def test_only_what_an_instance_cannot_have_computed_is_sent_once_more(failure: F
     world.arrive(0, is_retriable=is_retriable)
     world.fail(0, failure)
     if not is_retriable or failure is Failure.LOST:
-        assert world.replies[0].status is Status.INSTANCE_FAILED
+        assert world.drops[0].status is Status.INSTANCE_FAILED
         return
     assert world.serving == {1: 0}
     world.fail(1, failure)
-    assert world.replies[0].reason == f"its instance failed: {failure}"
+    assert world.drops[0].reason == f"its instance failed: {failure}"
     assert world.router.counts.retried == 1
 
 
@@ -182,7 +182,7 @@ def test_a_query_that_would_end_too_late_elsewhere_is_not_sent_again() -> None:
     world.arrive(0, hard=1.0, is_retriable=True)
     world.until(0.85)
     world.fail(0, Failure.NOT_SENT)
-    assert world.replies[0].status is Status.INSTANCE_FAILED
+    assert world.drops[0].status is Status.INSTANCE_FAILED
 
 
 def test_a_query_that_is_sent_again_is_served_before_those_that_came_later() -> None:
@@ -231,7 +231,7 @@ def test_queries_wait_for_an_instance_until_its_first_probe_fails() -> None:
     world.until(1.0)
     assert world.live == [1]
     world.probed(0, is_ready=False)
-    assert world.replies[1].status is Status.NO_INSTANCE
+    assert world.drops[1].status is Status.NO_INSTANCE
 
 
 def test_an_instance_that_hangs_is_abandoned_and_suspected() -> None:
@@ -239,7 +239,7 @@ def test_an_instance_that_hangs_is_abandoned_and_suspected() -> None:
     world.arrive(0)
     world.arrive(1)
     world.until(LEAST_HANG + 0.5)
-    assert world.replies[0].reason == "its instance has not answered in 10 s"
+    assert world.drops[0].reason == "its instance has not answered in 10 s"
     assert world.serving == {}
     world.until(LEAST_HANG + 1.5)
     world.probed(0, is_ready=True)
@@ -278,6 +278,9 @@ def test_a_client_that_leaves_while_an_instance_computes_keeps_it_busy_until_it_
     assert world.router.busy_seconds(0.3) == {0: 0.3, 1: 0.3}
     world.answer(0)
     assert world.serving == {0: 2, 1: 1}
+    world.until(0.5)
+    world.answer(0)
+    assert world.router.busy_seconds(0.75) == {0: 0.5, 1: 0.75}
     world.until(LEAST_HANG)
     assert 1 not in world.serving
     assert world.router.counts.dropped == 2
@@ -339,7 +342,7 @@ def test_an_instance_keeps_its_type() -> None:
 def test_an_instance_without_a_profile_is_ignored_with_the_reason_until_there_is_one() -> None:
     world = World.of(a_service(), "z")
     world.arrive(0)
-    assert world.replies[0].status is Status.NO_INSTANCE
+    assert world.drops[0].status is Status.NO_INSTANCE
     assert world.router.ignored() == {0: "z: there is no profile for this type; there are: a, b"}
     world.ready[0] = "a"
     router = ServiceRouter(a_service(of=system((0.1, 0.2, 0.3, 0.4))))
@@ -364,6 +367,18 @@ def test_other_profiles_change_what_waits_and_leave_what_is_served() -> None:
     world.finish()
 
 
+def test_with_slower_profiles_a_query_that_waits_is_given_up_earlier() -> None:
+    world = World.of(a_service(), "a")
+    for query in range(2):
+        world.arrive(query, hard=3.0)
+    slower = a_service(of=system((0.6, 0.6, 0.6, 0.6)))
+    world.carry_out(world.router.revise(slower, QueueLimits(), 0.0))
+    world.until(2.39)
+    assert world.live == [0, 1]
+    world.until(2.41)
+    assert world.live == [0]
+
+
 def test_a_failed_query_whose_instance_was_sent_it_before_a_revision_goes_elsewhere() -> None:
     world = World.of(a_service(), "ab")
     for query in range(3):
@@ -381,5 +396,5 @@ def test_a_hang_names_query_and_instance_before_the_reply() -> None:
     router.arrived(1, 1, 0.0)
     assert router.wake(LEAST_HANG)[:2] == [
         Abandon(1, 3),
-        Reply(1, Status.INSTANCE_FAILED, "its instance has not answered in 10 s"),
+        Drop(1, Status.INSTANCE_FAILED, "its instance has not answered in 10 s"),
     ]
