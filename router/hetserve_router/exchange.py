@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from hetserve.routing.actions import Failure as InstanceFailure
-from hetserve.routing.actions import Reply, Status
+from hetserve.routing.actions import Drop, Status
 from hetserve_router.inference import InferenceFacts, read_inference
 from hetserve_shell.http.calls import Call, Failure
 from hetserve_shell.http.takers import Head, Headers, Replier
@@ -139,7 +139,7 @@ class QueryExchange:
         self._pieces, self._size, self.status = [], 0, 0
         self._call = instance.upstream.send(self._request(instance.host), self._body, self)
 
-    def refuse(self, action: Reply) -> None:
+    def refuse(self, action: Drop) -> None:
         """Ends the query without an instance's answer."""
         reply, self.reply = self.reply, None
         status = HTTP_STATUS[action.status]

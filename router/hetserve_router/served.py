@@ -16,7 +16,7 @@ from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand import contract
 from hetserve.dispatch import make_policy
 from hetserve.profiles import profile_from_spec
-from hetserve.routing.actions import Abandon, Action, Failure, Probe, Reply, Send, Status, WakeAt
+from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, Status, WakeAt
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.routing.services import routed_service
 from hetserve.serving.services import Service
@@ -241,14 +241,14 @@ class ServedService:
                 self._queries[action.query].send(self._links[action.instance], self.now())
             elif isinstance(action, WakeAt):
                 self._wake_at(action.at)
-            elif isinstance(action, Reply):
+            elif isinstance(action, Drop):
                 self._refuse(action)
             elif isinstance(action, Abandon):
                 self._abandon(self._queries[action.query])
             else:
                 self._probe(action)
 
-    def _refuse(self, action: Reply) -> None:
+    def _refuse(self, action: Drop) -> None:
         query = self._queries[action.query]
         self.figures.dropped += action.status is not Status.TOO_LARGE
         query.refuse(action)
