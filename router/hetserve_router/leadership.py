@@ -50,7 +50,7 @@ class RouterLeadership:
             if self.label is not None:
                 group.create_task(self._keep_label(self.label))
             while True:
-                self._look()
+                self.look()
                 await self.sleep(TICK)
 
     async def give_up(self) -> None:
@@ -58,7 +58,8 @@ class RouterLeadership:
         drops = [] if self.label is None else [self.label.drop()]
         await asyncio.gather(self.elector.release(), *drops)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Takes what is known of the Lease by now."""
         self.serves()  # notes a pause, before the clock is read
         elector = self.elector
         self._ticked = elector.clock()
