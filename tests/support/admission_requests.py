@@ -154,7 +154,7 @@ DISPATCH: Final = {"spec.dispatch": {"ports": {"http": 8000}}}
 def address(name: str = "new", owner: str | None = None, **spec: Any) -> Manifest:
     """The Service that is the address of an InferenceService. owner: its name, by default the same."""
     reference = {"apiVersion": names.API_VERSION, "kind": "InferenceService", "name": owner or name, "uid": "a"}
-    metadata = {"name": name, "namespace": SPACE, "labels": {names.LABEL_SERVICE: name}}
+    metadata: Manifest = {"name": name, "namespace": SPACE, "labels": {names.LABEL_SERVICE: name}}
     made = {"type": "ExternalName", "externalName": ROUTER, "ports": [{"port": 80}], **spec}
     metadata["ownerReferences"] = [reference | {"controller": True}]
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": made}
