@@ -137,3 +137,13 @@ async def test_a_lease_that_is_gone_leads_to_nobody() -> None:
     scene.api.remove("/apis/coordination.k8s.io/v1/namespaces/hetserve-system/leases/a")
     await scene.passes(LOST_AFTER + 2 * ASK_AGAIN)
     assert not scene.leads("team")
+
+
+async def test_a_lease_that_nobody_holds_leads_to_nobody_whoever_writes_it() -> None:
+    scene = Scene()
+    metadata = {"name": "a", "namespace": "hetserve-system"}
+    for note in ("first", "second"):
+        spec = {"holderIdentity": "", "note": note}
+        scene.api.add({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+        await scene.passes(2 * ASK_AGAIN)
+        assert not scene.leads("team")
