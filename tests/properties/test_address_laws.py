@@ -20,8 +20,12 @@ from testing.kit.patches import merged
 
 Json = dict[str, Any]
 HOSTS = ("r.hetserve-system.svc.cluster.local", "example.com")
-OWNERS = [[], [{"kind": "InferenceService", "uid": "u", "controller": True}], [{"kind": "Other", "uid": "x"}]]
-OWNERS += [[{"kind": "InferenceService", "uid": "older", "controller": True}]]
+OWNERS: list[list[Json]] = [
+    [],
+    [{"kind": "InferenceService", "uid": "u", "controller": True}],
+    [{"kind": "Other", "uid": "x"}],
+    [{"kind": "InferenceService", "uid": "older", "controller": True}],
+]
 
 
 def owned(owners: list[Json]) -> list[Json]:
