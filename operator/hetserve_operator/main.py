@@ -27,8 +27,8 @@ from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers, watches
-from hetserve_operator.watch.observe import ExtenderLease, Observer, RestoredError
-from hetserve_operator.watch.routers import READ_EVERY, RouterLeases
+from hetserve_operator.watch.leases import ASK_AGAIN, ExtenderLease, RouterLeases
+from hetserve_operator.watch.observe import Observer, RestoredError
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import Controller, Workers
@@ -157,7 +157,7 @@ class Operator:
             is_quiet=lambda key, demand: self.observer.interests.is_quiet(key, demand),  # noqa: PLW0108  (made below)
             show=self.metrics.observe_demand,
         )
-        self.routers = RouterLeases(self._api, self.settings.routing, self.clock, self._add_dispatched)
+        self.routers = RouterLeases(self._api, self.settings.routing, self.clock, self._add_all)
         books, demand = lambda: self.extender.books_compute, self.demand.demand
         self.observer = Observer(
             self._api, self.cache, self.settings.planning, self._now, books, demand=demand, router=self.routers.router
@@ -290,11 +290,6 @@ class Operator:
         for key in sorted(self.cache.keys()):
             self._add(key)
 
-    def _add_dispatched(self) -> None:
-        for service in self.cache.services:
-            if service.dispatched:
-                self._add(Key(service.namespace, service.name))
-
     def _add(self, key: Key) -> None:
         self.queue.add(key, self.settings.debounce)
 
@@ -343,7 +338,7 @@ class Operator:
     async def _watch_routers(self) -> None:
         await self.synced.wait()
         while True:
-            await asyncio.sleep(READ_EVERY)
+            await asyncio.sleep(ASK_AGAIN)
             await self.routers.read()
 
     async def _reconcile_all(self) -> None:

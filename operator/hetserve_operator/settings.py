@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
@@ -11,7 +11,6 @@ from hetserve.api import names
 from hetserve.base.units import Millionths
 from hetserve.planning.inputs import PlanSettings
 from hetserve.profiles.sharing import parse_max_slowdown
-from hetserve.reconcile.cluster.routers import OTHERS
 from hetserve_shell.leader.lease import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
@@ -91,42 +90,35 @@ class MetricsOptions(SettingsModel):
     allow_queries: bool = False
 
 
-_DNS_LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-_DNS_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-ServiceName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
-RoutedNamespace = Annotated[str, Field(pattern=rf"{_DNS_LABEL}|^\*$", max_length=63)]
-
-
 class RouterEntry(SettingsModel):
     """A router. name: of its Service and Lease. namespaces: whose services it serves; "*": all that no other does."""
 
-    name: ServiceName
-    namespaces: tuple[RoutedNamespace, ...] = Field(min_length=1)
+    name: str = Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
+    namespaces: tuple[Annotated[str, Field(pattern=r"^([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)$")], ...] = Field(
+        min_length=1
+    )
 
 
 class RoutingOptions(SettingsModel):
     """Which router serves which namespace. namespace: of the release, where the routers are."""
 
     namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
-    cluster_domain: Annotated[str, Field(pattern=_DNS_NAME, max_length=120)] = "cluster.local"
+    cluster_domain: str = Field(default="cluster.local", min_length=1)
     routers: tuple[RouterEntry, ...] = ()
 
     @model_validator(mode="after")
     def _each_belongs_to_one(self) -> Self:
-        seen: dict[str, str] = {}
-        for entry in self.routers:
-            for place in entry.namespaces:
-                if place in seen:
-                    raise ValueError(f"namespace {place} is served by {seen[place]} and {entry.name}: leave one")
-                seen[place] = entry.name
-        if len({entry.name for entry in self.routers}) < len(self.routers):
-            raise ValueError("two routers have the same name")
+        places = [place for entry in self.routers for place in entry.namespaces]
+        for what, found in (("namespace", places), ("name", [entry.name for entry in self.routers])):
+            twice = [one for one in found if found.count(one) > 1]
+            if twice:
+                raise ValueError(f"routers: {what} {twice[0]} is there twice: leave one")
         return self
 
     def router_of(self, namespace: str) -> str | None:
         """The router that serves a namespace; None: none does."""
         by_place = {place: entry.name for entry in self.routers for place in entry.namespaces}
-        return by_place.get(namespace, by_place.get(OTHERS))
+        return by_place.get(namespace, by_place.get("*"))
 
     def host_of(self, router: str) -> str:
         """DNS name of a router's Service."""

@@ -113,9 +113,9 @@ def from_before(cluster: Cluster) -> None:
     cluster.kube.patch("pods", "ended", {"status": {"phase": "Failed"}}, SPACE, subresource="status")
     fenced = deployment("", {names.LABEL_FENCE: "before"}).body
     cluster.apply(with_metadata(fenced, name="fenced"))
-    cluster.apply(service("", {**template("before"), **DISPATCH}, name="before").body)
+    (owner,) = cluster.apply(service("", {**template("before"), **DISPATCH}, name="before").body)
     theirs = with_metadata(address("theirs"), ownerReferences=[])
-    cluster.apply([address("addressed", externalName="example.com"), theirs])
+    cluster.apply([address("before", uid=owner["metadata"]["uid"], externalName="example.com"), theirs])
 
 
 @pytest.fixture(scope="module")

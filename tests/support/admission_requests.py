@@ -151,10 +151,10 @@ DISPATCH: Final = {"spec.dispatch": {"ports": {"http": 8000}}}
 """Of a service that is dispatched to."""
 
 
-def address(name: str = "new", owner: str | None = None, **spec: Any) -> Manifest:
-    """The Service that is the address of an InferenceService. owner: its name, by default the same."""
-    reference = {"apiVersion": names.API_VERSION, "kind": "InferenceService", "name": owner or name, "uid": "a"}
-    metadata = {"name": name, "namespace": SPACE, "labels": {names.LABEL_SERVICE: name}}
+def address(name: str = "new", owner: str | None = None, uid: str = "a", **spec: Any) -> Manifest:
+    """The Service that is the address of an InferenceService. owner: its name, by default the same; uid: of it."""
+    reference = {"apiVersion": names.API_VERSION, "kind": "InferenceService", "name": owner or name, "uid": uid}
+    metadata: Manifest = {"name": name, "namespace": SPACE, "labels": {names.LABEL_SERVICE: name}}
     made = {"type": "ExternalName", "externalName": ROUTER, "ports": [{"port": 80}], **spec}
     metadata["ownerReferences"] = [reference | {"controller": True}]
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": made}
@@ -401,12 +401,12 @@ ROWS: Final[Mapping[str, Row]] = {
     "an address without our label": create_address(
         OPERATOR, with_metadata(address(), labels={}), "metadata.labels", names.LABEL_SERVICE
     ),
-    "the operator corrects an address": edit_address("addressed", {"spec": {"externalName": ROUTER}}),
+    "the operator corrects an address": edit_address("before", {"spec": {"externalName": ROUTER}}),
     "the operator leads an address elsewhere": edit_address(
-        "addressed", {"spec": {"externalName": "example.com"}}, "leads to a router"
+        "before", {"spec": {"externalName": "example.com"}}, "leads to a router"
     ),
     "the operator takes a Service over": edit_address("theirs", address("theirs"), "writes no Service"),
-    "the operator deletes an address": delete_address("addressed"),
+    "the operator deletes an address": delete_address("before"),
     "the operator deletes a Service of somebody else": delete_address("theirs", "writes no Service"),
     "the default account": service(TENANT, template("default")),
     "an account that is allowed": service(TENANT, template("reader")),

@@ -31,7 +31,6 @@ from hetserve.reconcile.cluster.observed import (
 from hetserve.reconcile.snapshot import Types
 from hetserve_operator.revisions import WatchedRevisions
 from hetserve_operator.workqueue import Key
-from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.store import Store
 
 BY_MODEL: Final = "model"
@@ -41,8 +40,6 @@ BY_TYPE: Final = "instance type"
 BY_NAMESPACE: Final = "namespace"
 BY_TARGET: Final = "target"
 """Index of scalers: namespace and name of the Deployment that they change."""
-BY_NAME: Final = "name"
-"""Index of addresses: namespace and name."""
 ADDRESSES_PATH: Final = "/api/v1/services"
 SCALERS_PATH: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
@@ -66,8 +63,8 @@ class Cache:
         self.slices: Store[SliceFact] = Store(slice_fact)
         self.slices.subscribe(_follow(self.capacity.put_slice, self.capacity.drop_slice))
         self.scalers: Store[ScalerFact] = Store(scaler_fact, index={BY_TARGET: lambda s: (s.namespace, s.deployment)})
-        self.addresses: Store[Key] = Store(_address, index={BY_NAME: lambda address: address})
-        """Services with our label, by name: what is dispatched to has one, or had."""
+        self.addresses: set[Key] = set()
+        """Services with our label, as watched: each is read before it counts."""
         self.inputs: dict[str, Store[Any]] = {kind.name: _inputs(kind.name) for kind in KINDS if kind.planned_from}
         self.inputs[INSTANCE_TYPE.name].subscribe(self._types_changed)
         self._types: tuple[Types, tuple[Broken, ...]] | None = None
@@ -106,10 +103,6 @@ class Cache:
         by = self.scalers.by
         return tuple(sorted(one for name in deployments for one in by(BY_TARGET, (namespace, name))))
 
-    def has_address(self, key: Key) -> bool:
-        """Whether a Service of the service's name has our label, as far as is known."""
-        return bool(self.addresses.by(BY_NAME, key))
-
     def profiled(self, instance_type: str) -> set[tuple[str, str | None]]:
         """Namespace and model of each profile on a type."""
         return {place_of(profile) for profile in self.inputs[MODEL_PROFILE.name].by(BY_TYPE, instance_type)}
@@ -132,10 +125,6 @@ class Cache:
 
     def _types_changed(self, _before: object, _after: object) -> None:
         self._types = None
-
-
-def _address(raw: RawObject) -> Key:
-    return Key(str(raw["metadata"]["namespace"]), str(raw["metadata"]["name"]))
 
 
 def _inputs(kind: str) -> Store[Any]:

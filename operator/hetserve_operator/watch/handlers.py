@@ -103,8 +103,9 @@ class EventHandlers:
 
     def address(self, raw: RawObject, *, deleted: bool) -> None:
         """A Service with our label; one that has lost it is told as deleted."""
-        _take(self._cache.addresses, raw, deleted=deleted)
-        self._add_named(raw["metadata"]["namespace"], raw["metadata"]["name"])
+        key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+        (self._cache.addresses.discard if deleted else self._cache.addresses.add)(key)
+        self._add(key)
 
     def _service_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:
         """A service that is new or gone in a list, with no event of its own."""
@@ -239,6 +240,6 @@ def watched(feed: EventHandlers, *, without: Collection[str] = ()) -> tuple[Watc
 
 def watches(api: ApiServer, cache: Cache, feed: EventHandlers, without: Collection[str]) -> tuple[Reflector, ...]:
     """A watch of every collection. without: paths of those that cannot be read."""
-    stores = {**dict(cache.listed()), ADDRESSES_PATH: cache.addresses}
+    stores = dict(cache.listed())
     found = [replace(one, store=stores.get(one.path)) for one in watched(feed, without=without)]
     return tuple(Reflector(api, one.path, one, reduce=one.listed, labels=one.labels) for one in found)

@@ -24,7 +24,6 @@ from hetserve.reconcile.snapshot import (
     Request,
     ServiceSnapshot,
     Settled,
-    WriteAddress,
     WriteFence,
     WriteStatus,
 )
@@ -214,8 +213,6 @@ class Controller:
                 note(request.name, self._clock())
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
-        elif isinstance(request, WriteAddress) and request.corrects:
-            memory.note_repair(request.repaired, self._clock())
         if isinstance(request, Create | WriteFence):
             memory.fence.clear(str(answer["metadata"]["uid"]))
 

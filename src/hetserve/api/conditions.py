@@ -97,7 +97,6 @@ class Reason(StrEnum):
     QUERIES_SERVED = "QueriesServed"
     NO_ROUTER = "NoRouter"
     NAME_TAKEN = "NameTaken"
-    ADDRESS_EDITED = "AddressEdited"
     ROUTER_NOT_READY = "RouterNotReady"
     NO_INSTANCE_READY = "NoInstanceReady"
     TOO_MANY_INSTANCES = "TooManyInstances"

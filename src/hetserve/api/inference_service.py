@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule, keyed_by
 from hetserve.api.conditions import Condition
-from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct, nanoseconds
+from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
 from hetserve.api.service.demand_source import MetricsSpec
-from hetserve.api.service.dispatch import DispatchSpec, DispatchStatus, is_service_name
+from hetserve.api.service.dispatch import DispatchSpec, DispatchStatus
 from hetserve.api.service.load import Load
 from hetserve.api.service.scaling import ScalingSpec
 from hetserve.api.service.scaling_status import (
@@ -140,16 +140,6 @@ class InferenceServiceSpec(ApiModel):
             "!has(self.scaling) || has(self.metrics)",
             "scaling needs metrics: without them there is no load to follow",
             lambda s: s.scaling is None or s.metrics is not None,
-        ),
-        Rule(
-            "!has(self.dispatch) || !has(self.dispatch.deadline) ||"
-            " duration(self.dispatch.deadline) >= duration(self.slo.latency)",
-            "dispatch.deadline must not be shorter than slo.latency: queries that are in time would be dropped",
-            lambda s: (
-                s.dispatch is None
-                or s.dispatch.deadline is None
-                or nanoseconds(s.dispatch.deadline) >= nanoseconds(s.slo.latency)
-            ),
         ),
         *(_not_made_for(o, name) for o in OBJECTIVES for name in PLANNERS.names if name not in made_for(o)),
     )
@@ -319,9 +309,10 @@ class InferenceService(ApiObject):
             lambda s: re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", s.metadata.name) is not None,
         ),
         Rule(
-            "!has(self.spec.dispatch) || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
+            # Of the names above; Kubernetes takes Services that begin with a digit from 1.36 on.
+            "!has(self.spec.dispatch) || self.metadata.name.matches('^[a-z]')",
             "metadata.name must begin with a letter where spec.dispatch is set: a Service of this name is its address",
-            lambda s: s.spec.dispatch is None or is_service_name(s.metadata.name),
+            lambda s: s.spec.dispatch is None or re.match("[a-z]", s.metadata.name) is not None,
         ),
     )
 

@@ -17,7 +17,6 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.cluster.capacity import ClusterCapacity, Kind
 from hetserve.reconcile.cluster.observed import Broken, PodFact, ScalerFact
-from hetserve.reconcile.cluster.routers import Router
 from hetserve.reconcile.events import Announcement
 from hetserve.scaling.dead_band import DeadBand
 from hetserve.scaling.record.record import DecisionRecord
@@ -47,6 +46,15 @@ class Fenced:
 
     stamp: str
     cleared: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """name: of its Service and its Lease. host: DNS name of that Service. leads: whether a process holds the Lease."""
+
+    name: str
+    host: str
+    leads: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,15 +274,6 @@ class WriteAddress:
     name: str
     wanted: Json | None
     found: RawObject | None
-
-    @property
-    def corrects(self) -> bool:
-        return self.wanted is not None and self.found is not None
-
-    @property
-    def repaired(self) -> str:
-        """What repairs are counted under; no Deployment has a name with a space."""
-        return f"Service {self.name}"
 
     @property
     def key(self) -> str:

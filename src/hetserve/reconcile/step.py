@@ -71,8 +71,8 @@ def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
         return Settled(_wakes(snapshot, decision, work), WAITS, spent)
     states = type_states(snapshot, decision, move.targets)
     failures, carried = creation_failures(snapshot), _carried(snapshot, decision, held)
-    seen = replace(_seen(snapshot, states), holdings=held, work=work, failures=failures, stage=move.stage)
-    seen = replace(seen, demand=snapshot.demand, carried=carried, serving=serving(snapshot, decision, states))
+    seen = replace(_seen(snapshot, decision, states), holdings=held, work=work, failures=failures, stage=move.stage)
+    seen = replace(seen, demand=snapshot.demand, carried=carried)
     status = build_status(raw, decision, seen, snapshot.now)
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):
@@ -92,8 +92,7 @@ def failure_status(raw: RawObject, snapshot: ServiceSnapshot, error: str) -> Wri
     """Status of a service whose reconciliation failed through a bug; None if the status says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
-    states = type_states(snapshot, decision, ())
-    seen = replace(_seen(snapshot, states), serving=serving(snapshot, decision, states))
+    seen = _seen(snapshot, decision, type_states(snapshot, decision, ()))
     status = build_status(raw, decision, seen, snapshot.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
@@ -107,12 +106,13 @@ def _decided(raw: RawObject, decision: PlanDecision) -> WriteDecisions | None:
     return WriteDecisions(record, owner_reference(decision.service), first)
 
 
-def _seen(snapshot: ServiceSnapshot, states: tuple[TypeState, ...]) -> StatusInputs:
+def _seen(snapshot: ServiceSnapshot, decision: PlanDecision, states: tuple[TypeState, ...]) -> StatusInputs:
     """What is observed whatever is decided."""
     assert snapshot.service is not None  # noqa: S101  the caller has checked
     place = str(snapshot.service["metadata"].get("namespace") or "default"), snapshot.name
     crowded, strangers = crowded_gpus(snapshot.capacity, place, snapshot.pods), snapshot.foreign_pods
-    return StatusInputs(states, pods=snapshot.pods, foreign_pods=strangers, crowded=crowded, scalers=snapshot.scalers)
+    seen = StatusInputs(states, pods=snapshot.pods, foreign_pods=strangers, crowded=crowded, scalers=snapshot.scalers)
+    return replace(seen, serving=serving(snapshot, decision, states))
 
 
 def _carried(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> float | None:

@@ -30,8 +30,6 @@ SOON = 5.0
 """Seconds in which an event is followed."""
 LOOKED_BACK_AT = "instancetypes"
 """Asked for one object every few seconds, for the revision; left out of the counts."""
-UNCOUNTED = {LOOKED_BACK_AT, "services"}
-"""And of Services only those with our label are listed, which no API server counts; each is read before it is used."""
 READ_BY_A_LEADER = ("instancetypes", "modelprofiles")
 """Listed once more when a term begins, for the statuses that another leader may have written."""
 
@@ -164,7 +162,7 @@ def test_at_rest_kinds_are_counted_and_none_is_listed_again() -> None:
             listed = sorted(running.cluster.lists)
             await asyncio.sleep(5 * RESYNC)
             assert sorted(running.cluster.lists) == listed == sorted([*set(listed), *READ_BY_A_LEADER])
-            assert sorted(running.cluster.counts) == sorted(5 * list({*listed} - UNCOUNTED))
+            assert sorted(running.cluster.counts) == sorted(5 * list({*listed} - {LOOKED_BACK_AT}))
 
     virtually(story())
 
@@ -192,7 +190,7 @@ def test_an_event_that_is_under_way_while_its_kind_is_counted_causes_no_list(lat
                 running.operator.feed.node(made, deleted=False)
                 running.cluster.remove("/api/v1/nodes/new")
             await asyncio.sleep(RESYNC - SOON + RECOUNT_PAUSE / 2)
-            assert len(running.cluster.counts) == len({*listed} - UNCOUNTED)
+            assert len(running.cluster.counts) == len({*listed} - {LOOKED_BACK_AT})
             running.operator.feed.node(made, deleted=late == "a deletion")
             await asyncio.sleep(SOON)
             assert running.cluster.lists == listed

@@ -17,14 +17,13 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.cluster.routers import Router
 from hetserve.reconcile.deployments.address import next_address
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout import TypeState
-from hetserve.reconcile.snapshot import ServiceSnapshot
+from hetserve.reconcile.snapshot import Router, ServiceSnapshot
 from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 from hetserve.reconcile.status.serving import LASTING, Serving, serving
 from kstatus import ONE_OF, kstatus, the_one_that_is_true

@@ -15,8 +15,8 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity.asked import asked_document, slo_text, tenancy_lines
 from hetserve.cli.capacity.commands import GUIDED
-from hetserve.cli.capacity.effort import SimulationEffort, take
-from hetserve.cli.capacity.services import NotPlannedError, answered, each_problem, finish, policy_of
+from hetserve.cli.capacity.effort import SimulationEffort, policy_of, take
+from hetserve.cli.capacity.services import NotPlannedError, answered, each_problem, finish
 from hetserve.cli.capacity.serving import MOST_TO_TRY_MANY, evaluator, long_enough
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps

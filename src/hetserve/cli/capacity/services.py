@@ -92,14 +92,6 @@ def problem_of(service: InferenceService, manifests: Manifests, overrides: Overr
     return overrides.upon(problem)
 
 
-def policy_of(service: InferenceService, problem: Problem, given: str | None) -> str:
-    """The dispatch policy that was given (--policy), else the problem's; notes where it overrides the service's own."""
-    own = service.spec.dispatch
-    if given is not None and own is not None and given != own.policy:
-        streams.note(f"{service.metadata.name}: --policy {given} counts, not spec.dispatch.policy {own.policy}")
-    return given or problem.policy
-
-
 T = TypeVar("T")
 
 

@@ -13,16 +13,8 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.asked import slo_text, tenancy_document, tenancy_lines
-from hetserve.cli.capacity.effort import SimulationEffort, take
-from hetserve.cli.capacity.services import (
-    NotPlanned,
-    NotPlannedError,
-    Overrides,
-    answered,
-    each_problem,
-    finish,
-    policy_of,
-)
+from hetserve.cli.capacity.effort import SimulationEffort, policy_of, take
+from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, answered, each_problem, finish
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.streams import refuse

@@ -108,7 +108,7 @@ class ServiceOutline:
     """What decides which objects concern a service: its model, and how it names instance types.
 
     type_names, type_labels: names or labels of the types that it may use. Both None: each type with a profile of it.
-    wanted: what is to be measured of its load; None: nothing. dispatched: whether a router is to serve it.
+    wanted: what is to be measured of its load; None: nothing.
     """
 
     namespace: str
@@ -117,7 +117,6 @@ class ServiceOutline:
     type_names: frozenset[str] | None = None
     type_labels: Mapping[str, str] | None = None
     wanted: MetricsQuerySpec | None = None
-    dispatched: bool = False
 
     def may_use(self, metadata: ObjectMeta, *, profiled: bool) -> bool:
         """Whether the service may use a type with this metadata, so that a change of the type concerns it.
@@ -386,7 +385,6 @@ def service_outline(raw: RawObject) -> ServiceOutline:
         frozenset(map(str, type_names)) if isinstance(type_names, list) else None,
         {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else None,
         _wanted(raw) if spec.get("metrics") is not None else None,
-        dispatched=spec.get("dispatch") is not None,
     )
 
 

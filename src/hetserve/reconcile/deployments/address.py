@@ -6,17 +6,22 @@ One of that name that the service does not control is never touched.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
-from hetserve.reconcile.cluster.routers import PORTS, Router
 from hetserve.reconcile.deployments.build import owner_reference
 from hetserve.reconcile.deployments.ownership import is_deleting, is_ours
-from hetserve.reconcile.snapshot import Json, RawObject, ServiceSnapshot, WriteAddress
+from hetserve.reconcile.snapshot import Json, RawObject, Router, ServiceSnapshot, WriteAddress
 
+GRPC_PORT: Final = 8001
+PORTS: Final[tuple[Json, ...]] = (
+    {"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80},
+    {"name": "grpc", "port": 8001, "protocol": "TCP", "targetPort": 8001, "appProtocol": "kubernetes.io/h2c"},
+)
+"""Of a router's Service."""
 TAKEN_AGAIN: Final = 30.0
-"""Seconds until a name that is taken is looked at again: nobody tells when a Service without our label goes."""
+"""Seconds: nobody tells when a Service without our label goes."""
 _ELSEWHERE: Final = ("selector", "externalIPs")
 """Fields by which a Service leads somewhere else."""
 
@@ -41,7 +46,7 @@ def desired_address(service: InferenceService, router: Router | None) -> Json | 
             "labels": {names.LABEL_SERVICE: meta.name, names.LABEL_MANAGED_BY: names.MANAGED_BY},
             "ownerReferences": [owner_reference(service)],
         },
-        "spec": {"type": "ExternalName", "externalName": router.host, "ports": [dict(port) for port in PORTS]},
+        "spec": {"type": "ExternalName", "externalName": router.host, "ports": list(PORTS)},
     }
 
 
@@ -53,7 +58,7 @@ def is_taken(snapshot: ServiceSnapshot) -> bool:
 def address_difference(snapshot: ServiceSnapshot, service: InferenceService) -> WriteAddress | None:
     """What would bring the address to what it should be, whether or not that may be sent now; None: it is so."""
     found, wanted = snapshot.address, desired_address(service, snapshot.router)
-    if is_taken(snapshot) or found == wanted or (found is not None and is_deleting(found)):
+    if is_taken(snapshot) or (found is None and wanted is None) or (found is not None and is_deleting(found)):
         return None
     if found is None or wanted is None or not _is_as(found, wanted):
         return WriteAddress(service.metadata.namespace_or_default, service.metadata.name, wanted, found)
@@ -65,20 +70,13 @@ def next_address(snapshot: ServiceSnapshot, service: InferenceService | None) ->
     if service is None or service.spec.mode == "Advise":
         return None
     request = address_difference(snapshot, service)
-    return None if request is None or request.key in snapshot.refused or is_held(snapshot, request) else request
-
-
-def is_held(snapshot: ServiceSnapshot, request: WriteAddress) -> bool:
-    """Whether a correction waits, since somebody edits the Service again and again."""
-    return request.corrects and request.repaired in snapshot.held
+    return None if request is None or request.key in snapshot.refused else request
 
 
 def address_wakes(snapshot: ServiceSnapshot, service: InferenceService | None) -> float | None:
-    """Seconds until time alone changes what can be done about the address; None: nothing waits."""
-    if service is None or service.spec.dispatch is None or snapshot.router is None:
-        return None
-    request = address_difference(snapshot, service)
-    return TAKEN_AGAIN if is_taken(snapshot) else None if request is None else snapshot.held.get(request.repaired)
+    """Seconds until a name that is taken is looked at again; None: it is not, or nobody wants it."""
+    wanted = service is not None and service.spec.dispatch is not None
+    return TAKEN_AGAIN if wanted and is_taken(snapshot) else None
 
 
 def correction(found: RawObject, wanted: Json) -> Json:
@@ -90,14 +88,6 @@ def correction(found: RawObject, wanted: Json) -> Json:
 
 def _is_as(found: RawObject, wanted: Json) -> bool:
     spec, labels = found.get("spec") or {}, found["metadata"].get("labels") or {}
-    ports = [_port(one) for one in spec.get("ports") or ()]
-    return (
-        wanted["metadata"]["labels"].items() <= labels.items()
-        and all(spec.get(key) == wanted["spec"][key] for key in ("type", "externalName"))
-        and ports == list(map(_port, wanted["spec"]["ports"]))
-        and not any(spec.get(key) for key in _ELSEWHERE)
-    )
-
-
-def _port(raw: RawObject) -> tuple[Any, ...]:
-    return tuple(raw.get(key) for key in ("name", "port", "protocol", "targetPort", "appProtocol"))
+    labelled = wanted["metadata"]["labels"].items() <= labels.items()
+    as_wanted = all(spec.get(key) == value for key, value in wanted["spec"].items())
+    return labelled and as_wanted and not any(spec.get(key) for key in _ELSEWHERE)

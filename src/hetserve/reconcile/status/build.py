@@ -29,7 +29,7 @@ from hetserve.reconcile.status.scaling_status import (
     few,
     scaling_findings,
 )
-from hetserve.reconcile.status.serving import Serving
+from hetserve.reconcile.status.serving import LASTING, Serving
 from hetserve.sanitize import sanitize
 from hetserve.transition.next_counts import Stage
 from hetserve.transition.staging import Instances, hourly_cost
@@ -40,17 +40,8 @@ _RATE = re.compile(r"[0-9.e+-]+(?= q/s)")
 PAGE: Final = "docs/how-to-measure-sharing.md"
 _CARRIED = "the instances that are ready carry the load"
 _MOST_STEPS = 10_000
-_OWNED = (
-    "observedGeneration",
-    "conditions",
-    "plan",
-    "instances",
-    "transition",
-    "dispatch",
-    "lastDecisions",
-    "advice",
-    "reason",
-)
+_SAID = ("dispatch", "lastDecisions", "advice", "reason")
+_OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", *_SAID)
 """Without `demand`, whose digits alone cause no write, and `readyInstances`, which changes with `instances` alone.
 
 `capacity` is not among them: it waits for the last answer, and then causes one write.
@@ -168,7 +159,7 @@ def _health(
     """
     lacks, carried = _lacks(decision, seen, before), _is_carried(decision, seen)
     unserved = seen.serving.lacking
-    stalled = _stalled(decision, seen, lacks) or seen.serving.lasting
+    stalled = _stalled(decision, seen, lacks) or (unserved if unserved and unserved.reason in LASTING else None)
     if stalled is not None:
         holds, why = ConditionType.STALLED, stalled
     elif unserved is not None and (carried or (carried is None and _all_ready(decision, seen))):

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from hetserve.api.conditions import ConditionType, Reason
+from hetserve.api.inference_service import InferenceService
 from hetserve.api.service.dispatch import MOST_INSTANCES, DispatchSpec
-from hetserve.reconcile.cluster.routers import GRPC_PORT, Router
-from hetserve.reconcile.deployments.address import address_difference, is_taken
-from hetserve.reconcile.deployments.ownership import is_deleting
+from hetserve.reconcile.deployments.address import GRPC_PORT, address_difference, is_taken
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, read_status
 from hetserve.reconcile.plans.planning_context import stored_finding
 from hetserve.reconcile.rollout import TypeState
-from hetserve.reconcile.snapshot import Json, ServiceSnapshot
+from hetserve.reconcile.snapshot import Json, Router, ServiceSnapshot
 
 LASTING: Final = (
     Reason.NO_ROUTER,
@@ -38,11 +37,6 @@ class Serving:
         """What keeps the service from being Ready."""
         return None if self.finding is None or self.finding.status == "True" else self.finding
 
-    @property
-    def lasting(self) -> Finding | None:
-        lacking = self.lacking
-        return lacking if lacking is not None and lacking.reason in LASTING else None
-
 
 def serving(snapshot: ServiceSnapshot, decision: PlanDecision, states: Sequence[TypeState]) -> Serving:
     """Serving of the service in a snapshot; of one whose spec cannot be read, as stored."""
@@ -56,7 +50,7 @@ def serving(snapshot: ServiceSnapshot, decision: PlanDecision, states: Sequence[
     if router is None:
         words = f'no router serves {where}; add it, or "*" for all others, to one in the chart value routers'
         return Serving(Finding("False", Reason.NO_ROUTER, words))
-    missing = _missing(snapshot, decision)
+    missing = _missing(snapshot, service)
     if missing is not None:
         return Serving(missing)
     address = _address(spec, f"{service.metadata.name}.{service.metadata.namespace_or_default}")
@@ -64,24 +58,18 @@ def serving(snapshot: ServiceSnapshot, decision: PlanDecision, states: Sequence[
     return Serving(finding, {"address": address, "router": router.name, "policy": spec.policy})
 
 
-def _missing(snapshot: ServiceSnapshot, decision: PlanDecision) -> Finding | None:
-    """Why the address does not stand as it should; None: it does."""
-    service = decision.service
-    assert service is not None  # noqa: S101  the caller has checked
+def _missing(snapshot: ServiceSnapshot, service: InferenceService) -> Finding | None:
+    """Why the address does not stand; None: it does."""
     what = f"Service {service.metadata.name}"
+    request = address_difference(snapshot, service)
     if is_taken(snapshot):
         words = f"{what} exists and does not belong to this service; delete or rename it, or name the service otherwise"
         return Finding("False", Reason.NAME_TAKEN, words)
-    request = address_difference(snapshot, service)
     if request is None:
-        going = snapshot.address is not None and is_deleting(snapshot.address)
-        return Finding("False", Reason.ADDRESS_EDITED, f"{what} is being deleted; it is made anew") if going else None
-    if decision.advises:
+        return None
+    if service.spec.mode == "Advise":
         return Finding("False", Reason.ADVISING, f"spec.mode is Advise: {what}, its address, is not written")
-    if request.key in snapshot.refused:
-        return Finding("False", Reason.WRITE_REFUSED, f"{what}: {snapshot.refused[request.key]}")
-    words = f"somebody edits {what} again and again; it is corrected from time to time"
-    return Finding("False", Reason.ADDRESS_EDITED, words)
+    return Finding("False", Reason.WRITE_REFUSED, f"{what}: {snapshot.refused.get(request.key, '')}")
 
 
 def _answering(router: Router, address: str, ready: int) -> Finding:

@@ -12,7 +12,7 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.cluster.routers import Router
+from hetserve.reconcile.snapshot import Router
 from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.queue import PlannerQueue

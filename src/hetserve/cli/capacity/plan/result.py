@@ -12,9 +12,9 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity.asked import sharing_document, tenancy_document
-from hetserve.cli.capacity.effort import SimulationEffort
+from hetserve.cli.capacity.effort import SimulationEffort, policy_of
 from hetserve.cli.capacity.plan.flow import candidate, flow_document, rate
-from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, choose, finish, policy_of, problem_of
+from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, choose, finish, problem_of
 from hetserve.cli.output import streams
 from hetserve.cli.output.progress import Steps, steps
 from hetserve.cli.output.streams import refuse
