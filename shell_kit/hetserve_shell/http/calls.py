@@ -202,6 +202,9 @@ class ClientConnection(asyncio.Protocol):
             self._write(self.transport, *request)
 
     def data_received(self, data: bytes) -> None:
+        if self.call is None:  # nobody has asked
+            self.abort()
+            return
         self._heard = True
         self._unseen += len(data)
         try:
@@ -214,8 +217,6 @@ class ClientConnection(asyncio.Protocol):
             self._give_up(f"the answer is not HTTP/1.1: {error}")
         if self._done:
             self._end()
-        elif self.call is None:
-            self.abort()
         elif self._unseen > SURROUND:
             self._give_up(f"the head of the answer, or what surrounds a chunk, is larger than {SURROUND} bytes")
 
