@@ -19,9 +19,11 @@ from http_takers import ask, receiving
 TRAILED = chunked("/echo", b"z", end=b"0\r\nX-Sum: 7\r\n\r\n")
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 LIMITS = ServerLimits(head=2048, body=60_000, bodies=200_000, connections=16, waiting=5.0, lingering=0.05)
-bodies = st.sampled_from([b"", b"x", b"0\r\n\r\nGET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 16, b"y" * 16_385])
+SHORT = [b"", b"x", b"0\r\n\r\nGET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 16]
+bodies = st.sampled_from([*SHORT, b"y" * 16_385])
 requests = st.one_of(
-    st.builds(lambda path, body: ask("POST", path, body=body), st.sampled_from(["/echo", "/no", "/fail"]), bodies),
+    st.builds(lambda path, body: ask("POST", path, body=body), st.sampled_from(["/echo", "/fail"]), bodies),
+    st.builds(lambda body: ask("POST", "/no", body=body), st.sampled_from(SHORT)),
     st.builds(lambda body: chunked("/echo", *filter(None, (body[:7], body[7:]))), bodies),
     st.sampled_from(
         [ask("GET", "/echo?x"), ask("HEAD", "/echo"), chunked("/echo", b"z", end=b"0\r\nX-Sum: 7\r\n\r\n")]
@@ -77,7 +79,7 @@ def test_however_requests_are_cut_the_same_are_taken_and_answered(wanted: list[b
     data = b"".join(wanted) + LAST
     taken, said = uvloop.run(served([data]))
     assert uvloop.run(served(cut(data, sizes))) == (taken, said)
-    assert said.count(b"HTTP/1.1 ") == len(wanted) + 1 + said.count(b"GET / HTTP/1.1")
+    assert said.count(b"HTTP/1.1 ") == len(wanted) + 1
     assert uvloop.run(served([*wanted, LAST])) == (taken, said), "what stands behind a request changes its answer"
 
 
