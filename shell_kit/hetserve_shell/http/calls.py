@@ -13,6 +13,7 @@ from typing import Final, Protocol, cast
 
 import httptools
 
+from hetserve_shell.http.limits import write_joined
 from hetserve_shell.http.takers import Headers
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,6 @@ KEPT_FOR: Final = 4.0
 CONNECT_WITHIN: Final = 5.0
 SURROUND: Final = 64 * 1024
 """Bytes of a head, or of what surrounds a chunk."""
-JOINED: Final = 16 * 1024
-"""Bytes of a body that is written together with its head."""
 
 
 class Failure(Enum):
@@ -76,10 +75,9 @@ class Call:
 
 
 class KeptConnections:
-    """Connections to one server that wait for their next request, for at most `seconds`."""
+    """Connections to one server that wait for their next request."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._idle = deque[ClientConnection]()
         """The one used last comes last."""
 
@@ -91,9 +89,9 @@ class KeptConnections:
         if connection in self._idle:
             self._idle.remove(connection)
 
-    def take(self) -> ClientConnection | None:
-        """The connection used last; drops those idle for too long."""
-        oldest = asyncio.get_running_loop().time() - self._seconds
+    def take(self, within: float) -> ClientConnection | None:
+        """The connection used last; drops those that were not used `within` seconds."""
+        oldest = asyncio.get_running_loop().time() - within
         while self._idle and self._idle[0].used < oldest:
             self._idle.popleft().abort()
         return self._idle.pop() if self._idle else None
@@ -109,12 +107,12 @@ class Upstream:
     def __init__(self, host: str, port: int, *, connect_within: float = CONNECT_WITHIN) -> None:
         self._address = host, port
         self._connect_within = connect_within
-        self._kept = KeptConnections(KEPT_FOR)
+        self._kept = KeptConnections()
         self._connecting = set[asyncio.Task[None]]()
 
     def send(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request. head: all of it, with the length of `body`. `listener` hears nothing before this returns."""
-        connection = self._kept.take()
+        connection = self._kept.take(KEPT_FOR)
         if connection is None:
             connection = ClientConnection(self._kept)
             task = asyncio.get_running_loop().create_task(self._connect(connection))
@@ -131,7 +129,7 @@ class Upstream:
             async with asyncio.timeout(self._connect_within):
                 await asyncio.get_running_loop().create_connection(lambda: connection, *self._address)
         except OSError as error:
-            connection.not_made(str(error) or f"nobody answers within {self._connect_within:g} s")
+            connection.fail(str(error) or f"nobody answers within {self._connect_within:g} s")
 
 
 class ClientConnection(asyncio.Protocol):
@@ -147,8 +145,8 @@ class ClientConnection(asyncio.Protocol):
         self._kept = kept
         self._parser = httptools.HttpResponseParser(self)
         self.call: Call | None = None
-        self._request: tuple[bytes, bytes | bytearray] = b"", b""
-        """Waits for the connection."""
+        self._waiting: tuple[bytes, bytes | bytearray] | None = None
+        """A request that waits for the connection."""
         self._head_only = False
         self._heard = False
         """Whether a byte of the answer has come."""
@@ -167,15 +165,17 @@ class ClientConnection(asyncio.Protocol):
         self._head_only = head.startswith(b"HEAD ")
         self._heard = self._until_end = False
         self._unseen = 0
-        if self.transport is None:
-            self._request = head, body
-        else:
-            self._write(self.transport, head, body)
+        self._waiting = head, body
+        if self.transport is not None:
+            self._write(self.transport)
         return self.call
 
-    def not_made(self, reason: str) -> None:
-        if self.transport is None:
-            self._fail(Failure.NOT_SENT, reason)
+    def fail(self, reason: str) -> None:
+        """Nothing more comes of what is asked."""
+        call, self.call = self.call, None
+        if call is not None:
+            early = Failure.CLOSED_UNANSWERED if self.used and not self._heard else Failure.LOST
+            call.listener.on_failed(early if self._waiting is None else Failure.NOT_SENT, reason)
 
     def abort(self) -> None:
         if self.transport is not None:
@@ -195,11 +195,10 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        request, self._request = self._request, (b"", b"")
-        if self.call is None:
+        if self.call is not None:
+            self._write(self.transport)
+        elif self._waiting is not None:  # cancelled
             self.abort()
-        else:
-            self._write(self.transport, *request)
 
     def data_received(self, data: bytes) -> None:
         if self.call is None:  # nobody has asked
@@ -227,9 +226,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._kept.forget(self)
-        early = self.used > 0 and not self._heard
-        reason = str(exc or "the server closed the connection")
-        self._fail(Failure.CLOSED_UNANSWERED if early else Failure.LOST, reason)
+        self.fail(str(exc or "the server closed the connection"))
 
     # Called by the parser
 
@@ -268,12 +265,10 @@ class ClientConnection(asyncio.Protocol):
 
     # Inside
 
-    def _write(self, transport: asyncio.Transport, head: bytes, body: bytes | bytearray) -> None:
-        if len(body) <= JOINED:
-            transport.write(head + body)
-        else:
-            transport.write(head)
-            transport.write(body)
+    def _write(self, transport: asyncio.Transport) -> None:
+        if self._waiting is not None:
+            (head, body), self._waiting = self._waiting, None
+            write_joined(transport, head, body)
 
     def _end(self) -> None:
         transport, call = self.transport, self.call
@@ -290,13 +285,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _give_up(self, reason: str) -> None:
         if not self._done:
-            self._fail(Failure.LOST, reason)
+            self.fail(reason)
         self.abort()
-
-    def _fail(self, failure: Failure, reason: str) -> None:
-        call, self.call = self.call, None
-        if call is not None:
-            call.listener.on_failed(failure, reason)
 
 
 def _says_length(header: tuple[bytes, bytes]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import httptools
 
 from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.limits import as_http_error, too_large, too_many
+from hetserve_shell.http.limits import WHOLE, as_http_error, too_large, too_many, write_joined
 from hetserve_shell.http.reader import Request, RequestReader
 from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 PIECE: Final = 4096
 """Bytes given to the parser at once."""
-WHOLE: Final = 16 * 1024
-"""Bytes of a body of known length beyond which it is read into one buffer, past the parser."""
 _STATUS_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
@@ -285,16 +283,13 @@ class Http1Replier:
         if self._begun:
             self.abort()
             return
-        write, request = self._connection.transport.write, self.request
+        transport, request = self._connection.transport, self.request
         framing = b"" if status in _BODILESS else b"content-length: %d\r\n" % len(body)
         head = self._connection.head(request, status, headers, framing)
         if request.head_only or status in _BODILESS:
-            write(head)
-        elif len(body) <= WHOLE:
-            write(head + body)
+            transport.write(head)
         else:
-            write(head)
-            write(body)
+            write_joined(transport, head, body)
         self._connection.ended(request)
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
