@@ -66,12 +66,12 @@ class Call:
 
     def pause(self) -> None:
         """Reads no more of the answer for now."""
-        if self._connection.call is self:
-            self._connection.pause()
+        if self._connection.call is self and self._connection.transport is not None:
+            self._connection.transport.pause_reading()
 
     def resume(self) -> None:
-        if self._connection.call is self:
-            self._connection.resume()
+        if self._connection.call is self and self._connection.transport is not None:
+            self._connection.transport.resume_reading()
 
 
 class KeptConnections:
@@ -157,7 +157,7 @@ class ClientConnection(asyncio.Protocol):
         self._done = self._stays = False
         """Whether the answer is whole, and whether its connection can be used again."""
         self._unseen = 0
-        self._paused = False
+        """Bytes of a head, or of what surrounds a chunk, so far."""
 
     def ask(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request, now or once there is a connection."""
@@ -180,16 +180,6 @@ class ClientConnection(asyncio.Protocol):
     def abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
-
-    def pause(self) -> None:
-        if self.transport is not None and not self._paused:
-            self._paused = True
-            self.transport.pause_reading()
-
-    def resume(self) -> None:
-        if self.transport is not None and self._paused:
-            self._paused = False
-            self.transport.resume_reading()
 
     # Called by the event loop
 
@@ -273,12 +263,12 @@ class ClientConnection(asyncio.Protocol):
     def _end(self) -> None:
         transport, call = self.transport, self.call
         self.call, self._done, self._until_end = None, False, False
-        self.resume()
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)
         if transport is None or not self._stays or transport.is_closing() or transport.get_write_buffer_size():
             self.abort()
         else:
+            transport.resume_reading()
             self._kept.keep(self)
         if call is not None:
             call.listener.on_end()

@@ -5,6 +5,7 @@ A request behind another one waits, unparsed but for what one piece brings; so d
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,8 @@ from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
 
+log = logging.getLogger(__name__)
+
 PIECE: Final = 4096
 """Bytes given to the parser at once."""
 _STATUS_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
@@ -28,6 +31,13 @@ _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 def http1(server: HttpServer) -> Connection:
     """The protocol of a socket, by the routes of its server."""
     return Connection(server) if isinstance(server.routes, Mapping) else TakerConnection(server)
+
+
+def _say_gone(taker: Taker) -> None:
+    try:
+        taker.gone()
+    except Exception:
+        log.exception("a taker failed")
 
 
 class TakerReader(RequestReader):
@@ -56,7 +66,7 @@ class TakerReader(RequestReader):
         self._whole = None
         taker, self._handler = self._handler, None
         if taker is not None:
-            taker.gone()
+            _say_gone(taker)
 
     # Called by the parser
 
@@ -86,7 +96,11 @@ class TakerReader(RequestReader):
         if length is not None and length > self._limit:
             raise too_large(self._limit)
         if length is not None and length > WHOLE:
-            self._make_room(length)
+            self._size = length
+            self._budget.used += length
+            if self._budget.used > self._budget.limit:
+                raise too_many()
+            self._whole, self._filled = bytearray(length), 0
         if expecting:
             self._proceed()
         return taker
@@ -100,13 +114,6 @@ class TakerReader(RequestReader):
             if expecting or head.length is None or head.length > WHOLE:
                 raise refusal from None
             return Refusal(refusal)
-
-    def _make_room(self, length: int) -> None:
-        self._size = length
-        self._budget.used += length
-        if self._budget.used > self._budget.limit:
-            raise too_many()
-        self._whole, self._filled = bytearray(length), 0
 
 
 class TakerConnection(Connection):
@@ -165,7 +172,7 @@ class TakerConnection(Connection):
 
     def ended(self, request: Request) -> None:
         """An answer has ended."""
-        self._release(request)
+        self.release(request)
         self.idle_since = self._server.now
         if not request.keep:
             self.transport.close()
@@ -177,10 +184,12 @@ class TakerConnection(Connection):
         elif self.parting:
             self._close_if_done()
 
-    def broken(self, request: Request) -> None:
-        """An answer ends without its end."""
-        self._release(request)
-        self.abort()
+    def release(self, request: Request) -> None:
+        """Nothing more comes of what is answered."""
+        self._server.budget.used -= len(request.body)
+        if self._current is not None:
+            self._current.over = True
+            self._current = None
 
     # Inside
 
@@ -243,19 +252,13 @@ class TakerConnection(Connection):
         super()._read_no_more()
         self._take_rest()
         for taker in dropped:
-            taker.gone()
+            _say_gone(taker)
 
     def _give_up(self) -> None:
         if self._current is not None:
             request = self._current.request
-            self._release(request)
-            request.handler.gone()
-
-    def _release(self, request: Request) -> None:
-        self._server.budget.used -= len(request.body)
-        if self._current is not None:
-            self._current.over = True
-            self._current = None
+            self.release(request)
+            _say_gone(request.handler)
 
 
 class Http1Replier:
@@ -328,7 +331,8 @@ class Http1Replier:
 
     def abort(self) -> None:
         if not self.over:
-            self._connection.broken(self.request)
+            self._connection.release(self.request)
+            self._connection.abort()
 
     def part(self) -> None:
         self._connection.part()
