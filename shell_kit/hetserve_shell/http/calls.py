@@ -52,16 +52,15 @@ class AnswerListener(Protocol):
 class Call:
     """A request on its way, until its answer has ended."""
 
-    __slots__ = ("_connection", "listener")
+    __slots__ = ("_connection",)
 
-    def __init__(self, connection: ClientConnection, listener: AnswerListener) -> None:
+    def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
-        self.listener = listener
 
     def cancel(self) -> None:
         """Ends it, with its connection; its listener hears no more."""
         if self._connection.call is self:
-            self._connection.call = None
+            self._connection.forget()
             self._connection.abort()
 
     def pause(self) -> None:
@@ -145,6 +144,7 @@ class ClientConnection(asyncio.Protocol):
         self._kept = kept
         self._parser = httptools.HttpResponseParser(self)
         self.call: Call | None = None
+        self._listener: AnswerListener | None = None
         self._waiting: tuple[bytes, bytes | bytearray] | None = None
         """A request that waits for the connection."""
         self._head_only = False
@@ -161,7 +161,7 @@ class ClientConnection(asyncio.Protocol):
 
     def ask(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request, now or once there is a connection."""
-        self.call = Call(self, listener)
+        self.call, self._listener = Call(self), listener
         self._head_only = head.startswith(b"HEAD ")
         self._heard = self._until_end = False
         self._unseen = 0
@@ -172,10 +172,14 @@ class ClientConnection(asyncio.Protocol):
 
     def fail(self, reason: str) -> None:
         """Nothing more comes of what is asked."""
-        call, self.call = self.call, None
-        if call is not None:
+        if listener := self.forget():
             early = Failure.CLOSED_UNANSWERED if self.used and not self._heard else Failure.LOST
-            call.listener.on_failed(early if self._waiting is None else Failure.NOT_SENT, reason)
+            listener.on_failed(early if self._waiting is None else Failure.NOT_SENT, reason)
+
+    def forget(self) -> AnswerListener | None:
+        """Nobody asks any more; returns who did."""
+        listener, self.call, self._listener = self._listener, None, None
+        return listener
 
     def abort(self) -> None:
         if self.transport is not None:
@@ -233,21 +237,21 @@ class ClientConnection(asyncio.Protocol):
         self._in_head = False
         self._unseen = 0
         status = self._parser.get_status_code()
-        if status < 200 or self.call is None or self._done:  # interim, or nobody listens
+        if status < 200 or self._listener is None or self._done:  # interim, or nobody listens
             return
         stays = self._parser.should_keep_alive()
         if self._head_only:
             self._done, self._stays = True, stays
         elif not stays:
             self._until_end = not any(map(_says_length, self._headers))
-        self.call.listener.on_head(status, self._headers)
+        self._listener.on_head(status, self._headers)
 
     def on_body(self, piece: bytes) -> None:
         self._unseen = 0
         if self._done:
             self._stays = False
-        elif self.call is not None:
-            self.call.listener.on_piece(piece)
+        elif self._listener is not None:
+            self._listener.on_piece(piece)
 
     def on_message_complete(self) -> None:
         if not self._done and self._parser.get_status_code() >= 200:
@@ -261,8 +265,8 @@ class ClientConnection(asyncio.Protocol):
             write_joined(transport, head, body)
 
     def _end(self) -> None:
-        transport, call = self.transport, self.call
-        self.call, self._done, self._until_end = None, False, False
+        transport, listener = self.transport, self.forget()
+        self._done = self._until_end = False
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)
         if transport is None or not self._stays or transport.is_closing() or transport.get_write_buffer_size():
@@ -270,8 +274,8 @@ class ClientConnection(asyncio.Protocol):
         else:
             transport.resume_reading()
             self._kept.keep(self)
-        if call is not None:
-            call.listener.on_end()
+        if listener is not None:
+            listener.on_end()
 
     def _give_up(self, reason: str) -> None:
         if not self._done:

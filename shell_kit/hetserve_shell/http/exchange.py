@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import httptools
 
@@ -161,20 +161,19 @@ class TakerConnection(Connection):
     def head(self, request: Request, status: int, headers: Headers, framing: bytes) -> bytes:
         """The head of an answer. framing: the header that says how its body ends."""
         self._served = True
-        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
-        lines += [b"%b: %b\r\n" % header for header in headers]
         request.keep = self._keeps(request.keep)
         if not request.keep:
             self._read_no_more()
             framing += b"connection: close\r\n"
-        lines.append(b"%bdate: %b\r\n\r\n" % (framing, self._server.date))
-        return b"".join(lines)
+        line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+        given = b"".join([b"%b: %b\r\n" % header for header in headers])
+        return b"%b%b%bdate: %b\r\n\r\n" % (line, given, framing, self._server.date)
 
-    def ended(self, request: Request) -> None:
+    def ended(self, reply: Http1Replier) -> None:
         """An answer has ended."""
-        self.release(request)
+        self.release(reply)
         self.idle_since = self._server.now
-        if not request.keep:
+        if not reply.request.keep:
             self.transport.close()
             return
         if self._reader.receiving:  # a request whose first bytes have waited
@@ -184,12 +183,13 @@ class TakerConnection(Connection):
         elif self.parting:
             self._close_if_done()
 
-    def release(self, request: Request) -> None:
-        """Nothing more comes of what is answered."""
+    def release(self, reply: Http1Replier) -> Taker:
+        """Nothing more is said to a request; returns who took it, whom nothing of it refers to from now on."""
+        request, self._current = reply.request, None
         self._server.budget.used -= len(request.body)
-        if self._current is not None:
-            self._current.over = True
-            self._current = None
+        reply.over, reply.on_resume = True, None
+        taker, request.handler, request.body = request.handler, None, b""
+        return cast("Taker", taker)
 
     # Inside
 
@@ -229,7 +229,7 @@ class TakerConnection(Connection):
         try:
             request.handler.take(request.body, reply)
         except Exception as error:
-            Refusal(as_http_error(error)).take(request.body, reply)
+            Refusal(as_http_error(error)).take(b"", reply)
 
     def _serve_queue(self) -> None:
         if self._queue or not self._rest or self._current is not None or self._blocked or not self._open:
@@ -245,7 +245,7 @@ class TakerConnection(Connection):
         self._close_if_done()
 
     def _keeps(self, keep: bool) -> bool:
-        return keep and (bool(self._rest) or super()._keeps(keep))
+        return keep and (not self.parting or bool(self._rest) or super()._keeps(keep))
 
     def _read_no_more(self) -> None:
         dropped = [item.handler for item in self._queue if isinstance(item, Request)]
@@ -256,9 +256,7 @@ class TakerConnection(Connection):
 
     def _give_up(self) -> None:
         if self._current is not None:
-            request = self._current.request
-            self.release(request)
-            _say_gone(request.handler)
+            _say_gone(self.release(self._current))
 
 
 class Http1Replier:
@@ -293,7 +291,7 @@ class Http1Replier:
             transport.write(head)
         else:
             write_joined(transport, head, body)
-        self._connection.ended(request)
+        self._connection.ended(self)
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
         if self.over or self._begun:
@@ -327,11 +325,11 @@ class Http1Replier:
             return
         if self._chunked:
             self._connection.transport.write(b"0\r\n\r\n")
-        self._connection.ended(self.request)
+        self._connection.ended(self)
 
     def abort(self) -> None:
         if not self.over:
-            self._connection.release(self.request)
+            self._connection.release(self)
             self._connection.abort()
 
     def part(self) -> None:
