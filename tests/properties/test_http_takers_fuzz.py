@@ -55,7 +55,7 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
     return parts
 
 
-async def served(parts: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes | None]], bytes]:
+async def served(parts: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes]], bytes]:
     """Method, path and body of what was taken, and all that was said, without dates."""
     async with receiving(LIMITS) as reception:
         client = await reception.connect()
@@ -67,7 +67,7 @@ async def served(parts: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes | N
         with suppress(ConnectionError):
             said = await client.closed()
         guests = reception.desk.guests
-        taken = [(one.head.method, one.path, one.body and bytes(one.body)) for one in guests if one.reply is not None]
+        taken = [(one.head.method, one.path, bytes(one.body or b"")) for one in guests if one.reply is not None]
     return taken, b"\r\n".join(line for line in said.split(b"\r\n") if not line.startswith(b"date: "))
 
 

@@ -5,8 +5,10 @@ A request behind another one waits, unparsed but for what one piece brings; so d
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, cast
 
@@ -41,29 +43,42 @@ def _say_gone(taker: Taker) -> None:
 
 
 class TakerReader(RequestReader):
-    """Reads requests whose `handler` is the Taker that their head has chosen."""
+    """Reads requests whose `handler` is the Taker that their head has chosen.
+
+    whole: the long body that is received, if there is one.
+    """
 
     _at_once = PIECE
-    _whole: bytearray | None = None
+    whole: bytearray | None = None
     _filled = 0
 
     def feed_piece(self, data: bytes, at: int) -> int:
         """Reads some of the data from `at` on; returns where it stopped."""
-        whole = self._whole
-        if whole is None:
+        if self.whole is None:
             self._feed(data[at : at + PIECE])
             return at + PIECE
-        end = at + len(whole) - self._filled
-        self._fill(whole, memoryview(data)[at:end])
-        if self._filled == len(whole):
-            self._whole = None
+        room = self.room(self.whole)
+        part = memoryview(data)[at : at + len(room)]
+        room[: len(part)] = part
+        self.filled(len(part))
+        return at + len(part)
+
+    def room(self, whole: bytearray) -> memoryview:
+        """Where the rest of a long body belongs."""
+        return memoryview(whole)[self._filled :]
+
+    def filled(self, count: int) -> None:
+        """So many bytes of a long body have come."""
+        self._filled += count
+        whole = self.whole
+        if whole is not None and self._filled == len(whole):
+            self.whole = None
             self._finish(whole)
             self._parser = httptools.HttpRequestParser(self)
-        return end
 
     def drop(self) -> None:
         super().drop()
-        self._whole = None
+        self.whole = None
         taker, self._handler = self._handler, None
         if taker is not None:
             _say_gone(taker)
@@ -71,18 +86,14 @@ class TakerReader(RequestReader):
     # Called by the parser
 
     def on_body(self, part: bytes) -> None:
-        if self._whole is None:
+        if self.whole is None:
             super().on_body(part)
         else:
             self._unseen = 0
-            self._fill(self._whole, part)
+            self.whole[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
 
     # Inside
-
-    def _fill(self, whole: bytearray, part: bytes | memoryview) -> None:
-        begin = self._filled
-        self._filled = begin + len(part)
-        whole[begin : self._filled] = part
 
     def _route(self) -> Taker:
         announced = self._announced()
@@ -100,7 +111,7 @@ class TakerReader(RequestReader):
             self._budget.used += length
             if self._budget.used > self._budget.limit:
                 raise too_many()
-            self._whole, self._filled = bytearray(length), 0
+            self.whole, self._filled = bytearray(length), 0
         if expecting:
             self._proceed()
         return taker
@@ -203,6 +214,15 @@ class TakerConnection(Connection):
             if self._busy:
                 self._hold(data[at:])
                 break
+        if self._reader.whole is not None and not self._rest:
+            self.switch(_Filling(self, self._reader))
+
+    def switch(self, protocol: asyncio.BaseProtocol) -> None:
+        """What comes next is for another protocol, unless it comes over TLS."""
+        self.transport.pause_reading()  # else uvloop would not see it
+        with suppress(NotImplementedError):
+            self.transport.set_protocol(protocol)
+        self.transport.resume_reading()
 
     def _hold(self, data: bytes) -> None:
         if self._reader.dead:
@@ -257,6 +277,27 @@ class TakerConnection(Connection):
     def _give_up(self) -> None:
         if self._current is not None:
             _say_gone(self.release(self._current))
+
+
+class _Filling(asyncio.BufferedProtocol):
+    """Receives the rest of a long body where it belongs."""
+
+    def __init__(self, connection: TakerConnection, reader: TakerReader) -> None:
+        self._connection, self._reader = connection, reader
+        self.eof_received = connection.eof_received  # type: ignore[method-assign]
+        self.connection_lost = connection.connection_lost  # type: ignore[method-assign]
+        self.pause_writing = connection.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = connection.resume_writing  # type: ignore[method-assign]
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        whole = self._reader.whole
+        return memoryview(bytearray(WHOLE)) if whole is None else self._reader.room(whole)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._reader.whole is not None:  # else it was refused
+            self._reader.filled(nbytes)
+            if self._reader.whole is None:
+                self._connection.switch(self._connection)
 
 
 class Http1Replier:
