@@ -320,33 +320,15 @@ class Http1Replier:
         return self._connection.blocked
 
     def answer(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
-        if self.over:
-            return
         if self._begun:
             self.abort()
-            return
-        transport, request = self._connection.transport, self.request
-        framing = b"" if status in _BODILESS else b"content-length: %d\r\n" % len(body)
-        head = self._connection.head(request, status, headers, framing)
-        if request.head_only or status in _BODILESS:
-            transport.write(head)
-        else:
-            write_joined(transport, head, body)
-        self._connection.ended(self)
+        if not self.over:
+            self._begin(status, headers, len(body), body)
+            self._connection.ended(self)
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
-        if self.over or self._begun:
-            return
-        request, self._begun, self._left = self.request, True, length
-        self._silent = request.head_only or status in _BODILESS
-        framing = b"" if length is None else b"content-length: %d\r\n" % length
-        if status in _BODILESS:
-            framing = b""
-        elif length is None and request.chunks:
-            self._chunked, framing = not self._silent, b"transfer-encoding: chunked\r\n"
-        elif length is None:
-            request.keep = False
-        self._connection.transport.write(self._connection.head(request, status, headers, framing))
+        if not self.over and not self._begun:
+            self._begin(status, headers, length, b"")
 
     def write(self, piece: bytes) -> None:
         if self.over or self._silent or not piece:
@@ -375,3 +357,13 @@ class Http1Replier:
 
     def part(self) -> None:
         self._connection.part()
+
+    def _begin(self, status: int, headers: Headers, length: int | None, first: bytes | bytearray) -> None:
+        request, self._begun, self._left = self.request, True, length
+        bodiless = status in _BODILESS
+        self._silent = bodiless or request.head_only
+        framing = b"" if bodiless or length is None else b"content-length: %d\r\n" % length
+        if length is None and request.chunks and not bodiless:
+            self._chunked, framing = not self._silent, b"transfer-encoding: chunked\r\n"
+        head = self._connection.head(request, status, headers, framing)
+        write_joined(self._connection.transport, head, b"" if self._silent else first)
