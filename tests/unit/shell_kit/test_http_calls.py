@@ -204,6 +204,34 @@ async def test_after_an_answer_that_ends_its_connection_another_one_is_used(said
             assert served.connections == number
 
 
+@pytest.mark.parametrize("more", [b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"])
+async def test_a_connection_on_which_more_came_than_was_asked_is_not_kept(more: bytes) -> None:
+    async def too_much(_number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        writer.write(OK + more)
+        await reader.read()
+
+    async with peer(too_much) as served:
+        for number in (1, 2):
+            assert (await served.told()).body == b"ok"
+            assert served.connections == number
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX: ", HALF + b"0\r\nX: ", HALF + b"1;"])
+async def test_a_head_or_a_trailer_without_end_is_not_read_on(begin: bytes) -> None:
+    async def endless(_number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        writer.write(begin)
+        for _ in range(20):
+            writer.write(b"x" * 10_000)
+            await asyncio.sleep(0.001)
+        await reader.read()
+
+    async with peer(endless) as served:
+        heard = await served.told()
+        assert (heard.failure, "larger than" in heard.reason) == (Failure.LOST, True)
+
+
 async def test_what_a_server_says_unasked_is_the_answer_to_nothing() -> None:
     async def unasked(_number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request_of(reader)

@@ -160,6 +160,26 @@ async def test_who_took_a_request_learns_that_its_client_is_gone(reception: Rece
     assert all(behind.reply is None for behind in reception.desk.guests[1:])
 
 
+async def test_all_who_were_asked_learn_that_the_client_is_gone(reception: Reception) -> None:
+    client = await reception.connect()
+    await client.send(ask("GET", "/x") + ask("GET", "/y") + ask("POST", "/z", length=5))
+    await until(lambda: len(reception.desk.guests) == 3)
+    client.writer.transport.abort()
+    await until(lambda: [guest.left for guest in reception.desk.guests] == [1, 1, 1])
+
+
+async def test_the_end_of_a_client_is_noticed_again_once_what_stood_behind_is_read(reception: Reception) -> None:
+    client = await reception.connect()
+    await client.send(ask("GET", "/x"))
+    _, reply = await reception.guest()
+    await client.send(chunked("/y", b"y" * 50_000))
+    await until(lambda: reception.server.budget.used > 50_000)
+    reply.answer(200, [], b"")
+    guest, _ = await reception.guest(1)
+    client.writer.write_eof()
+    await until(lambda: guest.left == 1)
+
+
 async def test_a_client_that_goes_after_its_answer_is_not_reported(reception: Reception) -> None:
     client = await reception.connect()
     await client.send(ask("GET", "/echo"))
@@ -181,11 +201,12 @@ async def test_requests_behind_one_another_are_answered_in_order_each_after_the_
 
 
 @pytest.mark.parametrize("size", [1000, 30_000, 500_000])
-async def test_a_long_body_behind_a_request_that_waits_is_its_own(reception: Reception, size: int) -> None:
+@pytest.mark.parametrize("early", [500, 10_000])
+async def test_a_long_body_behind_a_request_that_waits_is_its_own(reception: Reception, size: int, early: int) -> None:
     long = bytes(range(256)) * 400
     data = ask("GET", "/x") + ask("POST", "/y", body=long) + ask("POST", "/echo", body=b"next")
     client = await reception.connect()
-    sent = len(ask("GET", "/x")) + 500
+    sent = len(ask("GET", "/x")) + early
     await client.send(data[:sent])
     _, first = await reception.guest()
     for start in range(sent, len(data), size):
@@ -402,6 +423,7 @@ async def test_a_request_that_waits_has_time_and_so_has_what_stands_behind_it(re
     await asyncio.sleep(2 * reception.server.limits.waiting)
     reply.answer(200, [], b"late")
     assert (await client.answer())[1] == b"late"
+    await asyncio.sleep(0.1)
     await client.send(b"d")
     assert (await client.answer())[:2] == (200, b"behind")
 
