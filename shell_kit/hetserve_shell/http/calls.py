@@ -13,6 +13,7 @@ from typing import Final, Protocol, cast
 
 import httptools
 
+from hetserve_shell.http.limits import write_joined
 from hetserve_shell.http.takers import Headers
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,6 @@ KEPT_FOR: Final = 4.0
 CONNECT_WITHIN: Final = 5.0
 SURROUND: Final = 64 * 1024
 """Bytes of a head, or of what surrounds a chunk."""
-JOINED: Final = 16 * 1024
-"""Bytes of a body that is written together with its head."""
 
 
 class Failure(Enum):
@@ -53,33 +52,31 @@ class AnswerListener(Protocol):
 class Call:
     """A request on its way, until its answer has ended."""
 
-    __slots__ = ("_connection", "listener")
+    __slots__ = ("_connection",)
 
-    def __init__(self, connection: ClientConnection, listener: AnswerListener) -> None:
+    def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
-        self.listener = listener
 
     def cancel(self) -> None:
         """Ends it, with its connection; its listener hears no more."""
         if self._connection.call is self:
-            self._connection.call = None
+            self._connection.forget()
             self._connection.abort()
 
     def pause(self) -> None:
         """Reads no more of the answer for now."""
-        if self._connection.call is self:
-            self._connection.pause()
+        if self._connection.call is self and self._connection.transport is not None:
+            self._connection.transport.pause_reading()
 
     def resume(self) -> None:
-        if self._connection.call is self:
-            self._connection.resume()
+        if self._connection.call is self and self._connection.transport is not None:
+            self._connection.transport.resume_reading()
 
 
 class KeptConnections:
-    """Connections to one server that wait for their next request, for at most `seconds`."""
+    """Connections to one server that wait for their next request."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._idle = deque[ClientConnection]()
         """The one used last comes last."""
 
@@ -91,9 +88,9 @@ class KeptConnections:
         if connection in self._idle:
             self._idle.remove(connection)
 
-    def take(self) -> ClientConnection | None:
-        """The connection used last; drops those idle for too long."""
-        oldest = asyncio.get_running_loop().time() - self._seconds
+    def take(self, within: float) -> ClientConnection | None:
+        """The connection used last; drops those that were not used `within` seconds."""
+        oldest = asyncio.get_running_loop().time() - within
         while self._idle and self._idle[0].used < oldest:
             self._idle.popleft().abort()
         return self._idle.pop() if self._idle else None
@@ -109,12 +106,12 @@ class Upstream:
     def __init__(self, host: str, port: int, *, connect_within: float = CONNECT_WITHIN) -> None:
         self._address = host, port
         self._connect_within = connect_within
-        self._kept = KeptConnections(KEPT_FOR)
+        self._kept = KeptConnections()
         self._connecting = set[asyncio.Task[None]]()
 
     def send(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request. head: all of it, with the length of `body`. `listener` hears nothing before this returns."""
-        connection = self._kept.take()
+        connection = self._kept.take(KEPT_FOR)
         if connection is None:
             connection = ClientConnection(self._kept)
             task = asyncio.get_running_loop().create_task(self._connect(connection))
@@ -131,7 +128,7 @@ class Upstream:
             async with asyncio.timeout(self._connect_within):
                 await asyncio.get_running_loop().create_connection(lambda: connection, *self._address)
         except OSError as error:
-            connection.not_made(str(error) or f"nobody answers within {self._connect_within:g} s")
+            connection.fail(str(error) or f"nobody answers within {self._connect_within:g} s")
 
 
 class ClientConnection(asyncio.Protocol):
@@ -147,8 +144,9 @@ class ClientConnection(asyncio.Protocol):
         self._kept = kept
         self._parser = httptools.HttpResponseParser(self)
         self.call: Call | None = None
-        self._request: tuple[bytes, bytes | bytearray] = b"", b""
-        """Waits for the connection."""
+        self._listener: AnswerListener | None = None
+        self._waiting: tuple[bytes, bytes | bytearray] | None = None
+        """A request that waits for the connection."""
         self._head_only = False
         self._heard = False
         """Whether a byte of the answer has come."""
@@ -159,49 +157,47 @@ class ClientConnection(asyncio.Protocol):
         self._done = self._stays = False
         """Whether the answer is whole, and whether its connection can be used again."""
         self._unseen = 0
-        self._paused = False
+        """Bytes of a head, or of what surrounds a chunk, so far."""
 
     def ask(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request, now or once there is a connection."""
-        self.call = Call(self, listener)
+        self.call, self._listener = Call(self), listener
         self._head_only = head.startswith(b"HEAD ")
         self._heard = self._until_end = False
         self._unseen = 0
-        if self.transport is None:
-            self._request = head, body
-        else:
-            self._write(self.transport, head, body)
+        self._waiting = head, body
+        if self.transport is not None:
+            self._write(self.transport)
         return self.call
 
-    def not_made(self, reason: str) -> None:
-        if self.transport is None:
-            self._fail(Failure.NOT_SENT, reason)
+    def fail(self, reason: str) -> None:
+        """Nothing more comes of what is asked."""
+        if listener := self.forget():
+            early = Failure.CLOSED_UNANSWERED if self.used and not self._heard else Failure.LOST
+            listener.on_failed(early if self._waiting is None else Failure.NOT_SENT, reason)
+
+    def forget(self) -> AnswerListener | None:
+        """Nobody asks any more; returns who did."""
+        listener, self.call, self._listener = self._listener, None, None
+        return listener
 
     def abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
 
-    def pause(self) -> None:
-        if self.transport is not None and not self._paused:
-            self._paused = True
-            self.transport.pause_reading()
-
-    def resume(self) -> None:
-        if self.transport is not None and self._paused:
-            self._paused = False
-            self.transport.resume_reading()
-
     # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        request, self._request = self._request, (b"", b"")
-        if self.call is None:
+        if self.call is not None:
+            self._write(self.transport)
+        elif self._waiting is not None:  # cancelled
             self.abort()
-        else:
-            self._write(self.transport, *request)
 
     def data_received(self, data: bytes) -> None:
+        if self.call is None:  # nobody has asked
+            self.abort()
+            return
         self._heard = True
         self._unseen += len(data)
         try:
@@ -214,8 +210,6 @@ class ClientConnection(asyncio.Protocol):
             self._give_up(f"the answer is not HTTP/1.1: {error}")
         if self._done:
             self._end()
-        elif self.call is None:
-            self.abort()
         elif self._unseen > SURROUND:
             self._give_up(f"the head of the answer, or what surrounds a chunk, is larger than {SURROUND} bytes")
 
@@ -226,9 +220,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._kept.forget(self)
-        early = self.used > 0 and not self._heard
-        reason = str(exc or "the server closed the connection")
-        self._fail(Failure.CLOSED_UNANSWERED if early else Failure.LOST, reason)
+        self.fail(str(exc or "the server closed the connection"))
 
     # Called by the parser
 
@@ -245,21 +237,21 @@ class ClientConnection(asyncio.Protocol):
         self._in_head = False
         self._unseen = 0
         status = self._parser.get_status_code()
-        if status < 200 or self.call is None or self._done:  # interim, or nobody listens
+        if status < 200 or self._listener is None or self._done:  # interim, or nobody listens
             return
         stays = self._parser.should_keep_alive()
         if self._head_only:
             self._done, self._stays = True, stays
         elif not stays:
             self._until_end = not any(map(_says_length, self._headers))
-        self.call.listener.on_head(status, self._headers)
+        self._listener.on_head(status, self._headers)
 
     def on_body(self, piece: bytes) -> None:
         self._unseen = 0
         if self._done:
             self._stays = False
-        elif self.call is not None:
-            self.call.listener.on_piece(piece)
+        elif self._listener is not None:
+            self._listener.on_piece(piece)
 
     def on_message_complete(self) -> None:
         if not self._done and self._parser.get_status_code() >= 200:
@@ -267,35 +259,28 @@ class ClientConnection(asyncio.Protocol):
 
     # Inside
 
-    def _write(self, transport: asyncio.Transport, head: bytes, body: bytes | bytearray) -> None:
-        if len(body) <= JOINED:
-            transport.write(head + body)
-        else:
-            transport.write(head)
-            transport.write(body)
+    def _write(self, transport: asyncio.Transport) -> None:
+        if self._waiting is not None:
+            (head, body), self._waiting = self._waiting, None
+            write_joined(transport, head, body)
 
     def _end(self) -> None:
-        transport, call = self.transport, self.call
-        self.call, self._done, self._until_end = None, False, False
-        self.resume()
+        transport, listener = self.transport, self.forget()
+        self._done = self._until_end = False
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)
         if transport is None or not self._stays or transport.is_closing() or transport.get_write_buffer_size():
             self.abort()
         else:
+            transport.resume_reading()
             self._kept.keep(self)
-        if call is not None:
-            call.listener.on_end()
+        if listener is not None:
+            listener.on_end()
 
     def _give_up(self, reason: str) -> None:
         if not self._done:
-            self._fail(Failure.LOST, reason)
+            self.fail(reason)
         self.abort()
-
-    def _fail(self, failure: Failure, reason: str) -> None:
-        call, self.call = self.call, None
-        if call is not None:
-            call.listener.on_failed(failure, reason)
 
 
 def _says_length(header: tuple[bytes, bytes]) -> bool:

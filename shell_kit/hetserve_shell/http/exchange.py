@@ -5,24 +5,27 @@ A request behind another one waits, unparsed but for what one piece brings; so d
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import httptools
 
 from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.limits import as_http_error, too_large, too_many
+from hetserve_shell.http.limits import WHOLE, as_http_error, too_large, too_many, write_joined
 from hetserve_shell.http.reader import Request, RequestReader
 from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
 
+log = logging.getLogger(__name__)
+
 PIECE: Final = 4096
 """Bytes given to the parser at once."""
-WHOLE: Final = 16 * 1024
-"""Bytes of a body of known length beyond which it is read into one buffer, past the parser."""
 _STATUS_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
@@ -32,49 +35,65 @@ def http1(server: HttpServer) -> Connection:
     return Connection(server) if isinstance(server.routes, Mapping) else TakerConnection(server)
 
 
+def _say_gone(taker: Taker) -> None:
+    try:
+        taker.gone()
+    except Exception:
+        log.exception("a taker failed")
+
+
 class TakerReader(RequestReader):
-    """Reads requests whose `handler` is the Taker that their head has chosen."""
+    """Reads requests whose `handler` is the Taker that their head has chosen.
+
+    whole: the long body that is received, if there is one.
+    """
 
     _at_once = PIECE
-    _whole: bytearray | None = None
+    whole: bytearray | None = None
     _filled = 0
 
     def feed_piece(self, data: bytes, at: int) -> int:
         """Reads some of the data from `at` on; returns where it stopped."""
-        whole = self._whole
-        if whole is None:
+        if self.whole is None:
             self._feed(data[at : at + PIECE])
             return at + PIECE
-        end = at + len(whole) - self._filled
-        self._fill(whole, memoryview(data)[at:end])
-        if self._filled == len(whole):
-            self._whole = None
+        room = self.room(self.whole)
+        part = memoryview(data)[at : at + len(room)]
+        room[: len(part)] = part
+        self.filled(len(part))
+        return at + len(part)
+
+    def room(self, whole: bytearray) -> memoryview:
+        """Where the rest of a long body belongs."""
+        return memoryview(whole)[self._filled :]
+
+    def filled(self, count: int) -> None:
+        """So many bytes of a long body have come."""
+        self._filled += count
+        whole = self.whole
+        if whole is not None and self._filled == len(whole):
+            self.whole = None
             self._finish(whole)
             self._parser = httptools.HttpRequestParser(self)
-        return end
 
     def drop(self) -> None:
         super().drop()
-        self._whole = None
+        self.whole = None
         taker, self._handler = self._handler, None
         if taker is not None:
-            taker.gone()
+            _say_gone(taker)
 
     # Called by the parser
 
     def on_body(self, part: bytes) -> None:
-        if self._whole is None:
+        if self.whole is None:
             super().on_body(part)
         else:
             self._unseen = 0
-            self._fill(self._whole, part)
+            self.whole[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
 
     # Inside
-
-    def _fill(self, whole: bytearray, part: bytes | memoryview) -> None:
-        begin = self._filled
-        self._filled = begin + len(part)
-        whole[begin : self._filled] = part
 
     def _route(self) -> Taker:
         announced = self._announced()
@@ -88,7 +107,11 @@ class TakerReader(RequestReader):
         if length is not None and length > self._limit:
             raise too_large(self._limit)
         if length is not None and length > WHOLE:
-            self._make_room(length)
+            self._size = length
+            self._budget.used += length
+            if self._budget.used > self._budget.limit:
+                raise too_many()
+            self.whole, self._filled = bytearray(length), 0
         if expecting:
             self._proceed()
         return taker
@@ -102,13 +125,6 @@ class TakerReader(RequestReader):
             if expecting or head.length is None or head.length > WHOLE:
                 raise refusal from None
             return Refusal(refusal)
-
-    def _make_room(self, length: int) -> None:
-        self._size = length
-        self._budget.used += length
-        if self._budget.used > self._budget.limit:
-            raise too_many()
-        self._whole, self._filled = bytearray(length), 0
 
 
 class TakerConnection(Connection):
@@ -156,20 +172,19 @@ class TakerConnection(Connection):
     def head(self, request: Request, status: int, headers: Headers, framing: bytes) -> bytes:
         """The head of an answer. framing: the header that says how its body ends."""
         self._served = True
-        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
-        lines += [b"%b: %b\r\n" % header for header in headers]
         request.keep = self._keeps(request.keep)
         if not request.keep:
             self._read_no_more()
             framing += b"connection: close\r\n"
-        lines.append(b"%bdate: %b\r\n\r\n" % (framing, self._server.date))
-        return b"".join(lines)
+        line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+        given = b"".join([b"%b: %b\r\n" % header for header in headers])
+        return b"%b%b%bdate: %b\r\n\r\n" % (line, given, framing, self._server.date)
 
-    def ended(self, request: Request) -> None:
+    def ended(self, reply: Http1Replier) -> None:
         """An answer has ended."""
-        self._release(request)
+        self.release(reply)
         self.idle_since = self._server.now
-        if not request.keep:
+        if not reply.request.keep:
             self.transport.close()
             return
         if self._reader.receiving:  # a request whose first bytes have waited
@@ -179,10 +194,13 @@ class TakerConnection(Connection):
         elif self.parting:
             self._close_if_done()
 
-    def broken(self, request: Request) -> None:
-        """An answer ends without its end."""
-        self._release(request)
-        self.abort()
+    def release(self, reply: Http1Replier) -> Taker:
+        """Nothing more is said to a request; returns who took it, whom nothing of it refers to from now on."""
+        request, self._current = reply.request, None
+        self._server.budget.used -= len(request.body)
+        reply.over, reply.on_resume = True, None
+        taker, request.handler, request.body = request.handler, None, b""
+        return cast("Taker", taker)
 
     # Inside
 
@@ -196,6 +214,15 @@ class TakerConnection(Connection):
             if self._busy:
                 self._hold(data[at:])
                 break
+        if self._reader.whole is not None and not self._rest:
+            self.switch(_Filling(self, self._reader))
+
+    def switch(self, protocol: asyncio.BaseProtocol) -> None:
+        """What comes next is for another protocol, unless it comes over TLS."""
+        self.transport.pause_reading()  # else uvloop would not see it
+        with suppress(NotImplementedError):
+            self.transport.set_protocol(protocol)
+        self.transport.resume_reading()
 
     def _hold(self, data: bytes) -> None:
         if self._reader.dead:
@@ -222,7 +249,7 @@ class TakerConnection(Connection):
         try:
             request.handler.take(request.body, reply)
         except Exception as error:
-            Refusal(as_http_error(error)).take(request.body, reply)
+            Refusal(as_http_error(error)).take(b"", reply)
 
     def _serve_queue(self) -> None:
         if self._queue or not self._rest or self._current is not None or self._blocked or not self._open:
@@ -238,26 +265,39 @@ class TakerConnection(Connection):
         self._close_if_done()
 
     def _keeps(self, keep: bool) -> bool:
-        return keep and (bool(self._rest) or super()._keeps(keep))
+        return keep and (not self.parting or bool(self._rest) or super()._keeps(keep))
 
     def _read_no_more(self) -> None:
         dropped = [item.handler for item in self._queue if isinstance(item, Request)]
         super()._read_no_more()
         self._take_rest()
         for taker in dropped:
-            taker.gone()
+            _say_gone(taker)
 
     def _give_up(self) -> None:
         if self._current is not None:
-            request = self._current.request
-            self._release(request)
-            request.handler.gone()
+            _say_gone(self.release(self._current))
 
-    def _release(self, request: Request) -> None:
-        self._server.budget.used -= len(request.body)
-        if self._current is not None:
-            self._current.over = True
-            self._current = None
+
+class _Filling(asyncio.BufferedProtocol):
+    """Receives the rest of a long body where it belongs."""
+
+    def __init__(self, connection: TakerConnection, reader: TakerReader) -> None:
+        self._connection, self._reader = connection, reader
+        self.eof_received = connection.eof_received  # type: ignore[method-assign]
+        self.connection_lost = connection.connection_lost  # type: ignore[method-assign]
+        self.pause_writing = connection.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = connection.resume_writing  # type: ignore[method-assign]
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        whole = self._reader.whole
+        return memoryview(bytearray(WHOLE)) if whole is None else self._reader.room(whole)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._reader.whole is not None:  # else it was refused
+            self._reader.filled(nbytes)
+            if self._reader.whole is None:
+                self._connection.switch(self._connection)
 
 
 class Http1Replier:
@@ -280,36 +320,15 @@ class Http1Replier:
         return self._connection.blocked
 
     def answer(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
-        if self.over:
-            return
         if self._begun:
             self.abort()
-            return
-        write, request = self._connection.transport.write, self.request
-        framing = b"" if status in _BODILESS else b"content-length: %d\r\n" % len(body)
-        head = self._connection.head(request, status, headers, framing)
-        if request.head_only or status in _BODILESS:
-            write(head)
-        elif len(body) <= WHOLE:
-            write(head + body)
-        else:
-            write(head)
-            write(body)
-        self._connection.ended(request)
+        if not self.over:
+            self._begin(status, headers, len(body), body)
+            self._connection.ended(self)
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
-        if self.over or self._begun:
-            return
-        request, self._begun, self._left = self.request, True, length
-        self._silent = request.head_only or status in _BODILESS
-        framing = b"" if length is None else b"content-length: %d\r\n" % length
-        if status in _BODILESS:
-            framing = b""
-        elif length is None and request.chunks:
-            self._chunked, framing = not self._silent, b"transfer-encoding: chunked\r\n"
-        elif length is None:
-            request.keep = False
-        self._connection.transport.write(self._connection.head(request, status, headers, framing))
+        if not self.over and not self._begun:
+            self._begin(status, headers, length, b"")
 
     def write(self, piece: bytes) -> None:
         if self.over or self._silent or not piece:
@@ -329,11 +348,22 @@ class Http1Replier:
             return
         if self._chunked:
             self._connection.transport.write(b"0\r\n\r\n")
-        self._connection.ended(self.request)
+        self._connection.ended(self)
 
     def abort(self) -> None:
         if not self.over:
-            self._connection.broken(self.request)
+            self._connection.release(self)
+            self._connection.abort()
 
     def part(self) -> None:
         self._connection.part()
+
+    def _begin(self, status: int, headers: Headers, length: int | None, first: bytes | bytearray) -> None:
+        request, self._begun, self._left = self.request, True, length
+        bodiless = status in _BODILESS
+        self._silent = bodiless or request.head_only
+        framing = b"" if bodiless or length is None else b"content-length: %d\r\n" % length
+        if length is None and request.chunks and not bodiless:
+            self._chunked, framing = not self._silent, b"transfer-encoding: chunked\r\n"
+        head = self._connection.head(request, status, headers, framing)
+        write_joined(self._connection.transport, head, b"" if self._silent else first)

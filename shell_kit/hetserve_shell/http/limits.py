@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ class Guarded:
 Routes = Mapping[bytes, Handler | Guarded]
 """Who takes a request, by its path."""
 
+WHOLE: Final = 16 * 1024
+"""Bytes of a body beyond which it is not copied to be joined with others."""
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _KEEP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
 _LAST: Final = (
@@ -231,3 +234,11 @@ def as_http_error(error: Exception) -> HttpError:
         return error
     log.error("a handler failed", exc_info=error)
     return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+
+def write_joined(transport: asyncio.Transport, head: bytes, body: bytes | bytearray) -> None:
+    if len(body) <= WHOLE:
+        transport.write(head + body)
+    else:
+        transport.write(head)
+        transport.write(body)

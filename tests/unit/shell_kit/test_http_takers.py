@@ -120,7 +120,12 @@ async def test_an_answer_that_is_not_whole_ends_with_its_connection(reception: R
     if fault != "not begun":
         reply.begin(200, [], 5)
         reply.write(b"xxx" * (2 if fault == "too many" else 1))
-    {"abort": reply.abort, "again": lambda: reply.answer(200, [], b"x")}.get(fault, reply.end)()
+    if fault == "abort":
+        reply.abort()
+    elif fault == "again":
+        reply.answer(200, [], b"x")
+    else:
+        reply.end()
     reply.write(b"never")
     reply.answer(200, [], b"never")
     reply.end()
@@ -155,6 +160,26 @@ async def test_who_took_a_request_learns_that_its_client_is_gone(reception: Rece
     assert all(behind.reply is None for behind in reception.desk.guests[1:])
 
 
+async def test_all_who_were_asked_learn_that_the_client_is_gone(reception: Reception) -> None:
+    client = await reception.connect()
+    await client.send(ask("GET", "/x") + ask("GET", "/y") + ask("POST", "/z", length=5))
+    await until(lambda: len(reception.desk.guests) == 3)
+    client.writer.transport.abort()
+    await until(lambda: [guest.left for guest in reception.desk.guests] == [1, 1, 1])
+
+
+async def test_the_end_of_a_client_is_noticed_again_once_what_stood_behind_is_read(reception: Reception) -> None:
+    client = await reception.connect()
+    await client.send(ask("GET", "/x"))
+    _, reply = await reception.guest()
+    await client.send(chunked("/y", b"y" * 50_000))
+    await until(lambda: reception.server.budget.used > 50_000)
+    reply.answer(200, [], b"")
+    guest, _ = await reception.guest(1)
+    client.writer.write_eof()
+    await until(lambda: guest.left == 1)
+
+
 async def test_a_client_that_goes_after_its_answer_is_not_reported(reception: Reception) -> None:
     client = await reception.connect()
     await client.send(ask("GET", "/echo"))
@@ -173,6 +198,49 @@ async def test_requests_behind_one_another_are_answered_in_order_each_after_the_
         assert all(later.reply is None for later in reception.desk.guests[number + 1 :])
         reply.answer(200, [], guest.path)
     assert [(await client.answer())[1] for _ in range(10)] == [f"/{number}".encode() for number in range(10)]
+
+
+@pytest.mark.parametrize("size", [1000, 30_000, 500_000])
+@pytest.mark.parametrize("early", [500, 10_000])
+async def test_a_long_body_behind_a_request_that_waits_is_its_own(reception: Reception, size: int, early: int) -> None:
+    long = bytes(range(256)) * 400
+    data = ask("GET", "/x") + ask("POST", "/y", body=long) + ask("POST", "/echo", body=b"next")
+    client = await reception.connect()
+    sent = len(ask("GET", "/x")) + early
+    await client.send(data[:sent])
+    _, first = await reception.guest()
+    for start in range(sent, len(data), size):
+        await client.send(data[start : start + size])
+        await asyncio.sleep(0.002)
+    first.answer(200, [], b"first")
+    guest, second = await reception.guest(1)
+    assert guest.body == long
+    second.answer(200, [], b"second")
+    assert [(await client.answer())[1] for _ in range(3)] == [b"first", b"second", b"next"]
+
+
+async def test_what_still_comes_of_a_long_body_that_was_refused_is_thrown_away(reception: Reception) -> None:
+    hurry(reception.server)
+    client = await reception.connect()
+    await client.send(ask("POST", "/x", length=100_000))
+    await until(lambda: bool(reception.desk.guests and reception.desk.guests[0].left))
+    await client.send(b"x" * 100_000 + ask("GET", "/never"))
+    assert (await client.refused("error"))[0] == 408
+    assert len(reception.desk.guests) == 1
+
+
+async def test_a_taker_that_fails_when_its_client_goes_costs_nobody_else(reception: Reception) -> None:
+    client = await reception.connect()
+    await client.send(ask("GET", "/x"))
+    guest, _ = await reception.guest()
+
+    def fail() -> None:
+        guest.left += 1
+        raise RuntimeError("broken")
+
+    guest.gone = fail  # type: ignore[method-assign]
+    client.writer.transport.abort()
+    await until(lambda: not reception.server.open)
 
 
 async def test_what_stands_behind_a_request_that_waits_is_neither_read_without_bound_nor_uncounted(
@@ -355,6 +423,7 @@ async def test_a_request_that_waits_has_time_and_so_has_what_stands_behind_it(re
     await asyncio.sleep(2 * reception.server.limits.waiting)
     reply.answer(200, [], b"late")
     assert (await client.answer())[1] == b"late"
+    await asyncio.sleep(0.1)
     await client.send(b"d")
     assert (await client.answer())[:2] == (200, b"behind")
 
