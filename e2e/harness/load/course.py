@@ -97,18 +97,18 @@ class Play:
     def sums(self) -> dict[str, float]:
         """What became of the play so far, by the names of its JSON. Money: micro-dollars, over the time of the trace.
 
-        Each known price holds until the next moment; `unpriced`: seconds without one, not in what was spent.
+        Each known price holds until the next moment; `unpricedSeconds`: seconds without one, not in what was spent.
         """
         lasted, cost, hour = np.diff(self.column("at")), self.column("cost"), 3600 / self.wanted.speed
         return {
-            "played": self.played,
+            "playedSeconds": self.played,
             "traceHours": self.played / hour,
             **{which: float(self.queries(which, self.played)[0]) for which in ("received", "ended")},
             "lateShare": float(self.late(0, self.played)[0]),
             "allowedShare": round(1 - self.problem.slo.percentile / 100, 9),
-            "spent": round(float(np.nansum(cost[:-1] * lasted)) / hour),
-            "unpriced": float(lasted[np.isnan(cost[:-1])].sum()),
+            "spent": round(float(np.nansum(cost[:-1] * lasted) / hour)),
+            "unpricedSeconds": float(lasted[np.isnan(cost[:-1])].sum()),
             "mostHourly": float(np.fmax.reduce(cost)),
             "budgetHourly": self.problem.budget or 0,
-            "twinLag": float(np.fmax.reduce(self.column("lag"))),
+            "twinLagSeconds": float(np.fmax.reduce(self.column("lag"))),
         }

@@ -115,8 +115,7 @@ def static_plans(problem: Problem, peak: float) -> dict[float, Plan]:
 def _watch(cluster: Cluster, course: Play, console: Console) -> int:
     """Plays until the trace ends, or the twin does. Returns the exit code."""
     wanted = course.wanted
-    times = (time_ - wanted.trace.start for time_ in wanted.trace.times)
-    trace = zip(times, (rate or 0.0 for rate in wanted.trace.rates), strict=True)
+    trace = zip(wanted.trace.times, (rate or 0.0 for rate in wanted.trace.rates), strict=True)
     Twin(cluster).play({(NAMESPACE, course.problem.service): trace}, speed=wanted.speed, timeout=PATIENCE)
     began = int(time.time())  # a decision's time is in whole seconds
     with Live(console=console) if console.is_terminal else nullcontext() as live:
@@ -152,7 +151,7 @@ def look(cluster: Cluster, problem: Problem, began: float) -> tuple[Moment, list
         instances = instances_of(cluster.service_pods(name, NAMESPACE))
     with suppress(*_NO_ANSWER):
         status = cluster.get("inferenceservices", name, NAMESPACE).get("status", {})
-    planned = float(status.get("plan", {}).get("load", math.nan))
+    planned = float((status.get("plan") or {}).get("load") or math.nan)
     return Moment(at, planned=planned, instances=instances, **figures), decisions_of(status, began)
 
 

@@ -105,10 +105,10 @@ def _notes(sums: dict[str, float]) -> Iterator[str]:
     """What is missing from the figures."""
     if not sums["received"]:
         yield "Prometheus has seen no query of the twin; `python -m harness.demo status` says where the logs are"
-    if sums["unpriced"] > 1:
-        yield f"the price of {sums['unpriced']:.0f} s is not known, and not in what was spent"
-    if sums["twinLag"] > LAGS:
-        yield f"the twin was {sums['twinLag']:.1f} s behind at times: this machine was too busy for the play"
+    if sums["unpricedSeconds"] > 1:
+        yield f"the price of {sums['unpricedSeconds']:.0f} s is not known, and not in what was spent"
+    if sums["twinLagSeconds"] > LAGS:
+        yield f"the twin was {sums['twinLagSeconds']:.1f} s behind at times: this machine was too busy for the play"
 
 
 def document(play: Play) -> str:
@@ -118,7 +118,7 @@ def document(play: Play) -> str:
         "trace": str(play.wanted.trace_file),
         "speed": play.wanted.speed,
         "complete": play.played >= play.wanted.seconds,
-        "peak": play.wanted.peak,
+        "peakQps": play.wanted.peak,
         **play.sums(),
         "static": [{"used": used, "plan": summary(p.counts), "hourly": p.cost} for used, p in play.statics.items()],
         "decisions": play.decisions,
