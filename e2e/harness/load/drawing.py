@@ -10,7 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from harness.load.course import Floats, Instances, Play
+from harness.load.shown import known
 from hetserve.cli.output.plots import COLOURS, new_figure, save
+from hetserve.planning.formatting import share_text
 
 BIN: Final = 5.0
 """Seconds of the play that late queries are counted over."""
@@ -35,7 +37,7 @@ def draw(play: Play, path: Path) -> None:
         axes.legend(ncols=6, loc="upper left", columnspacing=1.2, handlelength=1.6)
         axes.margins(y=0.35)  # for the legend, above what is drawn
         axes.set_ylim(bottom=0)
-    title = f"{sums['lateShare']:.2%} of {sums['ended']:,.0f} queries late, ${sums['spent'] / 1e6:.2f}"
+    title = f"{known(sums['lateShare'], share_text)} of {sums['ended']:,.0f} queries late, ${sums['spent'] / 1e6:.2f}"
     panels[0].set_title(f"{play.problem.service}: {title}; played {play.wanted.speed:,.0f} times as fast")
     panels[-1].set(xlabel="hour of the trace", xlim=(play.wanted.hour(0), play.wanted.hour(play.wanted.seconds)))
     panels[-1].xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 3, 6, 10]))
@@ -76,7 +78,7 @@ def _price(play: Play, sums: dict[str, float], hours: Floats, axes: Axes) -> Non
     axes.step(hours, cost, where="post", color=COLOURS[3], linewidth=1, label=label)
     axes.axhline(sums["budgetHourly"] / 1e6, color="black", linewidth=0.8, linestyle="--", label="budget")
     for style, (used, plan) in zip(("-.", ":"), play.statics.items(), strict=False):
-        label = f"static plan for the peak, used to {used:.0%}: ${plan.cost * sums['traceHours'] / 1e6:.2f}"
+        label = f"static plan for the peak, used to {share_text(used)}: ${plan.cost * sums['traceHours'] / 1e6:.2f}"
         axes.axhline(plan.cost / 1e6, color=COLOURS[1], linewidth=0.9, linestyle=style, label=label)
     axes.set(ylabel="$/h")
 
@@ -86,6 +88,6 @@ def _late(play: Play, allowed: float, axes: Axes) -> None:
     width = BIN * play.wanted.speed / 3600
     shares = 100 * play.late(*edges)
     axes.bar(play.wanted.hour(0) + width * np.arange(len(shares)), shares, width, align="edge", color=COLOURS[1])
-    label = f"{100 * allowed:.3g} % may be late over all"
+    label = f"{share_text(allowed)} may be late over all"
     axes.axhline(100 * allowed, color="black", linestyle="--", linewidth=0.8, label=label)
     axes.set(ylabel=f"late in {BIN:g} s (%)")

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.load.course import Decision, Instances, Play
-from hetserve.planning.formatting import money_text, qps_text
+from hetserve.planning.formatting import money_text, qps_text, share_text
 from hetserve.planning.plan import Counts, read_counts, summary
 
 LATELY: Final = 10.0
@@ -36,11 +36,11 @@ def figures(play: Play) -> list[Row]:
     now, wanted, budget = play.moments[-1], play.wanted, _money(play.problem.budget or 0)
     return [
         (wanted.clock(now.at), f"{now.at:.0f} s", f"of {wanted.seconds:.0f} s, {wanted.speed:,.4g} times as fast"),
-        ("load", _known(now.load, qps_text), f"measured; the trace says {_known(now.rate, qps_text)}"),
-        ("planned for", _known(now.planned, qps_text), "decided by the operator"),
-        ("ready instances hold", _known(play.held(now), qps_text), "in simulation, within the SLO"),
-        ("price", _known(now.cost, _money), f"of all pods; the budget is {budget}"),
-        (f"late in {LATELY:g} s", _known(play.late(now.at - LATELY, now.at)[0], _share), ""),
+        ("load", known(now.load, qps_text), f"measured; the trace says {known(now.rate, qps_text)}"),
+        ("planned for", known(now.planned, qps_text), "decided by the operator"),
+        ("ready instances hold", known(play.held(now), qps_text), "in simulation, within the SLO"),
+        ("price", known(now.cost, _money), f"of all pods; the budget is {budget}"),
+        (f"late in {LATELY:g} s", known(play.late(now.at - LATELY, now.at)[0], share_text), ""),
         *_so_far(play.sums()),
         *_instances(play),
     ]
@@ -50,7 +50,7 @@ def _so_far(sums: dict[str, float]) -> list[Row]:
     late, allowed = sums["lateShare"], sums["allowedShare"]
     word = "no query ended" if math.isnan(late) else f"the SLO {'holds' if late <= allowed else 'does not hold'}"
     return [
-        ("late", _known(late, _share), f"of {sums['ended']:,.0f} queries; {_share(allowed)} allowed: {word}"),
+        ("late", known(late, share_text), f"of {sums['ended']:,.0f} queries; {share_text(allowed)} allowed: {word}"),
         ("spent", f"{sums['spent'] / 1e6:.2f} $", f"over {sums['traceHours']:.1f} h of the trace"),
     ]
 
@@ -81,7 +81,7 @@ def end(play: Play) -> RenderableType:
         ("queries", f"{sums['ended']:,.0f}", f"ended, of {sums['received']:,.0f} that arrived"),
         *_so_far(sums),
         *_static(play, sums),
-        ("dearest moment", _known(sums["mostHourly"], _money), f"of a budget of {_money(sums['budgetHourly'])}"),
+        ("dearest moment", known(sums["mostHourly"], _money), f"of a budget of {_money(sums['budgetHourly'])}"),
         ("changes of plan", str(len(play.decisions)), ", ".join(f"{n} x {why}" for why, n in sorted(changes.items()))),
         *(("note", "", note) for note in _notes(sums)),
     ]
@@ -94,7 +94,7 @@ def _static(play: Play, sums: dict[str, float]) -> Iterator[Row]:
     peak = qps_text(play.wanted.peak)
     for used, plan in play.statics.items():
         dollars = plan.cost * sums["traceHours"]
-        words = f"{_short(plan.counts)}, used to {used:.0%} by the peak of {peak}"
+        words = f"{_short(plan.counts)}, used to {share_text(used)} by the peak of {peak}"
         beside = f": following costs {sums['spent'] / dollars - 1:+.0%}" if dollars else ""
         yield "static plan", f"{dollars / 1e6:.2f} $", words + beside
     if not play.statics:
@@ -134,16 +134,13 @@ def _table(rows: list[Row]) -> Table:
     return table
 
 
-def _known(value: float, text: Callable[[float], str]) -> str:
+def known(value: float, text: Callable[[float], str]) -> str:
+    """A figure as text; ``?`` for nan."""
     return "?" if math.isnan(value) else text(value)
 
 
 def _money(micro: float) -> str:
     return money_text(round(micro))
-
-
-def _share(share: float) -> str:
-    return f"{share:.2%}"
 
 
 def _short(counts: Counts) -> str:

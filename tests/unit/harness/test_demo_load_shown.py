@@ -76,7 +76,7 @@ def row(what: RenderableType, name: str) -> str:
         ("planned for", "22.0 q/s"),
         ("ready instances hold", "40.0 q/s"),
         ("price", "2 $/h  of all pods; the budget is 5 $/h"),
-        ("late  ", "1.00%  of 3,000 queries; 1.00% allowed: the SLO holds"),
+        ("late  ", "1 %  of 3,000 queries; 1 % allowed: the SLO holds"),
         ("spent", "24.00 $  over 24.0 h of the trace"),
         ("day-r5n.large", "2 ready  1 launching, 2 leaving  █ █ ▒ ░ ░"),
         ("day-c5n.2xlarge", "0 ready"),
@@ -96,7 +96,7 @@ def test_a_decision_is_told_with_its_time_of_day_and_reason() -> None:
     [
         ("day.csv", "was played to its end, 300 s"),
         ("queries", "3,000  ended, of 3,000 that arrived"),
-        ("static plan", "48.00 $  2xr5n.large, used to 100% by the peak of 90.0 q/s: following costs -50%"),
+        ("static plan", "48.00 $  2xr5n.large, used to 100 % by the peak of 90.0 q/s: following costs -50%"),
         ("dearest moment", "2 $/h"),
         ("changes of plan", "1  1 x ScaleUp LoadAboveCapacity"),
     ],
