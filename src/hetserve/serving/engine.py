@@ -29,11 +29,11 @@ FINISHED, TOO_MANY_LATE, OTHER_KERNEL, GO_ON = range(4)
 
 @njit_inner
 def _earliest(times: Floats) -> int:
-    """Index of the least, -1: there is none. numpy's looks for nan, too, which costs a tenth of a run."""
-    best = -1
+    """Index of the least, -1: all are infinite. numpy's looks for nan, too, which costs a tenth of a run."""
+    best, least = -1, math.inf
     for k in range(times.shape[0]):
-        if best < 0 or times[k] < times[best]:
-            best = k
+        if times[k] < least:
+            best, least = k, times[k]
     return best
 
 
@@ -70,8 +70,12 @@ def _is_called(service: int, state: EngineState) -> bool:
     first, last, ends = state.slots[service], state.slots[service + 1], state.waiting.ends
     if ends[service, 1] == ends[service, 0]:
         return False
-    called: bool = not state.instances.busy[first:last].all() or (state.tables.eager[service] and last > first)
-    return called
+    if state.tables.eager[service] and last > first:
+        return True
+    for slot in range(first, last):
+        if not state.instances.busy[slot]:
+            return True
+    return False
 
 
 @njit_inner
