@@ -47,10 +47,10 @@ def take_event(event: Event, now: float, state: EngineState) -> None:
 
 @njit_inner
 def note_sent(state: EngineState) -> None:
-    """Notes in answer.pairs which query each instance, alone on the GPU of its slot, has begun to serve."""
+    """Notes in answer.pairs which query each instance, alone on its GPU, has begun to serve."""
     gpus, instances, pairs, counts = state.gpus, state.instances, state.answer.pairs, state.course.counts
     for k in range(counts[TOUCHED]):
-        slot = gpus.touched[k]
+        slot = gpus.members[gpus.ends[gpus.touched[k]]]
         if instances.busy[slot]:
             pairs[counts[SENT], 0] = instances.query[slot]
             pairs[counts[SENT], 1] = instances.id[slot]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetserve.dispatch import Policy
-from hetserve.dispatch.kernel import AnswerArrays, Floats, Integers, Scratch
+from hetserve.dispatch.kernel import AnswerArrays, Flags, Floats, Integers, Scratch
 from hetserve.serving.services import Service
 from hetserve.serving.state import (
     COUNTS,
@@ -16,6 +16,7 @@ from hetserve.serving.state import (
     PLANNED,
     RELEASED,
     TO_DECIDE,
+    TOUCHED,
     UNLIMITED,
     UPCOMING,
     Course,
@@ -35,16 +36,16 @@ from hetserve.serving.state import (
 
 def blank_state(services: Sequence[Service]) -> EngineState:
     """Services without instances or queries, at time 0."""
-    n, none, instances = len(services), np.zeros(0, np.int64), blank_instances(0)
+    n, none, queries, instances = len(services), np.zeros(0, np.int64), blank_queries(0), blank_instances(0)
     slots, counts = np.zeros(n + 1, np.int64), np.zeros(COUNTS, np.int64)
     counts[TO_DECIDE] = -1
     return EngineState(
         tables_of(services),
-        blank_queries(0),
+        queries,
         instances,
         slots,
-        empty_waiting(n, 0),
-        gpu_rows(instances, 0),
+        _regions([none] * n, slots[1:], queries, np.full(n, math.inf)),
+        _gpu_rows(instances, 0),
         unlimited(n),
         Course(np.zeros(1), counts, none, none, none),
         Scratch(np.zeros(0), none),
@@ -57,10 +58,9 @@ def copied(state: EngineState) -> EngineState:
     rows = {
         name: type(part)._make(array.copy() for array in part)
         for name, part in state._asdict().items()
-        if name in ("queries", "instances", "waiting", "misses", "course")
+        if name in ("queries", "instances", "waiting", "gpus", "misses", "course")
     }
-    gpus = state.gpus._replace(is_touched=state.gpus.is_touched.copy(), touched=state.gpus.touched.copy())
-    return state._replace(gpus=gpus, **rows)
+    return state._replace(**rows)
 
 
 def unlimited(services: int) -> MissRows:
@@ -103,24 +103,21 @@ def _padded(tables: Sequence[Floats], columns: int | None = None) -> Floats:
     return out
 
 
-def arranged(instances: InstanceRows, ranks: Integers) -> InstanceRows:
+def seated(state: EngineState, ranks: Integers, gpus: int) -> EngineState:
     """Instances in their slots: by service, rank of their kind (`fastest_first`) and id, those that drain last.
 
-    ranks: [kind]. Drained ones are gone.
+    ranks: [kind]. Drained ones are gone. All get their speeds anew.
     """
-    order = np.lexsort((instances.id, ranks[instances.kind], instances.service, instances.leaving))
-    gone = instances.leaving & ~instances.busy
-    return taken(instances, order[~gone[order]])
+    rows = state.instances
+    order = np.lexsort((rows.id, ranks[rows.kind], rows.service, rows.leaving))
+    rows = taken(rows, order[~(rows.leaving & ~rows.busy)[order]])
+    slots = np.searchsorted(rows.service[~rows.leaving], np.arange(len(state.slots))).astype(np.int64)
+    state.course.counts[TOUCHED] = gpus
+    return state._replace(instances=rows, slots=slots, gpus=_gpu_rows(rows, gpus))
 
 
-def slots_of(instances: InstanceRows, services: int) -> Integers:
-    """[service + 1] First slot of each service's active instances."""
-    active = instances.service[~instances.leaving]
-    return np.searchsorted(active, np.arange(services + 1)).astype(np.int64)
-
-
-def gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
-    """Who is on which GPU; marks the instances that are not alone there. All get their speeds anew."""
+def _gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
+    """Who is on which GPU; marks the instances that are not alone there."""
     instances.shares[:] = np.bincount(instances.gpu, minlength=gpus)[instances.gpu] > 1
     members = np.argsort(instances.gpu, kind="stable").astype(np.int64)
     ends = np.searchsorted(instances.gpu[members], np.arange(gpus + 1)).astype(np.int64)
@@ -132,12 +129,8 @@ def with_room(queries: QueryRows, course: Course, needed: int) -> tuple[QueryRow
     held = len(queries.size)
     if needed <= held:
         return queries, course
-    if not held:
-        return blank_queries(needed), course._replace(
-            ended=np.empty(needed, np.int64), released=np.empty(needed, np.int64)
-        )
     more = max(needed, 2 * held) - held
-    ended, released = (np.concatenate((ids, np.zeros(more, np.int64))) for ids in (course.ended, course.released))
+    ended, released = (np.concatenate((ids, np.empty(more, np.int64))) for ids in (course.ended, course.released))
     return joined(queries, blank_queries(more)), course._replace(ended=ended, released=released)
 
 
@@ -166,44 +159,32 @@ def requeued(waiting: WaitingRows, course: Course, queries: QueryRows) -> Waitin
 def _regions(waits: Sequence[Integers], coming: Integers, queries: QueryRows, wake_at: Floats) -> WaitingRows:
     """A region for each service. waits: ids that wait, in order, by service; coming: room for more, by service."""
     starts = np.cumsum([0, *(len(ids) + more for ids, more in zip(waits, coming, strict=True))])
-    new = empty_waiting(len(waits), int(starts[-1]), wake_at)
-    for service, ids in enumerate(waits):
-        new.ends[service] = starts[service], starts[service] + len(ids)
+    ids, sizes, arrivals, deadlines = (np.zeros(starts[-1], kind) for kind in (np.int64, np.int64, float, float))
+    new = WaitingRows(np.zeros((len(waits), 2), np.int64), ids, sizes, arrivals, deadlines, wake_at)
+    for service, there in enumerate(waits):
+        new.ends[service] = starts[service], starts[service] + len(there)
         place = slice(*new.ends[service])
-        new.ids[place], new.sizes[place] = ids, queries.size[ids]
-        new.arrivals[place], new.deadlines[place] = queries.arrival[ids], queries.deadline[ids]
+        ids[place], sizes[place] = there, queries.size[there]
+        arrivals[place], deadlines[place] = queries.arrival[there], queries.deadline[there]
     return new
 
 
-def empty_waiting(services: int, room: int, wake_at: Floats | None = None) -> WaitingRows:
-    return WaitingRows(
-        np.zeros((services, 2), np.int64),
-        np.zeros(room, np.int64),
-        np.zeros(room, np.int64),
-        np.zeros(room),
-        np.zeros(room),
-        np.full(services, math.inf) if wake_at is None else wake_at,
-    )
-
-
-def desk_of(policies: Sequence[Policy], slots: Integers, room: int) -> tuple[Scratch, AnswerArrays]:
+def with_desk(state: EngineState, policies: Sequence[Policy], room: int) -> EngineState:
     """What policies write to, large enough for each service. room: most queries that wait at once."""
-    workers = np.maximum(np.diff(slots), 1).tolist()
+    workers = np.maximum(np.diff(state.slots), 1).tolist()
     asked = [policy.scratch(n, room) for policy, n in zip(policies, workers, strict=True)]
-    floats, integers, most = max(a for a, _ in asked), max(b for _, b in asked), max(workers)
-    return (
-        Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
-        AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64)),
+    floats, integers, most = max(a for a, _ in asked), max(b for _, b in asked), max(len(state.instances.id), 1)
+    return state._replace(
+        scratch=Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
+        answer=AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64)),
     )
 
 
-def without_waiting(state: EngineState, service: int, before: float) -> Integers:
-    """Takes out a service's waiting queries that arrived before this time [s]; returns their ids in order."""
-    waiting = state.waiting
+def without_waiting(waiting: WaitingRows, service: int, stays: Flags) -> Integers:
+    """Takes the others out of those of a service that wait; returns their ids, in order."""
     head, tail = waiting.ends[service]
-    stays = waiting.arrivals[head:tail] >= before
     gone = waiting.ids[head:tail][~stays]
-    left = head + int(stays.sum())
+    left = tail - len(gone)
     for rows in waiting[1:5]:
         rows[head:left] = rows[head:tail][stays]
     waiting.ends[service, 1] = left
@@ -212,14 +193,15 @@ def without_waiting(state: EngineState, service: int, before: float) -> Integers
 
 def without_line(state: EngineState, slot: int) -> Integers:
     """Takes what waits in an instance's line from it; returns its ids, in order."""
-    instances, held = state.instances, _line(state, slot)
+    instances, held = state.instances, line_of(state, slot)
     instances.line[slot] = -1
     instances.free_at[slot] -= instances.pending[slot]
     instances.pending[slot] = 0.0
     return np.array(held, np.int64)
 
 
-def _line(state: EngineState, slot: int) -> list[int]:
+def line_of(state: EngineState, slot: int) -> list[int]:
+    """Queries that wait in an instance's line, in order."""
     held, query = [], int(state.instances.line[slot, 0])
     while query >= 0:
         held.append(query)
@@ -232,12 +214,8 @@ def without_query(state: EngineState, query: int) -> None:
     queries, instances, waiting = state.queries, state.instances, state.waiting
     service = queries.service[query]
     head, tail = waiting.ends[service]
-    for place in head + np.flatnonzero(waiting.ids[head:tail] == query):
-        for rows in waiting[1:5]:
-            rows[place : tail - 1] = rows[place + 1 : tail]
-        waiting.ends[service, 1] = tail - 1
-        return
-    for slot in [one for one in range(len(instances.id)) if query in _line(state, one)]:
+    without_waiting(waiting, service, waiting.ids[head:tail] != query)
+    for slot in [one for one in range(len(instances.id)) if query in line_of(state, one)]:
         line = without_line(state, slot)
         stays = line[line != query]
         queries.next_in_line[stays] = np.append(stays[1:], -1)
@@ -286,15 +264,6 @@ def ended_unserved(state: EngineState, ids: Integers, why: int) -> EngineState:
     queries.arrival[sent] = course.clock[0] + queries.think[sent]
     queries.deadline[sent] += queries.arrival[sent]
     return state._replace(course=replanned(course, queries, sent)) if len(sent) else state
-
-
-def line_lengths(instances: InstanceRows, queries: QueryRows) -> Integers:
-    """[slot] Queries in each instance's line."""
-    lengths, query = np.zeros(len(instances.id), np.int64), instances.line[:, 0]
-    while (query >= 0).any():
-        lengths += query >= 0
-        query = np.where(query >= 0, queries.next_in_line[query], -1)
-    return lengths
 
 
 def forget_ended(state: EngineState, held: int) -> Integers:

@@ -17,7 +17,7 @@ from hetserve.serving.engine import OTHER_KERNEL, engine_of
 from hetserve.serving.events import NOTHING
 from hetserve.serving.faults import contract_error
 from hetserve.serving.services import GpuInstance, Service, check_services
-from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, TOUCHED, WAKES, blank_instances, joined, taken
+from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, WAKES, blank_instances, joined, taken
 
 
 class Outcomes(NamedTuple):
@@ -104,8 +104,7 @@ class Session:
             if waiting.ends[service, 1] > waiting.ends[service, 0]:
                 waiting.wake_at[service] = self.now
         self.instances += added
-        rows = joined(self._state.instances, new) if len(self._state.instances.id) else new
-        self._state = self._state._replace(instances=rows)
+        self._state = self._state._replace(instances=joined(self._state.instances, new))
         self._is_seated = False
         return ids
 
@@ -207,8 +206,18 @@ class Session:
     ) -> range:
         """Rows of queries whose deadlines are the SLO. when: name, values and the least of the times."""
         index = self._service(service)
-        system = self.services[index].system
-        _check_queries(service, when, sizes, draws, len(system.served.batches))
+        system, (name, times, least) = self.services[index].system, when
+        if not len(times) == len(sizes) == len(draws):
+            raise ValueError(f"{service}: {len(times)} times, {len(sizes)} sizes, {len(draws)} draws: must be as many")
+        known = len(system.served.batches)
+        for what, values, low, high, rule in (
+            (name, times, least, sys.float_info.max, f"must be at least {least:g} and finite"),
+            ("size", sizes, 0, known - 1, f"must be an index of {known} batches"),
+            ("draw", draws, 0.0, 1.0, "must be between 0 and 1"),
+        ):
+            if len(values) and not (values.min() >= low and values.max() <= high):  # a minimum of nan is nan
+                bad = values[~((values >= low) & (values <= high))][0]
+                raise ValueError(f"{service}: {what} {bad}: {rule}")
         ids = range(self._queries, self._queries + len(sizes))
         self._queries = ids.stop
         queries, course = layout.with_room(self._state.queries, self._state.course, ids.stop)
@@ -263,10 +272,11 @@ class Session:
 
         Queries in the line of an instance stay there. Returns the ids of those that are dropped.
         """
-        gone = [np.zeros(0, np.int64)]
+        waiting, gone = self._state.waiting, [np.zeros(0, np.int64)]
         for index in np.flatnonzero(self.waiting()).tolist():
             before = self.now - max(patience, self.services[index].system.slo)
-            gone.append(layout.without_waiting(self._state, index, before))
+            stays = waiting.arrivals[slice(*waiting.ends[index])] >= before
+            gone.append(layout.without_waiting(waiting, index, stays))
             state = layout.ended_unserved(self._state, gone[-1], DROPPED)
             self._has_room &= state is self._state
             self._state = state
@@ -280,9 +290,11 @@ class Session:
     def standing(self) -> Occupancy:
         """What each present instance does now, by slot."""
         rows = self._state.instances
-        rows = taken(rows, np.flatnonzero(~rows.leaving | rows.busy))
+        slots = np.flatnonzero(~rows.leaving | rows.busy)
+        in_line = np.array([len(layout.line_of(self._state, slot)) for slot in slots.tolist()], np.int64)
+        rows = taken(rows, slots)
         since = np.append(self._state.queries.start, math.nan)[rows.query]  # the last for -1: it serves nothing
-        return Occupancy(rows.id, rows.service, rows.query, layout.line_lengths(rows, self._state.queries), since)
+        return Occupancy(rows.id, rows.service, rows.query, in_line, since)
 
     def forget(self) -> Integers:
         """Forgets the queries that have ended, so that a run can go on for ever. The rest are numbered anew from 0 on,
@@ -335,16 +347,10 @@ class Session:
         """Makes room for what has changed since the last run."""
         state = self._state
         if not self._is_seated:
-            instances = layout.arranged(state.instances, self._ranks)
-            slots = layout.slots_of(instances, len(self.services))
-            gpus = layout.gpu_rows(instances, len(self._gpus))
-            state.course.counts[TOUCHED] = len(self._gpus)
-            state = state._replace(instances=instances, slots=slots, gpus=gpus)
+            state = layout.seated(state, self._ranks, len(self._gpus))
         if not (self._is_seated and self._has_room):
-            policies = [service.policy for service in self.services]
-            scratch, answer = layout.desk_of(policies, state.slots, self._queries)
-            waiting = layout.requeued(state.waiting, state.course, state.queries)
-            state = state._replace(waiting=waiting, scratch=scratch, answer=answer)
+            state = layout.with_desk(state, [service.policy for service in self.services], self._queries)
+            state = state._replace(waiting=layout.requeued(state.waiting, state.course, state.queries))
         self._state, self._is_seated, self._has_room = state, True, True
 
 
@@ -356,24 +362,3 @@ def _sizes_within(old: Service, new: Service) -> Integers:
     there = new.system.served.batches
     places = np.searchsorted(there, batches).clip(0, len(there) - 1)
     return np.where(there[places] == batches, places, -1)
-
-
-def _check_queries(
-    service: str,
-    when: tuple[str, NDArray[np.float64], float],
-    sizes: NDArray[np.int64],
-    draws: NDArray[np.float64],
-    sizes_known: int,
-) -> None:
-    """when: name, values and the least of the times. Raises ValueError."""
-    name, times, least = when
-    if not len(times) == len(sizes) == len(draws):
-        raise ValueError(f"{service}: {len(times)} times, {len(sizes)} sizes, {len(draws)} draws: must be as many")
-    for what, values, low, high, rule in (
-        (name, times, least, sys.float_info.max, f"must be at least {least:g} and finite"),
-        ("size", sizes, 0, sizes_known - 1, f"must be an index of {sizes_known} batches"),
-        ("draw", draws, 0.0, 1.0, "must be between 0 and 1"),
-    ):
-        if len(values) and not (values.min() >= low and values.max() <= high):  # a minimum of nan is nan
-            bad = values[~((values >= low) & (values <= high))][0]
-            raise ValueError(f"{service}: {what} {bad}: {rule}")

@@ -143,7 +143,7 @@ def report_of(
     whole = Outcomes._make(array[ids.start : ids.stop] for array in run.outcome())
     counted = Outcomes._make(array[warm_up:] for array in whole)
     dropped, served = counted.instance == DROPPED, np.isfinite(counted.finish)
-    latencies = (counted.finish - counted.arrival)[served]
+    latencies = (counted.finish - counted.arrival)[served] if served.any() else np.array([math.nan])
     duration = float(np.nanmax(whole.finish, initial=0.0))
     backlog = None
     if backlog_since is not None and not run.stopped:
@@ -155,9 +155,9 @@ def report_of(
         violations=int(counted.late.sum()),
         dropped=int(dropped.sum()),
         unfinished=0 if run.stopped else int((~served & ~dropped).sum()),
-        mean_latency=float(latencies.mean()) if len(latencies) else math.nan,
-        latencies={p: percentile_of(latencies, p) for p in percentiles},
-        worst_delay=float(latencies.max()) if len(latencies) else math.nan,
+        mean_latency=float(latencies.mean()),
+        latencies={p: float(np.percentile(latencies, p)) for p in percentiles},
+        worst_delay=float(latencies.max()),
         stretch=_stretch(counted, served),
         backlog=backlog,
         deciles=_deciles(system.served.batches, counted),
@@ -178,7 +178,7 @@ def _stretch(counted: Outcomes, served: NDArray[np.bool_]) -> Stretch:
     each = np.clip((counted.finish - counted.start) / counted.work, 1.0, counted.peak)[served]
     if not len(each):
         return Stretch(math.nan, math.nan, math.nan)
-    return Stretch(float(each.mean()), percentile_of(each, 99.0), float(counted.peak[served].max()))
+    return Stretch(float(each.mean()), float(np.percentile(each, 99.0)), float(counted.peak[served].max()))
 
 
 def _deciles(batches: NDArray[np.int64], counted: Outcomes) -> tuple[Decile, ...]:
@@ -205,11 +205,6 @@ def _uses(run: Session, system: System, whole: Outcomes, duration: float) -> tup
         busy = float(seconds[mine].sum()) / (instances * duration) if instances and duration else 0.0
         uses.append(TypeUse(type_name, instances, int(mine.sum()), busy))
     return tuple(uses)
-
-
-def percentile_of(values: NDArray[np.float64], percentile: float) -> float:
-    """nan without values."""
-    return float(np.percentile(values, percentile)) if len(values) else math.nan
 
 
 def or_null(value: float) -> float | None:

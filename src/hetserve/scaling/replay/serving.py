@@ -69,13 +69,18 @@ class Play:
         self._arrived, self._service = arrived, problem.service
         batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
         self._run = Session([_service(problem, batches, factors)])
-        self._tally, self._course = _Tally(arrived), _SpanTimes(problem.service, spans, arrived.begin)
+        self._course = _SpanTimes(problem.service, spans, arrived.begin)
         self._at = arrived.times - arrived.begin
-        self._sizes, self._draws = _drawn(problem, len(arrived.times), seed)
-        if arrived.sizes is not None:
-            self._sizes = arrived.sizes.of
+        drawn = draw_workload(problem.mix, max(len(self._at), 1), seed)
+        self._sizes = drawn.sizes if arrived.sizes is None else arrived.sizes.of
+        self._draws = drawn.service_draws
         self._now = 0.0
         """Where the play is, from the trace's beginning [s]."""
+        self._in_time = np.zeros(_minutes(self._at[-1:]).max(initial=0) + 1, np.int64)
+        self._ended = self._met = 0
+        self._marks = deque([(arrived.begin, 0, 0)])
+        """Times of the trace [s], a window back, with all queries that had ended and been in time before."""
+        self._shares: deque[ShareSample] = deque()
 
     def until(self, now: float) -> None:
         """Plays all that comes before a time of the trace [s], which is not before the one reached."""
@@ -83,7 +88,7 @@ class Play:
         if end > self._now:
             self._go_on(end)
         if now < math.inf:
-            self._tally.mark(now)
+            self._mark(now)
 
     def _go_on(self, end: float) -> None:
         # When nothing arrives any more, what waits is left to who serves then.
@@ -96,25 +101,49 @@ class Play:
                 self._plan_piece(first)
             self._run.stand(self._course.standing(first))
             self._run.until(last)
-            self._tally.count(self._run.tally())
+            self._count(self._run.tally())
         self._now = end
+
+    def _plan_piece(self, begin: float) -> None:
+        """The arrivals of the next piece."""
+        piece = slice(*np.searchsorted(self._at, [begin, begin + _PATIENCE]))
+        self._run.arrive(self._service, self._at[piece], self._sizes[piece], self._draws[piece])
+
+    def _count(self, ended: Outcomes) -> None:
+        met = _minutes(ended.arrival[~ended.late])
+        np.add.at(self._in_time, met, 1)
+        self._ended, self._met = self._ended + len(ended.late), self._met + len(met)
+
+    def _mark(self, now: float) -> None:
+        """All that ended before a time of the trace [s] is counted."""
+        begin = now - self._arrived.window + SLACK
+        self._marks.append((now, self._ended, self._met))
+        while self._marks[1][0] <= begin:
+            self._marks.popleft()
+        since, ended, met = self._marks[0]
+        queries = self._ended - ended
+        if queries and since <= begin and self._arrived.knows(now):
+            self._shares.append(ShareSample(now, (self._met - met) / queries, float(queries)))
 
     def attained(self, now: float) -> tuple[ShareSample, ...]:
         """Shares in time of the queries that ended in each window of a rate, at the times up to which it was played.
 
         Those that decisions at a time of the trace [s] may look back to, where anything is measured.
         """
-        return self._tally.attained(now)
+        while self._shares and self._shares[0].at <= now - self._arrived.kept:
+            self._shares.popleft()
+        return tuple(self._shares)
 
     def served(self) -> Served:
         """What became of all queries. Those that wait when the trace ends are served by what runs then."""
         self.until(math.inf)
-        return self._tally.served()
+        all_queries = np.bincount(_minutes(self._at), minlength=len(self._in_time))
+        late = all_queries - self._in_time
+        return Served(len(self._at), int(late.sum()), np.stack((all_queries, late), axis=1))
 
-    def _plan_piece(self, begin: float) -> None:
-        """The arrivals of the next piece."""
-        piece = slice(*np.searchsorted(self._at, [begin, begin + _PATIENCE]))
-        self._run.arrive(self._service, self._at[piece], self._sizes[piece], self._draws[piece])
+
+def _minutes(at: Floats) -> NDArray[np.int64]:
+    return (at // _MINUTE).astype(np.int64)
 
 
 class _SpanTimes:
@@ -142,58 +171,8 @@ class _SpanTimes:
         return {f"{k}": GpuInstance(self._service, self._live[k].type, f"{k}") for k in here}
 
 
-class _Tally:
-    """Counts ended queries."""
-
-    def __init__(self, arrived: Arrived) -> None:
-        self._arrived, self._at = arrived, arrived.times - arrived.begin
-        self._in_time = np.zeros(self._minutes(self._at[-1:]).max(initial=0) + 1, np.int64)
-        self._ended = self._met = 0
-        self._marks = deque([(arrived.begin, 0, 0)])
-        """Times of the trace [s], a window back, with all queries that had ended and been in time before."""
-        self._shares: deque[ShareSample] = deque()
-
-    @staticmethod
-    def _minutes(at: Floats) -> NDArray[np.int64]:
-        return (at // _MINUTE).astype(np.int64)
-
-    def count(self, ended: Outcomes) -> None:
-        met = self._minutes(ended.arrival[~ended.late])
-        np.add.at(self._in_time, met, 1)
-        self._ended, self._met = self._ended + len(ended.late), self._met + len(met)
-
-    def mark(self, now: float) -> None:
-        """All that ended before a time of the trace [s] is counted."""
-        begin = now - self._arrived.window + SLACK
-        self._marks.append((now, self._ended, self._met))
-        while self._marks[1][0] <= begin:
-            self._marks.popleft()
-        since, ended, met = self._marks[0]
-        queries = self._ended - ended
-        if queries and since <= begin and self._arrived.knows(now):
-            self._shares.append(ShareSample(now, (self._met - met) / queries, float(queries)))
-
-    def attained(self, now: float) -> tuple[ShareSample, ...]:
-        while self._shares and self._shares[0].at <= now - self._arrived.kept:
-            self._shares.popleft()
-        return tuple(self._shares)
-
-    def served(self) -> Served:
-        all_queries = np.bincount(self._minutes(self._at), minlength=len(self._in_time))
-        late = all_queries - self._in_time
-        return Served(len(self._at), int(late.sum()), np.stack((all_queries, late), axis=1))
-
-
 def _service(problem: Problem, batches: tuple[int, ...], factors: Mapping[str, float]) -> Service:
     profiles = {option.name: option.profile for option in problem.types}
     system = System.of(profiles, batches, problem.slo.latency)
     slower = np.array([factor_of(factors, name) for name in profiles])
     return Service(problem.service, system.slowed(slower), make_policy(problem.policy))
-
-
-def _drawn(problem: Problem, queries: int, seed: int) -> tuple[NDArray[np.int64], Floats]:
-    """Sizes [query], as index into the mix, and draws of the service times [query]."""
-    if not queries:
-        return np.zeros(0, np.int64), np.zeros(0)
-    workload = draw_workload(problem.mix, queries, seed)
-    return workload.sizes, workload.service_draws
