@@ -111,7 +111,7 @@ def seated(state: EngineState, ranks: Integers, gpus: int) -> EngineState:
     rows = state.instances
     order = np.lexsort((rows.id, ranks[rows.kind], rows.service, rows.leaving))
     rows = taken(rows, order[~(rows.leaving & ~rows.busy)[order]])
-    slots = np.searchsorted(rows.service[~rows.leaving], np.arange(len(state.slots))).astype(np.int64)
+    slots = np.searchsorted(rows.service[~rows.leaving], np.arange(len(state.tables.kernels) + 1)).astype(np.int64)
     state.course.counts[TOUCHED] = gpus
     return state._replace(instances=rows, slots=slots, gpus=_gpu_rows(rows, gpus))
 
