@@ -224,11 +224,10 @@ class Dispatcher:
         """Room for twice as many queries."""
         held = len(self._query_of)
         more = max(held, _FIRST_ROOM)
-        queries, course = layout.with_room(self._state.queries, self._state.course, held + more)
+        self._state = layout.with_room(self._state, held + more)
         self._query_of += [-1] * more
         self._order += [-1] * more
         self._free += range(held + more - 1, held - 1, -1)
-        self._state = self._state._replace(queries=queries, course=course)
         self._wait_again(np.zeros(0, np.int64))
         self._arrange()
 

@@ -124,36 +124,39 @@ def _gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
     return GpuRows(ends, members, np.ones(gpus, np.bool_), np.arange(gpus))
 
 
-def with_room(queries: QueryRows, course: Course, needed: int) -> tuple[QueryRows, Course]:
+def with_room(state: EngineState, needed: int) -> EngineState:
     """Rows for so many queries; they double, so that injections cost no more than what they inject."""
-    held = len(queries.size)
+    course, held = state.course, len(state.queries.size)
     if needed <= held:
-        return queries, course
+        return state
     more = max(needed, 2 * held) - held
     ended, released = (np.concatenate((ids, np.empty(more, np.int64))) for ids in (course.ended, course.released))
-    return joined(queries, blank_queries(more)), course._replace(ended=ended, released=released)
+    queries, course = joined(state.queries, blank_queries(more)), course._replace(ended=ended, released=released)
+    return state._replace(queries=queries, course=course)
 
 
-def replanned(course: Course, queries: QueryRows, ids: Integers) -> Course:
-    """Agenda with more queries; at equal times the earlier planned come first."""
+def replanned(state: EngineState, ids: Integers) -> EngineState:
+    """With more queries on the agenda; at equal times the earlier planned come first."""
+    course = state.course
     planned = course.agenda[course.counts[UPCOMING] : course.counts[PLANNED]]
     to_come = np.concatenate((planned, ids)) if len(planned) else ids
-    times = queries.arrival[to_come]
+    times = state.queries.arrival[to_come]
     in_order = (times[1:] >= times[:-1]).all()
     agenda = np.ascontiguousarray(to_come if in_order else to_come[np.argsort(times, kind="stable")])
     counts = course.counts.copy()
     counts[UPCOMING], counts[PLANNED] = 0, len(agenda)
-    return course._replace(agenda=agenda, counts=counts)
+    return state._replace(course=course._replace(agenda=agenda, counts=counts))
 
 
-def requeued(waiting: WaitingRows, course: Course, queries: QueryRows) -> WaitingRows:
-    """Regions with room for all who wait and all who come."""
+def requeued(state: EngineState) -> EngineState:
+    """Queues with room for all who wait and all who come."""
+    waiting, course, queries = state.waiting, state.course, state.queries
     services = len(waiting.wake_at)
     released, followers = course.released[: course.counts[RELEASED]], queries.follower[queries.follower > 0]
     to_come = np.concatenate((course.agenda[course.counts[UPCOMING] :], released, followers))
     coming = np.bincount(queries.service[to_come], minlength=services) if services > 1 else np.array([len(to_come)])
     waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
-    return _regions(waits, coming, queries, waiting.wake_at)
+    return state._replace(waiting=_regions(waits, coming, queries, waiting.wake_at))
 
 
 def _regions(waits: Sequence[Integers], coming: Integers, queries: QueryRows, wake_at: Floats) -> WaitingRows:
@@ -263,7 +266,7 @@ def ended_unserved(state: EngineState, ids: Integers, why: int) -> EngineState:
     sent = sent[sent > 0]
     queries.arrival[sent] = course.clock[0] + queries.think[sent]
     queries.deadline[sent] += queries.arrival[sent]
-    return state._replace(course=replanned(course, queries, sent)) if len(sent) else state
+    return replanned(state, sent) if len(sent) else state
 
 
 def forget_ended(state: EngineState, held: int) -> Integers:

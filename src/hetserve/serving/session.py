@@ -220,15 +220,14 @@ class Session:
                 raise ValueError(f"{service}: {what} {bad}: {rule}")
         ids = range(self._queries, self._queries + len(sizes))
         self._queries = ids.stop
-        queries, course = layout.with_room(self._state.queries, self._state.course, ids.stop)
-        place = slice(ids.start, ids.stop)
+        self._state = layout.with_room(self._state, ids.stop)
+        queries, place = self._state.queries, slice(ids.start, ids.stop)
         queries.service[place], queries.size[place], queries.deadline[place] = index, sizes, system.slo
         queries.draw[place] = draws
-        self._state = self._state._replace(queries=queries, course=course)
         return ids
 
     def _plan(self, ids: Integers) -> None:
-        self._state = self._state._replace(course=layout.replanned(self._state.course, self._state.queries, ids))
+        self._state = layout.replanned(self._state, ids)
         self._has_room = False
 
     def stop_when_late(self, service: str, more_than: int, first: int = 0) -> None:
@@ -349,8 +348,8 @@ class Session:
         if not self._is_seated:
             state = layout.seated(state, self._ranks, len(self._gpus))
         if not (self._is_seated and self._has_room):
-            state = layout.with_desk(state, [service.policy for service in self.services], self._queries)
-            state = state._replace(waiting=layout.requeued(state.waiting, state.course, state.queries))
+            policies = [service.policy for service in self.services]
+            state = layout.requeued(layout.with_desk(state, policies, self._queries))
         self._state, self._is_seated, self._has_room = state, True, True
 
 

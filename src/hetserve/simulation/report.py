@@ -30,6 +30,18 @@ class Decile:
     def ratio(self) -> float:
         return self.violations / self.queries
 
+    @property
+    def sizes(self) -> str:
+        return str(self.smallest) if self.smallest == self.largest else f"{self.smallest}-{self.largest}"
+
+    def as_json(self) -> dict[str, float]:
+        return {
+            "smallestBatch": self.smallest,
+            "largestBatch": self.largest,
+            "queries": self.queries,
+            "violationRatio": self.ratio,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class TypeUse:
@@ -105,15 +117,7 @@ class RunReport:
             "latencySeconds": self.latencies_json(),
             "worstDelaySeconds": or_null(self.worst_delay),
             "backlog": None if self.backlog is None else self.backlog.as_json(),
-            "deciles": [
-                {
-                    "smallestBatch": one.smallest,
-                    "largestBatch": one.largest,
-                    "queries": one.queries,
-                    "violationRatio": one.ratio,
-                }
-                for one in self.deciles
-            ],
+            "deciles": [one.as_json() for one in self.deciles],
             "types": [
                 {"type": use.name, **{key: getattr(use, key) for key in ("instances", "queries", "utilisation")}}
                 for use in self.types
