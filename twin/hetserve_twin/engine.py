@@ -36,12 +36,11 @@ STAYS: Final = Seconds(60.0)
 class TracedLoad:
     """What is played against a service: its trace, and its mix; None: the one that the service declares.
 
-    factors: hidden ones on service times, by type; default_factor: for the other types.
+    factors: hidden ones on service times, by type, as of `latency_factors`.
     """
 
     trace: LoadTrace
     factors: Mapping[str, float] = field(default_factory=dict)
-    default_factor: float = 1.0
     mix: BatchMix | None = None
 
 
@@ -166,7 +165,7 @@ class LoadTwin:
 
     def _learned(self, facts: ServiceFacts) -> _PlayedService:
         load, before = self._loads[facts.key], self._played.get(facts.key)
-        truth = before.truth if before else Truth(load.factors, load.default_factor)
+        truth = before.truth if before else Truth(load.factors)
         truth.learn(facts)
         # Draws of their own for each seed and name of a service.
         source = np.random.default_rng([self.rules.seed, zlib.crc32(facts.title.encode())])

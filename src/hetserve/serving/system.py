@@ -42,12 +42,11 @@ class System:
         profiles: Mapping[str, LatencyProfile],
         batches: tuple[int, ...],
         slo: float,
-        feasibility: float = FEASIBILITY_PERCENTILE,
         base: str | None = None,
     ) -> System:
         """System of these types (by name) at these batch sizes; slo in seconds.
 
-        feasibility: percentile for policies. base: the type with C_j = 1; default: the fastest at the largest batch.
+        base: the type with C_j = 1; default: the fastest at the largest batch.
         """
         served = dense(list(profiles.values()), batches)
         names = tuple(profiles)
@@ -56,7 +55,7 @@ class System:
             batches,
             served.means,
             slo,
-            served.quantiles(feasibility),
+            served.quantiles(FEASIBILITY_PERCENTILE),
             None if base is None else names.index(base),
         )
         return cls(served, model)

@@ -18,14 +18,12 @@ from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.serving.system import System
-from hetserve.simulation.allowable import GRID, Allowable, RateTrial, TrialSetup, allowable_throughput
+from hetserve.simulation.allowable import GRID, Allowable, Progress, TrialSetup, allowable_throughput
 from hetserve.simulation.criteria import Confident, Criterion, steady_per_seed
 from hetserve.simulation.report import RunReport
 from hetserve.simulation.run import simulate
 from hetserve.simulation.stability import SLOS, ceiling, fewest_queries
 from hetserve.simulation.workload import draw_workload
-
-Note = Callable[[RateTrial], None]
 
 _CLIMBING = SimulationEffort(queries=10_000, seeds=(0,), jobs=1)
 
@@ -87,7 +85,7 @@ def run_at(  # noqa: PLR0917
 
 
 def find_allowable(
-    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: SimulationEffort, note: Note | None = None
+    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: SimulationEffort, note: Progress | None = None
 ) -> Held:
     """Highest rate at which the SLO holds; with fewer than three seeds each is judged alone."""
     fluid = fluid_rate(problem, counts)
@@ -156,7 +154,7 @@ def _allowable(  # noqa: PLR0917
     policy: Policy,
     fluid: float,
     effort: SimulationEffort,
-    note: Note | None = None,
+    note: Progress | None = None,
     *,
     step: float = GRID,
 ) -> Allowable:

@@ -69,7 +69,9 @@ class Play:
         self._arrived, self._service = arrived, problem.service
         batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
         self._run = Session([_service(problem, batches, factors)])
-        self._course = _SpanTimes(problem.service, spans, arrived.begin)
+        self._spans, self._known = spans, 0
+        self._live: dict[int, Span] = {}
+        """By place in the course: those that may still come or go."""
         self._at = arrived.times - arrived.begin
         drawn = draw_workload(problem.mix, max(len(self._at), 1), seed)
         self._sizes = drawn.sizes if arrived.sizes is None else arrived.sizes.of
@@ -94,15 +96,32 @@ class Play:
         # When nothing arrives any more, what waits is left to who serves then.
         over = min(end, float(self._at[-1]) + 1 if len(self._at) else 0.0)
         looks = np.arange(math.ceil(self._now / _PATIENCE), over / _PATIENCE) * _PATIENCE
-        cuts = sorted({self._now, *looks.tolist(), *self._course.changes(self._now, end)})
+        cuts = sorted({self._now, *looks.tolist(), *self._changes(end)})
         for first, last in pairwise((*cuts, end)):
             if first % _PATIENCE == 0:
                 self._run.give_up(_PATIENCE)
                 self._plan_piece(first)
-            self._run.stand(self._course.standing(first))
+            self._run.stand(self._standing(first))
             self._run.until(last)
             self._count(self._run.tally())
         self._now = end
+
+    def _times(self, span: Span) -> tuple[float, float]:
+        """When an instance joins and drains, from the trace's beginning [s]."""
+        return max(span.ready - self._arrived.begin, 0.0), max(span.left - self._arrived.begin, 0.0)
+
+    def _changes(self, end: float) -> set[float]:
+        """When instances join or drain, from now to before another time."""
+        self._live |= dict(enumerate(self._spans[self._known :], self._known))
+        self._known = len(self._spans)
+        self._live = {k: span for k, span in self._live.items() if span.served and self._times(span)[1] >= self._now}
+        return {at for span in self._live.values() for at in self._times(span) if self._now <= at < end}
+
+    def _standing(self, now: float) -> dict[str, GpuInstance]:
+        """Those that take queries, each on a GPU of its own."""
+        times = {k: self._times(span) for k, span in self._live.items()}
+        here = [k for k, (ready, left) in times.items() if ready <= now < left]
+        return {f"{k}": GpuInstance(self._service, self._live[k].type, f"{k}") for k in here}
 
     def _plan_piece(self, begin: float) -> None:
         """The arrivals of the next piece."""
@@ -144,31 +163,6 @@ class Play:
 
 def _minutes(at: Floats) -> NDArray[np.int64]:
     return (at // _MINUTE).astype(np.int64)
-
-
-class _SpanTimes:
-    """Which instances there are when. Times from the trace's beginning [s]."""
-
-    def __init__(self, service: str, spans: Sequence[Span], begin: float) -> None:
-        self._service, self._spans, self._begin = service, spans, begin
-        self._known, self._live = 0, dict[int, Span]()
-        """By place in the course: those that may still come or go."""
-
-    def _times(self, span: Span) -> tuple[float, float]:
-        return max(span.ready - self._begin, 0.0), max(span.left - self._begin, 0.0)
-
-    def changes(self, begin: float, end: float) -> set[float]:
-        """When instances join or drain, from one time to before another."""
-        self._live |= dict(enumerate(self._spans[self._known :], self._known))
-        self._known = len(self._spans)
-        self._live = {k: span for k, span in self._live.items() if span.served and self._times(span)[1] >= begin}
-        return {at for span in self._live.values() for at in self._times(span) if begin <= at < end}
-
-    def standing(self, now: float) -> dict[str, GpuInstance]:
-        """Those that take queries, each on a GPU of its own."""
-        times = {k: self._times(span) for k, span in self._live.items()}
-        here = [k for k, (ready, left) in times.items() if ready <= now < left]
-        return {f"{k}": GpuInstance(self._service, self._live[k].type, f"{k}") for k in here}
 
 
 def _service(problem: Problem, batches: tuple[int, ...], factors: Mapping[str, float]) -> Service:
