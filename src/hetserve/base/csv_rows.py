@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetserve.base.files import InputError, read_lines
-from hetserve.base.units import parse_number
+from hetserve.base.units import number_or_nan
 
 _MOST_ERRORS = 20
 MOST_BYTES = 16 << 20
@@ -40,7 +39,7 @@ class CsvRows:
     def whole(self, row: CsvRow, column: str, most: int) -> int:
         """Whole number from 1 to `most`, also written as 1.0; else 0 and an error."""
         text = row.values[column]
-        number = _number(text)
+        number = number_or_nan(text)
         if 1 <= number <= most and number.is_integer():
             return int(number)
         return self.wrong(row, column, f"must be a whole number from 1 to {most}")
@@ -48,7 +47,7 @@ class CsvRows:
     def positive(self, row: CsvRow, column: str, least: float, most: float, unit: str) -> float:
         """Number from `least` to `most`; else 0 and an error."""
         text = row.values[column]
-        number = _number(text)
+        number = number_or_nan(text)
         if least <= number <= most:
             return number
         return self.wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
@@ -67,13 +66,6 @@ class CsvRows:
             raise CsvError([*self.errors[:_MOST_ERRORS], f"{self.name}: and {len(self.errors) - _MOST_ERRORS} more"])
         if self.errors:
             raise CsvError(self.errors)
-
-
-def _number(text: str) -> float:
-    try:
-        return parse_number(text)
-    except ValueError:
-        return math.nan
 
 
 def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:

@@ -15,7 +15,7 @@ from typing import Final
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.service.load import BatchDistribution
 from hetserve.base.csv_rows import read_columns
-from hetserve.base.units import parse_number
+from hetserve.base.units import number_or_nan, parse_number
 from hetserve.demand.mix import BatchMix, kairos_mixture
 
 MOST_BATCHES: Final = 1000
@@ -128,21 +128,15 @@ def _read(path: Path) -> Iterator[tuple[int, float]]:
 
 
 def _number(where: str, column: str, text: str | None) -> float:
-    try:
-        value = parse_number(text or "")
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
+    value = number_or_nan(text)
+    if not 0 <= value < math.inf:
         raise ValueError(f"{where}, column {column}: {text!r} is not a number of at least 0")
     return value
 
 
 def whole_number(where: str, column: str, text: str | None) -> int:
     """A whole number of at least 1. Raises ValueError, naming the place and the value."""
-    try:
-        value = parse_number(text or "")
-    except ValueError:
-        value = 0.0
-    if not (1 <= value < math.inf and value == int(value)):
+    value = number_or_nan(text)
+    if not (1 <= value < math.inf and value.is_integer()):
         raise ValueError(f"{where}, column {column}: {text!r} is not a whole number of at least 1")
     return int(value)

@@ -295,22 +295,12 @@ def forget_ended(state: EngineState, held: int) -> Integers:
     return kept
 
 
-def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers], held: int) -> EngineState:
-    """The state with other tables, in which services come first that it has.
-
-    sizes: by service that it has, [size] its index in the new tables, -1: none. held: queries. Raises ValueError for a
-    query of a size that is not there any more.
-    """
+def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers]) -> EngineState:
+    """The state with other tables, in which services come first that it has. sizes: of each, [size] its new index."""
     queries, instances, waiting = state.queries, state.instances, state.waiting
-    ended = np.zeros(held, np.bool_)
-    ended[state.course.ended[: state.course.counts[ENDED]]] = True
-    found = queries.size.copy()
     for service, places in enumerate(sizes):
-        mine = np.flatnonzero(queries.service[:held] == service)
-        found[mine] = places[queries.size[mine]]
-    if (found[:held][~ended] < 0).any():
-        raise ValueError("the batch sizes of all queries that have not ended must stay")
-    queries.size[:] = found
+        mine = np.flatnonzero(queries.service == service)
+        queries.size[mine] = places[queries.size[mine]]
     instances.kind[:] = tables.kinds[instances.service] + instances.type
     known, services, misses = len(waiting.wake_at), len(tables.slo), unlimited(len(tables.slo))
     for old, new in zip(state.misses, misses, strict=True):

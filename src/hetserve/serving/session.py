@@ -307,14 +307,13 @@ class Session:
         """Goes on with other service times, SLOs and uses, and with more services.
 
         services: those of the run in their order, then new ones; each with its types in their order, then new ones, and
-        with the batch sizes of its queries. What is being served keeps its work, and queries their deadlines. Raises
-        ValueError.
+        with all its batch sizes. What is being served keeps its work, and queries their deadlines. Raises ValueError.
         """
         check_services(services)
         sizes = [_sizes_within(old, now) for old, now in zip(self.services, services, strict=False)]
         if len(services) < len(self.services):
             raise ValueError(f"{len(services)} services: need the {len(self.services)} of the run")
-        self._state = layout.revised(self._state, layout.tables_of(services), sizes, self._queries)
+        self._state = layout.revised(self._state, layout.tables_of(services), sizes)
         self._take(services)
 
     def outcome(self, ids: Integers | None = None) -> Outcomes:
@@ -354,10 +353,10 @@ class Session:
 
 
 def _sizes_within(old: Service, new: Service) -> Integers:
-    """[old size] index among the new ones, -1: it is not there. Raises ValueError if the new service is another."""
+    """[old size] index among the new ones. Raises ValueError if the new service is another, or lacks a size."""
     types, batches = old.system.types, old.system.served.batches
     if new.name != old.name or new.system.types[: len(types)] != types:
         raise ValueError(f"{new.name}: in the place of {old.name} with {', '.join(types)}, which must stay, first")
-    there = new.system.served.batches
-    places = np.searchsorted(there, batches).clip(0, len(there) - 1)
-    return np.where(there[places] == batches, places, -1)
+    if not np.isin(batches, new.system.served.batches).all():
+        raise ValueError(f"{new.name}: its batch sizes must stay: {', '.join(map(str, batches))}")
+    return np.searchsorted(new.system.served.batches, batches)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.base.csv_rows import read_columns
+from hetserve.base.units import number_or_nan
 from hetserve.demand import BatchMix
 from hetserve.demand.batches import whole_number
 from hetserve.registry.choices import Arrivals
@@ -66,10 +67,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def _time(where: str, column: str, text: str | None, before: float) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        value = math.nan
+    value = number_or_nan(text)
     if not math.isfinite(value):
         raise ValueError(f"{where}, column {column}: {text!r} is not a number of seconds")
     if value < before:

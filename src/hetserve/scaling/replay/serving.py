@@ -29,7 +29,6 @@ _PATIENCE: Final = 15.0
 So many seconds of arrivals are planned at once: whoever comes, goes or is forgotten moves all of them.
 """
 _MINUTE: Final = 60.0
-_AS_DECLARED: Final[Mapping[str, float]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Play:
         arrived: Arrived,
         spans: Sequence[Span],
         seed: int,
-        factors: Mapping[str, float] = _AS_DECLARED,
+        factors: Mapping[str, float] | None = None,
     ) -> None:
         """spans: may grow, and end, at the time that was reached or later.
 
@@ -68,7 +67,7 @@ class Play:
         """
         self._arrived, self._service = arrived, problem.service
         batches = problem.mix.batches if arrived.sizes is None else arrived.sizes.batches
-        self._run = Session([_service(problem, batches, factors)])
+        self._run = Session([_service(problem, batches, factors or {})])
         self._spans, self._known = spans, 0
         self._live: dict[int, Span] = {}
         """By place in the course: those that may still come or go."""
