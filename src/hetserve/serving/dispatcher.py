@@ -10,9 +10,9 @@ import numpy as np
 
 from hetserve.dispatch.kernel import Integers
 from hetserve.serving import layout
+from hetserve.serving.answers import contract_error
 from hetserve.serving.engine import engine_of
 from hetserve.serving.events import ANSWERED, OFFERED, WOKEN
-from hetserve.serving.faults import contract_error
 from hetserve.serving.services import Service
 from hetserve.serving.state import ENDED, SENT, EngineState, blank_instances, joined
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.serving import layout
+from hetserve.serving.answers import contract_error
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
 from hetserve.serving.events import NOTHING
-from hetserve.serving.faults import contract_error
 from hetserve.serving.services import GpuInstance, Service, check_services
 from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, WAKES, blank_instances, joined, taken
 
