@@ -52,7 +52,7 @@ class Room:
         return PlacedInstance(wanted, *decision.chosen.places[0])
 
     def _offered(self, wanted: WantedInstance) -> list[str]:
-        chosen = wanted.node_selector.items()
+        chosen = wanted.spec.node_selector.items()
         return sorted(name for name, labels in self._labels.items() if chosen <= labels.items())
 
 

@@ -20,7 +20,7 @@ import httpx
 
 from harness import beside, components, controlplane, limits, stages, tools
 from harness.components import Component
-from harness.kube import Kube, Manifest, read_manifests
+from harness.kube import Kube, Manifest, is_true, read_manifests
 from harness.nodes import FakeCluster, NodeGroup, manifests_of
 from harness.ports import PortBlock
 from harness.processes import ProcessRecord, end, spawn, tail
@@ -345,8 +345,8 @@ class Cluster(ClusterViews):
 
     def _wait_for_crds(self) -> None:
         def established() -> bool | Unmet:
-            crds = {crd["metadata"]["name"]: crd.get("status", {}) for crd in self.kube.list("crds")}
-            waiting = sorted(name for name, status in crds.items() if not _is_true(status, "Established"))
+            crds = self.kube.list("crds")
+            waiting = sorted(crd["metadata"]["name"] for crd in crds if not is_true(crd, "Established"))
             return (bool(crds) and not waiting) or Unmet(waiting or "no CRD at all")
 
         wait_until(established, limits.ROLLOUT, "the CRDs to be established")
@@ -354,8 +354,4 @@ class Cluster(ClusterViews):
 
 def _schedulable(node: Manifest) -> bool:
     taints = {taint["key"] for taint in node["spec"].get("taints", [])}
-    return _is_true(node.get("status", {}), "Ready") and not taints & UNREADY_TAINTS
-
-
-def _is_true(status: Manifest, condition: str) -> bool:
-    return any(c["type"] == condition and c["status"] == "True" for c in status.get("conditions") or [])
+    return is_true(node, "Ready") and not taints & UNREADY_TAINTS

@@ -345,15 +345,6 @@ def _scale(text: str) -> float:
     return scale
 
 
-def _wanted(given: argparse.Namespace) -> Wanted:
-    """What is to be played. Raises SystemExit(2)."""
-    try:
-        return wanted(given)
-    except ValueError as error:
-        print(f"demo: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-
-
 def _run(state: Path, given: argparse.Namespace) -> int:
     match given.command:
         case "up":
@@ -368,11 +359,12 @@ def _run(state: Path, given: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Returns 0, or 1 after an error on stderr. Raises SystemExit(2) for arguments that do not fit."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
     state = Path(os.environ.get("HETSERVE_DEMO_DIR", ROOT / ".demo")).resolve()
     try:
         if given.command == "load":
-            return load(state, _wanted(given))
+            return load(state, wanted(given, parser.error))
         with _one_at_a_time(state):
             return _run(state, given)
     except (ToolError, AssertionError, RuntimeError, OSError) as error:

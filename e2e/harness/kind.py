@@ -33,7 +33,7 @@ from images.engines import Engine, EngineError, choose
 from harness import limits, previous
 from harness.commands import HETSERVE
 from harness.components import CHART, RELEASE, ROOT, merged
-from harness.kube import Kube, Manifest
+from harness.kube import Kube, Manifest, is_true
 from harness.nodes import NodeGroup
 from harness.pins import HELM
 from harness.tools import provide
@@ -236,12 +236,6 @@ class KindCluster:
         found = self.kube.list("pods", namespace)
         key = "app.kubernetes.io/component"
         return [pod for pod in found if component is None or pod["metadata"].get("labels", {}).get(key) == component]
-
-
-def is_true(item: Manifest, condition: str) -> bool:
-    """Whether an object's status says that a condition holds."""
-    conditions = item.get("status", {}).get("conditions") or []
-    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
 
 
 def image_values() -> dict[str, Any]:

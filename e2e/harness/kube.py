@@ -257,6 +257,12 @@ def documents_of(text: str) -> Manifests:
     return [document for document in yaml.load_all(text, Loader=loader) if document]
 
 
+def is_true(item: Manifest, condition: str) -> bool:
+    """Whether an object's status says that a condition holds."""
+    conditions = item.get("status", {}).get("conditions") or []
+    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+
+
 def _in_background(grace: int | None) -> Manifest:
     body: Manifest = {"propagationPolicy": "Background"}
     return body if grace is None else body | {"gracePeriodSeconds": grace}

@@ -11,8 +11,8 @@ import pytest
 from harness import limits, previous
 from harness.arrivals import AFTER, BEFORE, Arrivals, arriving, pod
 from harness.invariants import broken, capacities, shares
-from harness.kind import IN_PODS, KindCluster, is_true
-from harness.kube import Manifest
+from harness.kind import IN_PODS, KindCluster
+from harness.kube import Manifest, is_true
 from harness.nodes import INSTANCE_TYPE_LABEL, Gpus, NodeGroup
 from harness.one_type import service_on
 from harness.waiting import Unmet, always, wait_until

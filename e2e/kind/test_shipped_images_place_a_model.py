@@ -10,7 +10,8 @@ from typing import Any, Final
 import pytest
 
 from harness import limits
-from harness.kind import KindCluster, is_true
+from harness.kind import KindCluster
+from harness.kube import is_true
 from harness.nodes import Gpus, NodeGroup
 from harness.one_type import service_on
 from harness.waiting import Unmet, wait_until

@@ -176,13 +176,7 @@ class Operator:
         self.announcer = Announcer(self._api, socket.gethostname(), self._now, is_busy)
         self.input_statuses = InputStatuses(self._api, self.cache, self.leadership, self._now, is_busy=is_busy)
         self.controller = Controller(
-            self.observer,
-            self.writer,
-            self.metrics,
-            self.clock,
-            self.plans,
-            announcer=self.announcer,
-            leadership=self.leadership,
+            self.observer, self.writer, self.metrics, self.clock, self.plans, self.announcer, self.leadership
         )
         self.workers = Workers(self.queue, self.controller, self.leadership, self.metrics)
 

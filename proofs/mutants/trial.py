@@ -20,7 +20,7 @@ from mutants.planting import plant
 from mutants.source import ROOTS
 
 ROOT: Final = Path(__file__).parents[2]
-COPIED: Final = (*ROOTS, "proofs", "tests", "e2e/harness")
+COPIED: Final = (*ROOTS, "proofs", "tests", "e2e/harness", "docs")
 FAILED: Final = 1
 """pytest's status of failed tests."""
 CRASHES: Final = ("NameError", "UnboundLocalError", "AttributeError", "ImportError")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from hetserve.routing.actions import Failure as InstanceFailure
 from hetserve.routing.actions import Drop, Status
+from hetserve.routing.actions import Failure as InstanceFailure
 from hetserve_router.inference import InferenceFacts, read_inference
 from hetserve_shell.http.calls import Call, Failure
 from hetserve_shell.http.takers import Head, Headers, Replier

@@ -17,8 +17,8 @@ from hetserve.dispatch.assignment import assign, carve, work_sizes
 from hetserve.dispatch.kernel import Kernel, KernelArguments, QueueArrays, WorkerArrays
 from hetserve.registry.choices import Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.serving.answers import PolicyContractError
 from hetserve.serving.dispatcher import Dispatcher
-from hetserve.serving.faults import PolicyContractError
 from hetserve.serving.services import Service
 from hetserve.serving.system import System
 from hetserve.simulation.run import run_alone, simulate

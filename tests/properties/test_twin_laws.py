@@ -13,7 +13,7 @@ from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
 from hetserve_services.exposition import metrics_text
 from hetserve_twin.devices import union_by_group
-from hetserve_twin.engine import LoadTwin, Rules, TracedLoad, Traffic
+from hetserve_twin.engine import LoadTwin, TracedLoad, Traffic
 from hetserve_twin.exposition import TwinCollector
 from twin_scene import facts, pod, trace
 
@@ -45,7 +45,7 @@ def test_every_query_that_arrived_is_served_dropped_or_under_way(
     course: list[tuple[float, set[int], set[str], int, float]], rate: float, timeout: float, seed: int
 ) -> None:
     loads = {("team", name): TracedLoad(trace((0, rate), (3, rate / 2))) for name in NAMES}
-    twin = LoadTwin(loads, Rules(seed=seed, timeout=Seconds(timeout)))
+    twin = LoadTwin(loads, seed=seed, timeout=Seconds(timeout))
     before: dict[tuple[str, ...], float] = {}
     for span, ready, there, batch, slo in course:
         twin.declare(declared(there, batch, slo))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.trace import LoadTrace
 from hetserve_services.facts import ReadyPod, ServiceFacts
-from hetserve_twin.engine import LoadTwin, Rules, TracedLoad
+from hetserve_twin.engine import LoadTwin, TracedLoad
 from testing import planning
 
 TYPES: Mapping[str, int] = {"fast": 10, "slow": 20}
@@ -40,7 +40,7 @@ def pod(name: str, service: str = "s", kind: str = "fast", *gpus: str) -> ReadyP
 
 def twin_of(loads: Mapping[str, TracedLoad], **rules: Any) -> LoadTwin:
     """A twin of these services of the namespace team. Policy `fcfs`: the quickest to compile."""
-    return LoadTwin({("team", name): load for name, load in loads.items()}, Rules(**{"policy": "fcfs", **rules}))
+    return LoadTwin({("team", name): load for name, load in loads.items()}, **{"policy": "fcfs", **rules})
 
 
 def playing(rate: float, pods: Iterable[ReadyPod] = (), *, load: TracedLoad | None = None, **rules: Any) -> LoadTwin:

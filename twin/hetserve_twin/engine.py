@@ -13,7 +13,7 @@ import numpy as np
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix, contract
 from hetserve.demand.trace import LoadTrace
-from hetserve.dispatch import Policy, make_policy
+from hetserve.dispatch import make_policy
 from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.registry.dispatch_policies import default_dispatch_policy
 from hetserve.serving.services import GpuInstance
@@ -35,26 +35,15 @@ STEP: Final = Seconds(0.25)
 class TracedLoad:
     """What is played against a service: its trace, and its mix; None: the one that the service declares.
 
-    factors: hidden ones on service times, by type; default_factor: for the other types.
+    factors: hidden ones on service times, by type, as of `latency_factors`.
     """
 
     trace: LoadTrace
     factors: Mapping[str, float] = field(default_factory=dict)
-    default_factor: float = 1.0
     mix: BatchMix | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """How loads are played. speed: of the traces. timeout: a client's patience [s]. slowdown: expected of sharing."""
-
-    policy: str = field(default_factory=default_dispatch_policy)
-    speed: float = 1.0
-    seed: int = 0
-    timeout: Seconds = Seconds(15.0)
-    slowdown: float = 1.25
-
-
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """The load of one service: a trace played at a speed, from the second 0 on.
@@ -96,28 +85,37 @@ class _PlayedService:
     """[place in the mix] index into the system's batches."""
 
 
+@dataclass(eq=False)
 class LoadTwin:
-    """Plays loads by seconds that the caller names; reads no clock."""
+    """Plays loads by seconds that the caller names; reads no clock.
 
-    def __init__(self, loads: Mapping[Key, TracedLoad], rules: Rules | None = None) -> None:
-        """Raises ValueError for an unknown policy."""
-        self.rules = rules or Rules()
-        self.services: dict[Key, ServiceFigures] = {}
-        self.instances = InstanceFigures()
-        self.devices = DeviceUse()
-        self.now = Seconds(0.0)
-        self._loads = dict(loads)
-        self._policy: Policy = make_policy(self.rules.policy)
-        self._played: dict[Key, _PlayedService] = {}
-        self._run: Session | None = None
-        self._rows: dict[tuple[Key, str, str], int] = {}
-        """Row by service, pod and type: a pod that is made anew under its name goes on with its series."""
-        self._row_of: list[int] = []
-        """Row of each instance of the run."""
-        self._closed = False
-        self._refused: set[str] = set()
-        self._there: frozenset[Key] = frozenset()
-        """Services that are declared now: only they get new queries."""
+    speed: of the traces. timeout: a client's patience [s]. slowdown: expected of sharing. Raises ValueError for an
+    unknown policy.
+    """
+
+    _loads: Mapping[Key, TracedLoad]
+    policy: str = field(default_factory=default_dispatch_policy)
+    speed: float = 1.0
+    seed: int = 0
+    timeout: Seconds = Seconds(15.0)
+    slowdown: float = 1.25
+    services: dict[Key, ServiceFigures] = field(default_factory=dict, init=False)
+    instances: InstanceFigures = field(default_factory=InstanceFigures, init=False)
+    devices: DeviceUse = field(default_factory=DeviceUse, init=False)
+    now: Seconds = field(default=Seconds(0.0), init=False)
+    _played: dict[Key, _PlayedService] = field(default_factory=dict, init=False)
+    _run: Session | None = field(default=None, init=False)
+    _rows: dict[tuple[Key, str, str], int] = field(default_factory=dict, init=False)
+    """Row by service, pod and type: a pod that is made anew under its name goes on with its series."""
+    _row_of: list[int] = field(default_factory=list, init=False)
+    """Row of each instance of the run."""
+    _closed: bool = field(default=False, init=False)
+    _refused: set[str] = field(default_factory=set, init=False)
+    _there: frozenset[Key] = field(default=frozenset(), init=False)
+    """Services that are declared now: only they get new queries."""
+
+    def __post_init__(self) -> None:
+        self._policy = make_policy(self.policy)
 
     def close(self) -> None:
         """Lets no more queries arrive."""
@@ -148,11 +146,11 @@ class LoadTwin:
 
     def _learned(self, facts: ServiceFacts) -> _PlayedService:
         load, before = self._loads[facts.key], self._played.get(facts.key)
-        truth = before.truth if before else Truth(load.factors, load.default_factor)
+        truth = before.truth if before else Truth(load.factors)
         truth.learn(facts)
         # Draws of their own for each seed and name of a service.
-        source = np.random.default_rng([self.rules.seed, zlib.crc32(facts.title.encode())])
-        traffic = before.traffic if before else Traffic(load.trace, self.rules.speed, source)
+        source = np.random.default_rng([self.seed, zlib.crc32(facts.title.encode())])
+        traffic = before.traffic if before else Traffic(load.trace, self.speed, source)
         system = truth.system(facts.slo)
         return _PlayedService(facts, truth, traffic, system, np.searchsorted(system.served.batches, facts.mix.batches))
 
@@ -170,7 +168,7 @@ class LoadTwin:
 
     def _revise(self) -> None:
         known = {key: (one.facts, one.system, one.truth) for key, one in self._played.items()}
-        services = shared_services(known, self._policy, self.rules.slowdown)
+        services = shared_services(known, self._policy, self.slowdown)
         if self._run is None:
             self._run = Session(services)
             self._run.until(self.now)
@@ -227,7 +225,7 @@ class LoadTwin:
                 run.arrive(played.facts.title, times, sizes, draws)
                 figures.receive(played.system.served.batches[sizes])
         run.until(end)
-        run.give_up(self.rules.timeout)
+        run.give_up(self.timeout)
         ended = run.tally()
         self._count_queries(run, ended)
         self._occupy(run.standing(), ended, start, end)

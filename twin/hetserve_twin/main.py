@@ -13,7 +13,7 @@ from hetserve.base.csv_rows import CsvError
 from hetserve.base.files import UnreadableError
 from hetserve.demand import parse_batches
 from hetserve.demand.trace import read_trace
-from hetserve.profiles.latency_factors import EVERY_TYPE, factor_of
+from hetserve.profiles.latency_factors import factor_of
 from hetserve_services.facts import Key
 from hetserve_shell import process
 from hetserve_shell.kube.client import KubernetesApi
@@ -65,11 +65,9 @@ def read_loads(settings: TwinSettings) -> dict[Key, TracedLoad]:
 
 def _load(one: LoadSettings, general: Mapping[str, float]) -> TracedLoad:
     own = one.latency_factor
-    default = general.get(EVERY_TYPE, 1.0) * own.get(EVERY_TYPE, 1.0)
-    kinds = (general.keys() | own.keys()) - {EVERY_TYPE}
-    factors = {kind: factor_of(general, kind) * factor_of(own, kind) for kind in kinds}
+    factors = {kind: factor_of(general, kind) * factor_of(own, kind) for kind in general.keys() | own.keys()}
     mix = parse_batches(one.batches) if one.batches else None
-    return TracedLoad(read_trace(one.trace, bad_samples="refused"), factors, default, mix)
+    return TracedLoad(read_trace(one.trace, bad_samples="refused"), factors, mix)
 
 
 async def serve(settings: TwinSettings, loads: Mapping[Key, TracedLoad], kubeconfig: Path | None) -> None:

@@ -11,6 +11,7 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Seconds
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_spec
+from hetserve.profiles.latency_factors import factor_of
 from hetserve.profiles.sharing import compute_share
 from hetserve.serving.services import Neighbour, Service, compute_use
 from hetserve.serving.system import FEASIBILITY_PERCENTILE, System
@@ -26,7 +27,6 @@ class Truth:
     """
 
     factors: Mapping[str, float]
-    default_factor: float = 1.0
     profiles: dict[str, LatencyProfile] = field(default_factory=dict)
     declared: dict[str, LatencyProfile] = field(default_factory=dict)
     uses: dict[str, ModelProfile] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Truth:
 
     def _served(self, kinds: list[str], real: DenseLatency, declared: DenseLatency) -> DenseLatency:
         """Where the first profile did not go as far as the present one, the present one says what is true."""
-        factors = np.array([self.factors.get(kind, self.default_factor) for kind in kinds])[:, None]
+        factors = np.array([factor_of(self.factors, kind) for kind in kinds])[:, None]
         means = np.where(np.isfinite(real.means), real.means, declared.means) * factors
         return DenseLatency(real.batches, means, real.probabilities, real.ratios)
 

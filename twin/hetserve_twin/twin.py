@@ -18,7 +18,7 @@ from hetserve_shell.http.server import allotted, listen
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.reviews import check_of
 from hetserve_twin.cluster import Cluster
-from hetserve_twin.engine import LoadTwin, Rules, TracedLoad, compile_loop
+from hetserve_twin.engine import LoadTwin, TracedLoad, compile_loop
 from hetserve_twin.exposition import TwinCollector
 from hetserve_twin.settings import TwinSettings
 
@@ -49,10 +49,8 @@ class Twin:
     ) -> None:
         self.settings = settings
         self._check = check_of(settings.probe_authorization, review_api or api)
-        rules = Rules(
-            settings.policy, settings.speed, settings.seed, Seconds(settings.timeout), settings.max_slowdown / ONE
-        )
-        self.engine = LoadTwin(loads, rules)
+        given = settings.policy, settings.speed, settings.seed, Seconds(settings.timeout), settings.max_slowdown / ONE
+        self.engine = LoadTwin(loads, *given)
         self.cluster = Cluster(api, loads.keys(), settings.max_slowdown)
         self.address: tuple[str, int] | None = None
         self.playing = asyncio.Event()

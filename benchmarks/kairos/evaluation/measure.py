@@ -23,9 +23,10 @@ from hetserve.planning import Counts, TypeOption
 from hetserve.planning.configurations import Dimension, enumerate_configurations
 from hetserve.planning.kairos.ranking import configuration_bounds
 from hetserve.planning.rates import Rates, derive_rates
-from hetserve.simulation.allowable import allowable_throughput
+from hetserve.simulation.allowable import TrialSetup, allowable_throughput
 from hetserve.simulation.criteria import PerSeed, steady_per_seed
 from hetserve.simulation.stability import ceiling
+from hetserve.simulation.workload import Workload, draw_workload
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -86,19 +87,10 @@ def allowable(case: Case, counts: Counts, policy: Policy, bound: float, scale: S
 
 
 def _of_seed(case: Case, counts: Counts, policy: Policy, bound: float, scale: Scale) -> float:
+    judged, works = _judged(case, counts, policy, scale)
+
     def scan(start: float, step: float) -> float:
-        return allowable_throughput(
-            system(case),
-            dict(counts),
-            policy,
-            case.mix,
-            start,
-            seeds=scale.seeds,
-            queries=scale.queries,
-            step=step,
-            criterion=_criterion(policy),
-            ceiling=_ceiling(case, counts),
-        ).rate
+        return allowable_throughput(judged, works, start, step=step).rate
 
     top, found = bound, 0.0
     for step, finer in zip(scale.steps, (*scale.steps[1:], 0.0), strict=True):
@@ -110,8 +102,11 @@ def _of_seed(case: Case, counts: Counts, policy: Policy, bound: float, scale: Sc
     return found
 
 
-def _criterion(policy: Policy) -> PerSeed:
-    return steady_per_seed() if policy.name == "hetserve" else PerSeed()
+def _judged(case: Case, counts: Counts, policy: Policy, scale: Scale) -> tuple[TrialSetup, list[Workload]]:
+    criterion = steady_per_seed() if policy.name == "hetserve" else PerSeed()
+    works = [draw_workload(case.mix, scale.queries, seed) for seed in scale.seeds]
+    top = _ceiling(case, counts)
+    return TrialSetup(system(case), dict(counts), policy, 99.0, criterion, ceiling=top), works
 
 
 @cache
@@ -122,19 +117,8 @@ def _ceiling(case: Case, counts: Counts) -> float:
 
 def passes(case: Case, counts: Counts, policy: Policy, rate: float, scale: Scale) -> bool:
     """Whether one rate passes on the first seed."""
-    made = allowable_throughput(
-        system(case),
-        dict(counts),
-        policy,
-        case.mix,
-        rate,
-        seeds=scale.seeds[:1],
-        queries=scale.queries,
-        # One trial.
-        step=0.5,
-        criterion=_criterion(policy),
-        ceiling=_ceiling(case, counts),
-    )
+    judged, works = _judged(case, counts, policy, replace(scale, seeds=scale.seeds[:1]))
+    made = allowable_throughput(judged, works, rate, step=0.5)  # one trial
     return made.trials[0].passed
 
 

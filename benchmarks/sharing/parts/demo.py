@@ -129,7 +129,7 @@ def booked_by_gpu(services: Sequence[PlannedService], placed: Sequence[PlacedIns
     profiles = {(one.name, kind): offer.profile for one in services for kind, offer in one.offers.items()}
     found: dict[str, int] = defaultdict(int)
     for one in placed:
-        share = compute_share(profiles[one.wanted.service, one.wanted.type].spec)
+        share = compute_share(profiles[one.wanted.owner.name, one.wanted.type].spec)
         assert share is not None, "every profile of the sample has a share"
         found[one.place] += share.booking(Millionths(round(SIGMA * ONE)))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Final
 
@@ -34,6 +34,7 @@ class _ServiceDemand:
     shown: Demand | None = None
 
 
+@dataclass(eq=False)
 class DemandCache:
     """Demand of all services. clock: seconds that never go back.
 
@@ -41,29 +42,19 @@ class DemandCache:
     called with the demand of each service at each tick; None: it is measured no longer.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        wake: Callable[[Key], None],
-        *,
-        configured: bool,
-        allow_queries: bool = False,
-        is_quiet: IsQuiet = lambda _key, _demand: False,
-        show: Callable[[Key, Demand | None], None] = lambda _key, _demand: None,
-    ) -> None:
-        self._clock = clock
-        self._wake = wake
-        self._configured = configured
-        self._allow_queries = allow_queries
-        self._is_quiet = is_quiet
-        self._show = show
-        self._pages: dict[Key, _ServiceDemand] = {}
+    _clock: Callable[[], float]
+    _wake: Callable[[Key], None]
+    configured: bool
+    allow_queries: bool = False
+    is_quiet: IsQuiet = lambda _key, _demand: False
+    show: Callable[[Key, Demand | None], None] = lambda _key, _demand: None
+    _pages: dict[Key, _ServiceDemand] = field(default_factory=dict, init=False)
 
     def follow(self, wanted: Mapping[Key, MetricsQuerySpec]) -> None:
         """These services are measured from now on, and no others."""
         for key in [key for key in self._pages if key not in wanted]:
             del self._pages[key]
-            self._show(key, None)
+            self.show(key, None)
         for key, one in wanted.items():
             page = self._pages.get(key)
             if page is None or not _same_source(page.wanted, one):
@@ -76,7 +67,7 @@ class DemandCache:
 
     def to_ask(self, *, own: bool) -> dict[Key, MetricsQuerySpec]:
         """Services to ask Prometheus for. own: those with queries of their own, else those of the contract."""
-        if not self._configured or (own and not self._allow_queries):
+        if not self.configured or (own and not self.allow_queries):
             return {}
         return {key: page.wanted for key, page in self._pages.items() if (page.wanted.own is not None) is own}
 
@@ -107,7 +98,7 @@ class DemandCache:
             if self._pages.get(key) is not page:
                 continue  # replaced while others had their turn
             demand = self._aged(page)
-            self._show(key, demand)
+            self.show(key, demand)
             before = page.shown
             if before is None or self._concerns(key, before, demand):
                 page.shown = demand
@@ -119,9 +110,9 @@ class DemandCache:
         return aged(page.demand, by, page.wanted.stale_after, page.failing)
 
     def _unasked(self, wanted: MetricsQuerySpec) -> Demand:
-        if not self._configured:
+        if not self.configured:
             return unknown(Trouble.NOT_CONFIGURED, _NOT_CONFIGURED)
-        if wanted.own is not None and not self._allow_queries:
+        if wanted.own is not None and not self.allow_queries:
             return unknown(Trouble.QUERIES_NOT_ALLOWED, _NOT_ALLOWED)
         return unknown(Trouble.NOT_ASKED, "Prometheus has not been asked yet")
 
@@ -133,12 +124,12 @@ class DemandCache:
         wanted = self._pages[key].wanted
         if _state(before, wanted) != _state(after, wanted):
             return True
-        if self._is_quiet(key, after):
+        if self.is_quiet(key, after):
             return False
         if _is_late(before, wanted) is not _is_late(after, wanted):
             return True
         figures = zip_longest(_figures(before, wanted), _figures(after, wanted))
-        return any(moved(one, other) for one, other in figures) or self._is_quiet(key, before)
+        return any(moved(one, other) for one, other in figures) or self.is_quiet(key, before)
 
 
 def moved(before: float | None, after: float | None) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Final, Protocol
 
@@ -70,25 +71,17 @@ async def ask_all(prometheus: Asking, queries: Iterable[Query], now: float) -> l
     return await asyncio.gather(*map(one, queries))
 
 
+@dataclass(eq=False)
 class Poll:
-    """One kind of polls. source: as spec.metrics.source names it; clock: seconds; interval: between two polls."""
+    """One kind of polls. source: as spec.metrics.source names it; clock: seconds."""
 
     source: ClassVar[str]
-
-    def __init__(
-        self,
-        cache: DemandCache,
-        prometheus: Asking,
-        metrics: OperatorMetrics,
-        clock: Callable[[], float],
-        interval: float,
-    ) -> None:
-        self._cache = cache
-        self._prometheus = prometheus
-        self._metrics = metrics
-        self._clock = clock
-        self._pauses = Pauses(clock, interval)
-        self._trouble = ""
+    _cache: DemandCache
+    _prometheus: Asking
+    _metrics: OperatorMetrics
+    _clock: Callable[[], float]
+    _pauses: Pauses
+    _trouble: str = field(default="", init=False)
 
     async def time(self, keys: Iterable[Key]) -> float | None:
         """Prometheus's time; None: it does not answer, so that the demand of these services ages."""
@@ -174,6 +167,7 @@ MIX_INTERVAL: Final = 60.0
 Members = dict[Key, MetricsQuerySpec]
 
 
+@dataclass(eq=False)
 class ContractPoll(Poll):
     """Asks for all services that hetserve's own metrics measure.
 
@@ -182,22 +176,10 @@ class ContractPoll(Poll):
     """
 
     source = CONTRACT
-
-    def __init__(
-        self,
-        cache: DemandCache,
-        prometheus: Asking,
-        metrics: OperatorMetrics,
-        clock: Callable[[], float],
-        interval: float,
-        *,
-        sleep: Callable[[float], Awaitable[object]],
-    ) -> None:
-        super().__init__(cache, prometheus, metrics, clock, interval)
-        self._sleep = sleep
-        self._buckets: dict[Place, dict[float, float]] = {}
-        self._buckets_at = float("-inf")
-        self._mix_trouble: dict[Place, str] = {}
+    _sleep: Callable[[float], Awaitable[object]]
+    _buckets: dict[Place, dict[float, float]] = field(default_factory=dict, init=False)
+    _buckets_at: float = field(default=-math.inf, init=False)
+    _mix_trouble: dict[Place, str] = field(default_factory=dict, init=False)
 
     async def ask(self) -> float | None:
         """Prometheus's time; None: nothing was to be asked, or it does not answer."""
@@ -414,8 +396,8 @@ class DemandPoller:
         self._clock = clock
         self._sleep = sleep
         self._early = {source: asyncio.Event() for source in (CONTRACT, QUERIES)}
-        self._contract = ContractPoll(cache, prometheus, metrics, clock, interval, sleep=sleep)
-        self._own = OwnPoll(cache, own, metrics, clock, interval)
+        self._contract = ContractPoll(cache, prometheus, metrics, clock, Pauses(clock, interval), sleep)
+        self._own = OwnPoll(cache, own, metrics, clock, Pauses(clock, interval))
 
     def loops(self) -> list[Callable[[], Awaitable[None]]]:
         """What to run until it is cancelled."""

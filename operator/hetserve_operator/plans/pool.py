@@ -17,6 +17,7 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -55,6 +56,7 @@ async def _at_once() -> None:
     """Due already."""
 
 
+@dataclass(eq=False)
 class PlanningPool:
     """The processes of an operator.
 
@@ -62,36 +64,27 @@ class PlanningPool:
     the first one may start.
     """
 
-    def __init__(
-        self,
-        queue: PlannerQueue,
-        metrics: OperatorMetrics,
-        *,
-        processes: int,
-        deadline: float,
-        start: Callable[[], Awaitable[Planning]],
-        due: Callable[[], Awaitable[object]] = _at_once,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._queue = queue
-        self._metrics = metrics
-        self._processes = processes
-        self._deadline = Seconds(deadline)
-        self._start = start
-        self._due = due
-        self._clock = clock
-        self._ready = 0
-        self._first_is_ready = asyncio.Event()
-        self._one_starts = asyncio.Lock()
-        self._changed = asyncio.Event()
-        self._under_way: dict[Ticket, asyncio.Timeout] = {}
-        queue.wanted = self._changed.set
-        queue.dropped = self._cancel
-        metrics.planning_waiting.set_function(lambda: len(queue))
+    _queue: PlannerQueue
+    _metrics: OperatorMetrics
+    processes: int
+    deadline: float
+    start: Callable[[], Awaitable[Planning]]
+    due: Callable[[], Awaitable[object]] = _at_once
+    clock: Callable[[], float] = time.monotonic
+    _ready: int = field(default=0, init=False)
+    _first_is_ready: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _one_starts: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _under_way: dict[Ticket, asyncio.Timeout] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._queue.wanted = self._changed.set
+        self._queue.dropped = self._cancel
+        self._metrics.planning_waiting.set_function(lambda: len(self._queue))
 
     def loops(self) -> list[Callable[[], Awaitable[None]]]:
         """What to run until it is cancelled: one loop for each process, which it ends with itself."""
-        return [partial(self._serve, first=number == 0) for number in range(self._processes)]
+        return [partial(self._serve, first=number == 0) for number in range(self.processes)]
 
     async def _serve(self, *, first: bool) -> None:
         while True:
@@ -109,7 +102,7 @@ class PlanningPool:
                 await process.end()
 
     async def _first(self) -> Planning:
-        await self._due()
+        await self.due()
         process = await self._started()
         self._first_is_ready.set()
         return process
@@ -130,7 +123,7 @@ class PlanningPool:
         while True:
             try:
                 async with asyncio.timeout(START_WITHIN):
-                    return await self._start()
+                    return await self.start()
             except Exception as error:
                 expected = isinstance(error, OSError | ProcessDiedError)
                 message = str(error) or type(error).__name__
@@ -151,9 +144,9 @@ class PlanningPool:
 
     async def _plan(self, process: Planning, ticket: Ticket) -> bool:
         """Plans a ticket; False if the process cannot be used again."""
-        begun = self._clock()
+        begun = self.clock()
         try:
-            async with asyncio.timeout(self._deadline) as limit:
+            async with asyncio.timeout(self.deadline) as limit:
                 self._under_way[ticket] = limit
                 answer = await process.ask(ticket.work)
         except TimeoutError:
@@ -165,7 +158,7 @@ class PlanningPool:
         finally:
             del self._under_way[ticket]
             self._changed.set()  # a tried plan may begin where one has ended
-        self._metrics.planning_seconds.labels(outcome).observe(self._clock() - begun)
+        self._metrics.planning_seconds.labels(outcome).observe(self.clock() - begun)
         return outcome == "planned"
 
     def _planned(self, ticket: Ticket, answer: JobResult) -> str:
@@ -186,8 +179,8 @@ class PlanningPool:
         if not self._queue.is_planned(ticket):
             return "dropped"
         planner = ticket.question.problem.planned_by
-        log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, self._deadline)
-        self._queue.settle(ticket, PlannerTimedOut(planner, self._deadline))
+        log.warning("%s: planner %s was stopped after %g s", ticket.key, planner, self.deadline)
+        self._queue.settle(ticket, PlannerTimedOut(planner, Seconds(self.deadline)))
         return "timed-out"
 
     def _cancel(self, ticket: Ticket) -> None:

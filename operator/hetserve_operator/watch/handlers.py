@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 DEPLOYMENTS_PATH: Final = "/apis/apps/v1/deployments"
 
 
+@dataclass(eq=False)
 class EventHandlers:
     """Puts watch events into the cache; queues the services that a change of the cache concerns.
 
@@ -48,19 +49,14 @@ class EventHandlers:
     are forgotten.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        interests: Interests,
-        add: Callable[[Key], None],
-        add_later: Callable[[Key], None],
-        add_changed: Callable[[Key], None],
-    ) -> None:
-        self._cache = cache
-        self._interests = interests
-        self._add = add
-        self._add_later = add_later
-        self._add_changed = add_changed
+    _cache: Cache
+    _interests: Interests
+    _add: Callable[[Key], None]
+    _add_later: Callable[[Key], None]
+    _add_changed: Callable[[Key], None]
+
+    def __post_init__(self) -> None:
+        cache = self._cache
         cache.services.subscribe(self._service_changed)
         cache.nodes.subscribe(self._room_changed)
         cache.slices.subscribe(self._slice_changed)

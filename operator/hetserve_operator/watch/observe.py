@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -75,34 +75,24 @@ class RestoredError(Exception):
     """etcd was restored from a copy: what is remembered never was."""
 
 
+@dataclass(eq=False)
 class Observer:
     """Reads the API for all services. books_compute: whether the extender books compute.
 
     demand: what is known of a service's load, for what it wants measured. router: that serves a namespace.
     """
 
-    def __init__(
-        self,
-        api: ApiServer,
-        cache: Cache,
-        planning: PlanSettings,
-        now: Callable[[], datetime],
-        books_compute: Callable[[], bool] = lambda: True,
-        *,
-        demand: Callable[[Key, MetricsQuerySpec | None], Demand | None] = lambda _key, _wanted: None,
-        router: Callable[[str], Router | None] = lambda _namespace: None,
-    ) -> None:
-        self._api = api
-        self._demand = demand
-        self._router = router
-        self._books_compute = books_compute
-        self._cache = cache
-        self._planning = planning
-        self._now = now
-        self._reached = 0
-        self.interests = Interests()
-        self.unread: set[str] = set()
-        """Paths of what may be missing and could not be listed at the start."""
+    _api: ApiServer
+    _cache: Cache
+    _planning: PlanSettings
+    _now: Callable[[], datetime]
+    _books_compute: Callable[[], bool] = lambda: True
+    demand: Callable[[Key, MetricsQuerySpec | None], Demand | None] = lambda _key, _wanted: None
+    router: Callable[[str], Router | None] = lambda _namespace: None
+    interests: Interests = field(default_factory=Interests, init=False)
+    unread: set[str] = field(default_factory=set, init=False)
+    """Paths of what may be missing and could not be listed at the start."""
+    _reached: int = field(default=0, init=False)
 
     async def relist(self) -> None:
         """Fills the cache from a list of each kind."""
@@ -193,9 +183,9 @@ class Observer:
             written=memory.written,
             fence=memory.fence.fenced(clock),
             books_compute=self._books_compute(),
-            demand=None if outline is None else memory.weighed(self._demand(key, outline.wanted), clock),
+            demand=None if outline is None else memory.weighed(self.demand(key, outline.wanted), clock),
             scalers=self._scalers(service, deployments),
-            router=self._router(key.namespace),
+            router=self.router(key.namespace),
             address=await self._address(key, service),
             settings=self._planning,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -56,28 +56,18 @@ class StuckError(Exception):
     """A write did not persist; retrying at once could loop for ever."""
 
 
+@dataclass(eq=False)
 class Controller:
     """Reconciles services by key."""
 
-    def __init__(
-        self,
-        observer: Observer,
-        writer: Writer,
-        metrics: OperatorMetrics,
-        clock: Callable[[], float],
-        plans: PlannerQueue,
-        *,
-        announcer: Announcer,
-        leadership: OperatorLeadership,
-    ) -> None:
-        self._observer = observer
-        self._writer = writer
-        self._announcer = announcer
-        self._metrics = metrics
-        self._clock = clock
-        self._plans = plans
-        self._leadership = leadership
-        self._memories: dict[Key, Memory] = {}
+    _observer: Observer
+    _writer: Writer
+    _metrics: OperatorMetrics
+    _clock: Callable[[], float]
+    _plans: PlannerQueue
+    _announcer: Announcer
+    _leadership: OperatorLeadership
+    _memories: dict[Key, Memory] = field(default_factory=dict, init=False)
 
     @property
     def remembered(self) -> frozenset[Key]:
@@ -299,16 +289,14 @@ def _timeless(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "conditions": conditions}
 
 
+@dataclass(eq=False)
 class Workers:
     """What all workers share."""
 
-    def __init__(
-        self, queue: WorkQueue, controller: Controller, leadership: OperatorLeadership, metrics: OperatorMetrics
-    ) -> None:
-        self._queue = queue
-        self._controller = controller
-        self._leadership = leadership
-        self._metrics = metrics
+    _queue: WorkQueue
+    _controller: Controller
+    _leadership: OperatorLeadership
+    _metrics: OperatorMetrics
 
     async def work(self) -> None:
         """One worker. Never returns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -29,33 +30,27 @@ _TURN: Final = 100
 _KINDS: Final = tuple(kind for kind in KINDS if kind.planned_from)
 
 
+@dataclass(eq=False)
 class InputStatuses:
     """Remembers each status as stored, so that at rest nothing is read or written.
 
     is_busy: whether other work is more urgent.
     """
 
-    def __init__(
-        self,
-        api: ApiServer,
-        cache: Cache,
-        leadership: OperatorLeadership,
-        now: Callable[[], datetime],
-        *,
-        is_busy: Callable[[], bool],
-    ) -> None:
-        self._api = api
-        self._cache = cache
-        self._leadership = leadership
-        self._now = now
-        self.is_busy = is_busy
-        self._stored: dict[str, Mapping[str, Any]] = {}
-        self._is_read = False
-        self._changed = asyncio.Event()
-        self._inputs_changed = False
-        cache.services.subscribe(self._service_changed)
+    _api: ApiServer
+    _cache: Cache
+    _leadership: OperatorLeadership
+    _now: Callable[[], datetime]
+    is_busy: Callable[[], bool]
+    _stored: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
+    _is_read: bool = field(default=False, init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _inputs_changed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._cache.services.subscribe(self._service_changed)
         for kind in _KINDS:
-            cache.inputs[kind.name].subscribe(self._input_changed)
+            self._cache.inputs[kind.name].subscribe(self._input_changed)
 
     def begin_term(self) -> None:
         """Compares everything: another may have written since."""

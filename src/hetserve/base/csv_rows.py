@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from hetserve.base.files import InputError
-from hetserve.base.units import parse_number
+from hetserve.base.files import InputError, read_lines
+from hetserve.base.units import number_or_nan
 
 _MOST_ERRORS = 20
 MOST_BYTES = 16 << 20
@@ -39,7 +39,7 @@ class CsvRows:
     def whole(self, row: CsvRow, column: str, most: int) -> int:
         """Whole number from 1 to `most`, also written as 1.0; else 0 and an error."""
         text = row.values[column]
-        number = _number(text)
+        number = number_or_nan(text)
         if 1 <= number <= most and number.is_integer():
             return int(number)
         return self.wrong(row, column, f"must be a whole number from 1 to {most}")
@@ -47,7 +47,7 @@ class CsvRows:
     def positive(self, row: CsvRow, column: str, least: float, most: float, unit: str) -> float:
         """Number from `least` to `most`; else 0 and an error."""
         text = row.values[column]
-        number = _number(text)
+        number = number_or_nan(text)
         if least <= number <= most:
             return number
         return self.wrong(row, column, f"must be a number from {least:g} to {most:.10g} {unit}".rstrip())
@@ -66,13 +66,6 @@ class CsvRows:
             raise CsvError([*self.errors[:_MOST_ERRORS], f"{self.name}: and {len(self.errors) - _MOST_ERRORS} more"])
         if self.errors:
             raise CsvError(self.errors)
-
-
-def _number(text: str) -> float:
-    try:
-        return parse_number(text)
-    except ValueError:
-        return math.nan
 
 
 def read_rows(text: str, name: str, needed: Sequence[str]) -> CsvRows:
@@ -117,3 +110,28 @@ def _check_header(header: Sequence[str], written: Mapping[str, str], name: str, 
     repeated = [f"{name}, line 1: column {column} is there {header.count(column)} times" for column in twice]
     if missing or repeated:
         raise CsvError([*missing, *repeated])
+
+
+Cell = tuple[str, str | None]
+"""Column as the header has it, and text; None: the line is too short."""
+
+
+def read_columns(
+    path: Path, most: int, wanted: Sequence[str], *more: Sequence[str]
+) -> Iterator[tuple[str, list[Cell]]]:
+    """Lines of a large file: the place of each, for errors, and its cells in the wanted column and in more.
+
+    most: bytes. wanted, more: names of a column, of which the first that the header has counts, in either case; of
+    `more`, columns may be missing. Raises ValueError without the wanted one, or for what is no CSV; UnreadableError.
+    """
+    with read_lines(str(path), most) as file:
+        rows = csv.DictReader(file)
+        try:
+            rows.fieldnames = columns = [name.strip().lower() for name in rows.fieldnames or []]
+            found = [next((name for name in names if name in columns), None) for names in (wanted, *more)]
+            if found[0] is None:
+                raise ValueError(f"{path}: no column `{wanted[0]}`; columns are: {', '.join(columns) or 'none'}")
+            for row in rows:
+                yield f"{path}, line {rows.line_num}", [(name, row[name]) for name in found if name is not None]
+        except csv.Error as error:
+            raise ValueError(f"{path}: {error}") from None

@@ -6,6 +6,7 @@ second (float), shares and factors of sharing integer millionths.
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import ROUND_CEILING, Decimal, Overflow
 from typing import Final, NewType
@@ -52,6 +53,14 @@ def parse_number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"{text[:40]!r} is not a number")
     return float(text)
+
+
+def number_or_nan(text: str | None) -> float:
+    """As `parse_number`; nan for what is no number."""
+    try:
+        return parse_number(text or "")
+    except ValueError:
+        return math.nan
 
 
 def parse_duration(text: str) -> Seconds:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from hetserve.base.files import InputError, UnreadableError
-from hetserve.base.units import parse_duration, parse_money, parse_number, parse_quantity
+from hetserve.base.units import number_or_nan, parse_duration, parse_money, parse_quantity
 
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -62,10 +62,7 @@ def number(allowed: Callable[[float], bool], right: str) -> Callback:
     """A finite number for which `allowed` holds; `right`: in words."""
 
     def finite(text: str) -> float:
-        try:
-            number = parse_number(text)
-        except ValueError:
-            number = math.nan
+        number = number_or_nan(text)
         if not (math.isfinite(number) and allowed(number)):
             raise ValueError(f"{text!r} must be {right}")
         return number

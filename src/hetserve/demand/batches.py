@@ -4,7 +4,6 @@ file.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,8 +14,8 @@ from typing import Final
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.service.load import BatchDistribution
-from hetserve.base.files import read_lines
-from hetserve.base.units import parse_number
+from hetserve.base.csv_rows import read_columns
+from hetserve.base.units import number_or_nan, parse_number
 from hetserve.demand.mix import BatchMix, kairos_mixture
 
 MOST_BATCHES: Final = 1000
@@ -122,37 +121,22 @@ def _bell(text: str, numbers: str, largest: int, *, logarithmic: bool) -> BatchM
 
 
 def _read(path: Path) -> Iterator[tuple[int, float]]:
-    with read_lines(str(path), MOST_BYTES) as file:
-        rows = csv.DictReader(file)
-        rows.fieldnames = [column.lower() for column in rows.fieldnames or []]
-        columns = rows.fieldnames
-        batch = next((c for c in _BATCH_COLUMNS if c in columns), None)
-        weight = next((c for c in _WEIGHT_COLUMNS if c in columns), None)
-        if batch is None:
-            raise ValueError(f"{path}: no column `batch`; columns are: {', '.join(columns) or 'none'}")
-        for row in rows:
-            where = f"{path}, line {rows.line_num}"
-            share = 1.0 if weight is None else _number(where, weight, row[weight])
-            if share != 0:
-                yield whole_number(where, batch, row[batch]), share
+    for where, (batch, *weight) in read_columns(path, MOST_BYTES, _BATCH_COLUMNS, _WEIGHT_COLUMNS):
+        share = _number(where, *weight[0]) if weight else 1.0
+        if share != 0:
+            yield whole_number(where, *batch), share
 
 
 def _number(where: str, column: str, text: str | None) -> float:
-    try:
-        value = parse_number(text or "")
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
+    value = number_or_nan(text)
+    if not 0 <= value < math.inf:
         raise ValueError(f"{where}, column {column}: {text!r} is not a number of at least 0")
     return value
 
 
 def whole_number(where: str, column: str, text: str | None) -> int:
     """A whole number of at least 1. Raises ValueError, naming the place and the value."""
-    try:
-        value = parse_number(text or "")
-    except ValueError:
-        value = 0.0
-    if not (1 <= value < math.inf and value == int(value)):
+    value = number_or_nan(text)
+    if not (1 <= value < math.inf and value.is_integer()):
         raise ValueError(f"{where}, column {column}: {text!r} is not a whole number of at least 1")
     return int(value)

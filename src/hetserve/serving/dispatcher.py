@@ -8,13 +8,13 @@ from typing import Final, NamedTuple, NoReturn
 
 import numpy as np
 
-from hetserve.dispatch.kernel import AnswerArrays, Integers
+from hetserve.dispatch.kernel import Integers
 from hetserve.serving import layout
+from hetserve.serving.answers import contract_error
 from hetserve.serving.engine import engine_of
 from hetserve.serving.events import ANSWERED, OFFERED, WOKEN
-from hetserve.serving.faults import contract_error
 from hetserve.serving.services import Service
-from hetserve.serving.state import ENDED, SENT, TOUCHED, EngineState, InstanceRows, blank_instances, joined
+from hetserve.serving.state import ENDED, SENT, EngineState, blank_instances, joined
 
 _FIRST_ROOM: Final = 64
 """Queries that there is room for at first; it doubles."""
@@ -231,11 +231,10 @@ class Dispatcher:
         """Room for twice as many queries."""
         held = len(self._query_of)
         more = max(held, _FIRST_ROOM)
-        queries, course = layout.with_room(self._state.queries, self._state.course, held + more)
+        self._state = layout.with_room(self._state, held + more)
         self._query_of += [-1] * more
         self._order += [-1] * more
         self._free += range(held + more - 1, held - 1, -1)
-        self._state = self._state._replace(queries=queries, course=course)
         self._wait_again(np.zeros(0, np.int64))
         self._arrange()
 
@@ -249,23 +248,15 @@ class Dispatcher:
         rows.leaving[:] = [number in away or number not in self._types for number in rows.id.tolist()]
         there = set(rows.id.tolist())
         new = [number for number in self._types if number not in there and number not in away]
-        rows = layout.arranged(joined(rows, self._blank(new)), self._ranks)
+        more = blank_instances(len(new))
+        more.id[:] = new
+        more.type[:] = more.kind[:] = [self._types[number] for number in new]
+        rows = joined(rows, more)
         rows.gpu[:] = np.arange(len(rows.id))
-        gpus = layout.gpu_rows(rows, len(rows.id))
-        gpus.is_touched[:] = False
-        rows.shares[:] = True  # so the loop knows no end of what they serve
-        self._slots = {number: slot for slot, number in enumerate(rows.id.tolist())}
-        slots, most = layout.slots_of(rows, 1), max(len(rows.id), 1)
-        scratch, _ = layout.desk_of([self.service.policy], slots, len(self._query_of))
-        answer = AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64))
-        self._state.course.counts[TOUCHED] = 0
-        self._take(self._state._replace(instances=rows, slots=slots, gpus=gpus, scratch=scratch, answer=answer))
-
-    def _blank(self, numbers: list[int]) -> InstanceRows:
-        rows = blank_instances(len(numbers))
-        rows.id[:] = numbers
-        rows.type[:] = rows.kind[:] = [self._types[number] for number in numbers]
-        return rows
+        state = layout.seated(self._state._replace(instances=rows), self._ranks, len(rows.id))
+        state.instances.shares[:] = True  # so the loop knows no end of what they serve
+        self._slots = {number: slot for slot, number in enumerate(state.instances.id.tolist())}
+        self._take(layout.with_desk(state, [self.service.policy], len(self._query_of)))
 
     def _take(self, state: EngineState) -> None:
         """From now on the words, and what is read after each step, are those of this state."""

@@ -12,15 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hetserve.compiled import Passing, njit_inner, specialise
 from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.kernel import Floats, Integers, Kernel, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
-from hetserve.serving.answers import apply, complete, enqueue
+from hetserve.serving.answers import ENDLESS_WAKING, apply, complete, enqueue
 from hetserve.serving.clients import next_arrival, take_arrival
 from hetserve.serving.events import NO_EVENT, Event, note_sent, take_event
-from hetserve.serving.faults import ENDLESS_WAKING
 from hetserve.serving.progress import refresh
 from hetserve.serving.state import ENDED, TO_DECIDE, TOUCHED, WAKES, EngineState
 
@@ -29,11 +28,11 @@ FINISHED, TOO_MANY_LATE, OTHER_KERNEL, GO_ON = range(4)
 
 @njit_inner
 def _earliest(times: Floats) -> int:
-    """Index of the least, -1: there is none. numpy's looks for nan, too, which costs a tenth of a run."""
-    best = -1
+    """Index of the least, -1: all are infinite. numpy's looks for nan, too, which costs a tenth of a run."""
+    best, least = -1, math.inf
     for k in range(times.shape[0]):
-        if best < 0 or times[k] < times[best]:
-            best = k
+        if times[k] < least:
+            best, least = k, times[k]
     return best
 
 
@@ -70,8 +69,12 @@ def _is_called(service: int, state: EngineState) -> bool:
     first, last, ends = state.slots[service], state.slots[service + 1], state.waiting.ends
     if ends[service, 1] == ends[service, 0]:
         return False
-    called: bool = not state.instances.busy[first:last].all() or (state.tables.eager[service] and last > first)
-    return called
+    if state.tables.eager[service] and last > first:
+        return True
+    for slot in range(first, last):  # noqa: SIM110  (compiled)
+        if not state.instances.busy[slot]:
+            return True
+    return False
 
 
 @njit_inner
@@ -82,12 +85,13 @@ def _after(service: int, event: int, most_ended: int, state: EngineState) -> int
         note_sent(state)
         return FINISHED
     if misses.number[service] > misses.most[service]:
-        refresh(state.course.clock[0], state)
-        return TOO_MANY_LATE
-    if state.course.counts[ENDED] >= most_ended:
-        refresh(state.course.clock[0], state)
-        return FINISHED
-    return GO_ON
+        status = TOO_MANY_LATE
+    elif state.course.counts[ENDED] >= most_ended:
+        status = FINISHED
+    else:
+        return GO_ON
+    refresh(state.course.clock[0], state)
+    return status
 
 
 def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Event) -> int:
@@ -96,7 +100,7 @@ def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Eve
     TOO_MANY_LATE: of one service. OTHER_KERNEL: the service TO_DECIDE has another than this. Negative: a fault. event:
     what happens at `until` to the only service (`take_event`); nothing else does, and what it began is noted.
     """
-    state = _read(words)
+    state: EngineState = _read(words)
     if event[0] != NO_EVENT:
         take_event(event, until, state)
     tables, instances, slots = state.tables, state.instances, state.slots
@@ -146,20 +150,16 @@ def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Eve
     return ENDLESS_WAKING
 
 
-def _decide(*arguments: object) -> tuple[int, int, float]:
-    raise NotImplementedError
-
-
-def _read(words: Integers) -> EngineState:
-    raise NotImplementedError
-
-
 def _pack(words: Integers, state: EngineState) -> None:
     _write(words, state)
 
 
-def _write(words: Integers, state: EngineState) -> None:
+def _missing(*arguments: object) -> Any:
     raise NotImplementedError
+
+
+_decide = _read = _write = _missing
+"""Bound in each compiled copy."""
 
 
 class Engine(NamedTuple):

@@ -16,41 +16,37 @@ NOTHING: Final[Event] = (NO_EVENT, 0, 0, 0.0, 0.0)
 
 
 @njit_inner
-def offer(query: int, size: int, deadline: float, arrival: float, state: EngineState) -> None:
-    """A query joins the queue; the region of the queue is moved to its beginning when it is full."""
-    queries, waiting = state.queries, state.waiting
-    queries.size[query], queries.instance[query] = size, WAITING
-    queries.arrival[query], queries.deadline[query] = arrival, deadline
-    head, tail = waiting.ends[0, 0], waiting.ends[0, 1]
-    if tail == waiting.ids.shape[0]:
-        for source in range(head, tail):
-            move(source, source - head, waiting)
-        waiting.ends[0, 0], waiting.ends[0, 1] = 0, tail - head
-    enqueue(query, state)
-
-
-@njit_inner
 def take_event(event: Event, now: float, state: EngineState) -> None:
-    """Books what happens at `now` [s]; the only service is to decide then. What the last event began is forgotten."""
+    """Books what happens at `now` [s]; the only service is to decide then. What the last event began is forgotten.
+
+    The region of the queue is moved to its beginning when it is full.
+    """
     kind, subject, size, deadline, arrival = event
-    gpus, counts = state.gpus, state.course.counts
+    queries, waiting, gpus, counts = state.queries, state.waiting, state.gpus, state.course.counts
     for k in range(counts[TOUCHED]):
         gpus.is_touched[gpus.touched[k]] = False
     counts[TOUCHED] = counts[ENDED] = counts[WAKES] = counts[SENT] = counts[TO_DECIDE] = 0
     state.course.clock[0] = now
-    state.waiting.wake_at[0] = math.inf
+    waiting.wake_at[0] = math.inf
     if kind == OFFERED:
-        offer(subject, size, deadline, arrival, state)
+        queries.size[subject], queries.instance[subject] = size, WAITING
+        queries.arrival[subject], queries.deadline[subject] = arrival, deadline
+        head, tail = waiting.ends[0, 0], waiting.ends[0, 1]
+        if tail == waiting.ids.shape[0]:
+            for source in range(head, tail):
+                move(source, source - head, waiting)
+            waiting.ends[0, 0], waiting.ends[0, 1] = 0, tail - head
+        enqueue(subject, state)
     elif kind == ANSWERED:
         complete(now, subject, state)
 
 
 @njit_inner
 def note_sent(state: EngineState) -> None:
-    """Notes in answer.pairs which query each instance, alone on the GPU of its slot, has begun to serve."""
+    """Notes in answer.pairs which query each instance, alone on its GPU, has begun to serve."""
     gpus, instances, pairs, counts = state.gpus, state.instances, state.answer.pairs, state.course.counts
     for k in range(counts[TOUCHED]):
-        slot = gpus.touched[k]
+        slot = gpus.members[gpus.ends[gpus.touched[k]]]
         if instances.busy[slot]:
             pairs[counts[SENT], 0] = instances.query[slot]
             pairs[counts[SENT], 1] = instances.id[slot]

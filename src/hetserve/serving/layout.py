@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetserve.dispatch import Policy
-from hetserve.dispatch.kernel import AnswerArrays, Floats, Integers, Scratch
+from hetserve.dispatch.kernel import AnswerArrays, Flags, Floats, Integers, Scratch
 from hetserve.serving.services import Service
 from hetserve.serving.state import (
     COUNTS,
@@ -16,6 +16,7 @@ from hetserve.serving.state import (
     PLANNED,
     RELEASED,
     TO_DECIDE,
+    TOUCHED,
     UNLIMITED,
     UPCOMING,
     Course,
@@ -35,16 +36,16 @@ from hetserve.serving.state import (
 
 def blank_state(services: Sequence[Service]) -> EngineState:
     """Services without instances or queries, at time 0."""
-    n, none, instances = len(services), np.zeros(0, np.int64), blank_instances(0)
+    n, none, queries, instances = len(services), np.zeros(0, np.int64), blank_queries(0), blank_instances(0)
     slots, counts = np.zeros(n + 1, np.int64), np.zeros(COUNTS, np.int64)
     counts[TO_DECIDE] = -1
     return EngineState(
         tables_of(services),
-        blank_queries(0),
+        queries,
         instances,
         slots,
-        empty_waiting(n, 0),
-        gpu_rows(instances, 0),
+        _regions([none] * n, slots[1:], queries, np.full(n, math.inf)),
+        _gpu_rows(instances, 0),
         unlimited(n),
         Course(np.zeros(1), counts, none, none, none),
         Scratch(np.zeros(0), none),
@@ -57,10 +58,9 @@ def copied(state: EngineState) -> EngineState:
     rows = {
         name: type(part)._make(array.copy() for array in part)
         for name, part in state._asdict().items()
-        if name in ("queries", "instances", "waiting", "misses", "course")
+        if name in ("queries", "instances", "waiting", "gpus", "misses", "course")
     }
-    gpus = state.gpus._replace(is_touched=state.gpus.is_touched.copy(), touched=state.gpus.touched.copy())
-    return state._replace(gpus=gpus, **rows)
+    return state._replace(**rows)
 
 
 def unlimited(services: int) -> MissRows:
@@ -103,107 +103,91 @@ def _padded(tables: Sequence[Floats], columns: int | None = None) -> Floats:
     return out
 
 
-def arranged(instances: InstanceRows, ranks: Integers) -> InstanceRows:
+def seated(state: EngineState, ranks: Integers, gpus: int) -> EngineState:
     """Instances in their slots: by service, rank of their kind (`fastest_first`) and id, those that drain last.
 
-    ranks: [kind]. Drained ones are gone.
+    ranks: [kind]. Drained ones are gone. All get their speeds anew.
     """
-    order = np.lexsort((instances.id, ranks[instances.kind], instances.service, instances.leaving))
-    gone = instances.leaving & ~instances.busy
-    return taken(instances, order[~gone[order]])
+    rows = state.instances
+    order = np.lexsort((rows.id, ranks[rows.kind], rows.service, rows.leaving))
+    rows = taken(rows, order[~(rows.leaving & ~rows.busy)[order]])
+    slots = np.searchsorted(rows.service[~rows.leaving], np.arange(len(state.tables.kernels) + 1)).astype(np.int64)
+    state.course.counts[TOUCHED] = gpus
+    return state._replace(instances=rows, slots=slots, gpus=_gpu_rows(rows, gpus))
 
 
-def slots_of(instances: InstanceRows, services: int) -> Integers:
-    """[service + 1] First slot of each service's active instances."""
-    active = instances.service[~instances.leaving]
-    return np.searchsorted(active, np.arange(services + 1)).astype(np.int64)
-
-
-def gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
-    """Who is on which GPU; marks the instances that are not alone there. All get their speeds anew."""
+def _gpu_rows(instances: InstanceRows, gpus: int) -> GpuRows:
+    """Who is on which GPU; marks the instances that are not alone there."""
     instances.shares[:] = np.bincount(instances.gpu, minlength=gpus)[instances.gpu] > 1
     members = np.argsort(instances.gpu, kind="stable").astype(np.int64)
     ends = np.searchsorted(instances.gpu[members], np.arange(gpus + 1)).astype(np.int64)
     return GpuRows(ends, members, np.ones(gpus, np.bool_), np.arange(gpus))
 
 
-def with_room(queries: QueryRows, course: Course, needed: int) -> tuple[QueryRows, Course]:
+def with_room(state: EngineState, needed: int) -> EngineState:
     """Rows for so many queries; they double, so that injections cost no more than what they inject."""
-    held = len(queries.size)
+    course, held = state.course, len(state.queries.size)
     if needed <= held:
-        return queries, course
-    if not held:
-        return blank_queries(needed), course._replace(
-            ended=np.empty(needed, np.int64), released=np.empty(needed, np.int64)
-        )
+        return state
     more = max(needed, 2 * held) - held
-    ended, released = (np.concatenate((ids, np.zeros(more, np.int64))) for ids in (course.ended, course.released))
-    return joined(queries, blank_queries(more)), course._replace(ended=ended, released=released)
+    ended, released = (np.concatenate((ids, np.empty(more, np.int64))) for ids in (course.ended, course.released))
+    queries, course = joined(state.queries, blank_queries(more)), course._replace(ended=ended, released=released)
+    return state._replace(queries=queries, course=course)
 
 
-def replanned(course: Course, queries: QueryRows, ids: Integers) -> Course:
-    """Agenda with more queries; at equal times the earlier planned come first."""
+def replanned(state: EngineState, ids: Integers) -> EngineState:
+    """With more queries on the agenda; at equal times the earlier planned come first."""
+    course = state.course
     planned = course.agenda[course.counts[UPCOMING] : course.counts[PLANNED]]
     to_come = np.concatenate((planned, ids)) if len(planned) else ids
-    times = queries.arrival[to_come]
+    times = state.queries.arrival[to_come]
     in_order = (times[1:] >= times[:-1]).all()
     agenda = np.ascontiguousarray(to_come if in_order else to_come[np.argsort(times, kind="stable")])
     counts = course.counts.copy()
     counts[UPCOMING], counts[PLANNED] = 0, len(agenda)
-    return course._replace(agenda=agenda, counts=counts)
+    return state._replace(course=course._replace(agenda=agenda, counts=counts))
 
 
-def requeued(waiting: WaitingRows, course: Course, queries: QueryRows) -> WaitingRows:
-    """Regions with room for all who wait and all who come."""
+def requeued(state: EngineState) -> EngineState:
+    """Queues with room for all who wait and all who come."""
+    waiting, course, queries = state.waiting, state.course, state.queries
     services = len(waiting.wake_at)
     released, followers = course.released[: course.counts[RELEASED]], queries.follower[queries.follower > 0]
     to_come = np.concatenate((course.agenda[course.counts[UPCOMING] :], released, followers))
     coming = np.bincount(queries.service[to_come], minlength=services) if services > 1 else np.array([len(to_come)])
     waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
-    return _regions(waits, coming, queries, waiting.wake_at)
+    return state._replace(waiting=_regions(waits, coming, queries, waiting.wake_at))
 
 
 def _regions(waits: Sequence[Integers], coming: Integers, queries: QueryRows, wake_at: Floats) -> WaitingRows:
     """A region for each service. waits: ids that wait, in order, by service; coming: room for more, by service."""
     starts = np.cumsum([0, *(len(ids) + more for ids, more in zip(waits, coming, strict=True))])
-    new = empty_waiting(len(waits), int(starts[-1]), wake_at)
-    for service, ids in enumerate(waits):
-        new.ends[service] = starts[service], starts[service] + len(ids)
+    ids, sizes, arrivals, deadlines = (np.zeros(starts[-1], kind) for kind in (np.int64, np.int64, float, float))
+    new = WaitingRows(np.zeros((len(waits), 2), np.int64), ids, sizes, arrivals, deadlines, wake_at)
+    for service, there in enumerate(waits):
+        new.ends[service] = starts[service], starts[service] + len(there)
         place = slice(*new.ends[service])
-        new.ids[place], new.sizes[place] = ids, queries.size[ids]
-        new.arrivals[place], new.deadlines[place] = queries.arrival[ids], queries.deadline[ids]
+        ids[place], sizes[place] = there, queries.size[there]
+        arrivals[place], deadlines[place] = queries.arrival[there], queries.deadline[there]
     return new
 
 
-def empty_waiting(services: int, room: int, wake_at: Floats | None = None) -> WaitingRows:
-    return WaitingRows(
-        np.zeros((services, 2), np.int64),
-        np.zeros(room, np.int64),
-        np.zeros(room, np.int64),
-        np.zeros(room),
-        np.zeros(room),
-        np.full(services, math.inf) if wake_at is None else wake_at,
-    )
-
-
-def desk_of(policies: Sequence[Policy], slots: Integers, room: int) -> tuple[Scratch, AnswerArrays]:
+def with_desk(state: EngineState, policies: Sequence[Policy], room: int) -> EngineState:
     """What policies write to, large enough for each service. room: most queries that wait at once."""
-    workers = np.maximum(np.diff(slots), 1).tolist()
+    workers = np.maximum(np.diff(state.slots), 1).tolist()
     asked = [policy.scratch(n, room) for policy, n in zip(policies, workers, strict=True)]
-    floats, integers, most = max(a for a, _ in asked), max(b for _, b in asked), max(workers)
-    return (
-        Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
-        AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64)),
+    floats, integers, most = max(a for a, _ in asked), max(b for _, b in asked), max(len(state.instances.id), 1)
+    return state._replace(
+        scratch=Scratch(np.zeros(floats), np.zeros(integers, np.int64)),
+        answer=AnswerArrays(np.zeros((most, 2), np.int64), np.zeros(most, np.int64)),
     )
 
 
-def without_waiting(state: EngineState, service: int, before: float) -> Integers:
-    """Takes out a service's waiting queries that arrived before this time [s]; returns their ids in order."""
-    waiting = state.waiting
+def without_waiting(waiting: WaitingRows, service: int, stays: Flags) -> Integers:
+    """Takes the others out of those of a service that wait; returns their ids, in order."""
     head, tail = waiting.ends[service]
-    stays = waiting.arrivals[head:tail] >= before
     gone = waiting.ids[head:tail][~stays]
-    left = head + int(stays.sum())
+    left = tail - len(gone)
     for rows in waiting[1:5]:
         rows[head:left] = rows[head:tail][stays]
     waiting.ends[service, 1] = left
@@ -212,14 +196,15 @@ def without_waiting(state: EngineState, service: int, before: float) -> Integers
 
 def without_line(state: EngineState, slot: int) -> Integers:
     """Takes what waits in an instance's line from it; returns its ids, in order."""
-    instances, held = state.instances, _line(state, slot)
+    instances, held = state.instances, line_of(state, slot)
     instances.line[slot] = -1
     instances.free_at[slot] -= instances.pending[slot]
     instances.pending[slot] = 0.0
     return np.array(held, np.int64)
 
 
-def _line(state: EngineState, slot: int) -> list[int]:
+def line_of(state: EngineState, slot: int) -> list[int]:
+    """Queries that wait in an instance's line, in order."""
     held, query = [], int(state.instances.line[slot, 0])
     while query >= 0:
         held.append(query)
@@ -232,12 +217,8 @@ def without_query(state: EngineState, query: int) -> None:
     queries, instances, waiting = state.queries, state.instances, state.waiting
     service = queries.service[query]
     head, tail = waiting.ends[service]
-    for place in head + np.flatnonzero(waiting.ids[head:tail] == query):
-        for rows in waiting[1:5]:
-            rows[place : tail - 1] = rows[place + 1 : tail]
-        waiting.ends[service, 1] = tail - 1
-        return
-    for slot in [one for one in range(len(instances.id)) if query in _line(state, one)]:
+    without_waiting(waiting, service, waiting.ids[head:tail] != query)
+    for slot in [one for one in range(len(instances.id)) if query in line_of(state, one)]:
         line = without_line(state, slot)
         stays = line[line != query]
         queries.next_in_line[stays] = np.append(stays[1:], -1)
@@ -285,16 +266,7 @@ def ended_unserved(state: EngineState, ids: Integers, why: int) -> EngineState:
     sent = sent[sent > 0]
     queries.arrival[sent] = course.clock[0] + queries.think[sent]
     queries.deadline[sent] += queries.arrival[sent]
-    return state._replace(course=replanned(course, queries, sent)) if len(sent) else state
-
-
-def line_lengths(instances: InstanceRows, queries: QueryRows) -> Integers:
-    """[slot] Queries in each instance's line."""
-    lengths, query = np.zeros(len(instances.id), np.int64), instances.line[:, 0]
-    while (query >= 0).any():
-        lengths += query >= 0
-        query = np.where(query >= 0, queries.next_in_line[query], -1)
-    return lengths
+    return replanned(state, sent) if len(sent) else state
 
 
 def forget_ended(state: EngineState, held: int) -> Integers:
@@ -323,22 +295,12 @@ def forget_ended(state: EngineState, held: int) -> Integers:
     return kept
 
 
-def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers], held: int) -> EngineState:
-    """The state with other tables, in which services come first that it has.
-
-    sizes: by service that it has, [size] its index in the new tables, -1: none. held: queries. Raises ValueError for a
-    query of a size that is not there any more.
-    """
+def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers]) -> EngineState:
+    """The state with other tables, in which services come first that it has. sizes: of each, [size] its new index."""
     queries, instances, waiting = state.queries, state.instances, state.waiting
-    ended = np.zeros(held, np.bool_)
-    ended[state.course.ended[: state.course.counts[ENDED]]] = True
-    found = queries.size.copy()
     for service, places in enumerate(sizes):
-        mine = np.flatnonzero(queries.service[:held] == service)
-        found[mine] = places[queries.size[mine]]
-    if (found[:held][~ended] < 0).any():
-        raise ValueError("the batch sizes of all queries that have not ended must stay")
-    queries.size[:] = found
+        mine = np.flatnonzero(queries.service == service)
+        queries.size[mine] = places[queries.size[mine]]
     instances.kind[:] = tables.kinds[instances.service] + instances.type
     known, services, misses = len(waiting.wake_at), len(tables.slo), unlimited(len(tables.slo))
     for old, new in zip(state.misses, misses, strict=True):

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.serving import layout
+from hetserve.serving.answers import contract_error
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
 from hetserve.serving.events import NOTHING
-from hetserve.serving.faults import contract_error
 from hetserve.serving.services import GpuInstance, Service, check_services
-from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, TOUCHED, WAKES, blank_instances, joined, taken
+from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, WAKES, blank_instances, joined, taken
 
 
 class Outcomes(NamedTuple):
@@ -104,8 +104,7 @@ class Session:
             if waiting.ends[service, 1] > waiting.ends[service, 0]:
                 waiting.wake_at[service] = self.now
         self.instances += added
-        rows = joined(self._state.instances, new) if len(self._state.instances.id) else new
-        self._state = self._state._replace(instances=rows)
+        self._state = self._state._replace(instances=joined(self._state.instances, new))
         self._is_seated = False
         return ids
 
@@ -207,19 +206,28 @@ class Session:
     ) -> range:
         """Rows of queries whose deadlines are the SLO. when: name, values and the least of the times."""
         index = self._service(service)
-        system = self.services[index].system
-        _check_queries(service, when, sizes, draws, len(system.served.batches))
+        system, (name, times, least) = self.services[index].system, when
+        if not len(times) == len(sizes) == len(draws):
+            raise ValueError(f"{service}: {len(times)} times, {len(sizes)} sizes, {len(draws)} draws: must be as many")
+        known = len(system.served.batches)
+        for what, values, low, high, rule in (
+            (name, times, least, sys.float_info.max, f"must be at least {least:g} and finite"),
+            ("size", sizes, 0, known - 1, f"must be an index of {known} batches"),
+            ("draw", draws, 0.0, 1.0, "must be between 0 and 1"),
+        ):
+            if len(values) and not (values.min() >= low and values.max() <= high):  # a minimum of nan is nan
+                bad = values[~((values >= low) & (values <= high))][0]
+                raise ValueError(f"{service}: {what} {bad}: {rule}")
         ids = range(self._queries, self._queries + len(sizes))
         self._queries = ids.stop
-        queries, course = layout.with_room(self._state.queries, self._state.course, ids.stop)
-        place = slice(ids.start, ids.stop)
+        self._state = layout.with_room(self._state, ids.stop)
+        queries, place = self._state.queries, slice(ids.start, ids.stop)
         queries.service[place], queries.size[place], queries.deadline[place] = index, sizes, system.slo
         queries.draw[place] = draws
-        self._state = self._state._replace(queries=queries, course=course)
         return ids
 
     def _plan(self, ids: Integers) -> None:
-        self._state = self._state._replace(course=layout.replanned(self._state.course, self._state.queries, ids))
+        self._state = layout.replanned(self._state, ids)
         self._has_room = False
 
     def stop_when_late(self, service: str, more_than: int, first: int = 0) -> None:
@@ -263,10 +271,11 @@ class Session:
 
         Queries in the line of an instance stay there. Returns the ids of those that are dropped.
         """
-        gone = [np.zeros(0, np.int64)]
+        waiting, gone = self._state.waiting, [np.zeros(0, np.int64)]
         for index in np.flatnonzero(self.waiting()).tolist():
             before = self.now - max(patience, self.services[index].system.slo)
-            gone.append(layout.without_waiting(self._state, index, before))
+            stays = waiting.arrivals[slice(*waiting.ends[index])] >= before
+            gone.append(layout.without_waiting(waiting, index, stays))
             state = layout.ended_unserved(self._state, gone[-1], DROPPED)
             self._has_room &= state is self._state
             self._state = state
@@ -280,9 +289,11 @@ class Session:
     def standing(self) -> Occupancy:
         """What each present instance does now, by slot."""
         rows = self._state.instances
-        rows = taken(rows, np.flatnonzero(~rows.leaving | rows.busy))
+        slots = np.flatnonzero(~rows.leaving | rows.busy)
+        in_line = np.array([len(layout.line_of(self._state, slot)) for slot in slots.tolist()], np.int64)
+        rows = taken(rows, slots)
         since = np.append(self._state.queries.start, math.nan)[rows.query]  # the last for -1: it serves nothing
-        return Occupancy(rows.id, rows.service, rows.query, layout.line_lengths(rows, self._state.queries), since)
+        return Occupancy(rows.id, rows.service, rows.query, in_line, since)
 
     def forget(self) -> Integers:
         """Forgets the queries that have ended, so that a run can go on for ever. The rest are numbered anew from 0 on,
@@ -296,14 +307,13 @@ class Session:
         """Goes on with other service times, SLOs and uses, and with more services.
 
         services: those of the run in their order, then new ones; each with its types in their order, then new ones, and
-        with the batch sizes of its queries. What is being served keeps its work, and queries their deadlines. Raises
-        ValueError.
+        with all its batch sizes. What is being served keeps its work, and queries their deadlines. Raises ValueError.
         """
         check_services(services)
         sizes = [_sizes_within(old, now) for old, now in zip(self.services, services, strict=False)]
         if len(services) < len(self.services):
             raise ValueError(f"{len(services)} services: need the {len(self.services)} of the run")
-        self._state = layout.revised(self._state, layout.tables_of(services), sizes, self._queries)
+        self._state = layout.revised(self._state, layout.tables_of(services), sizes)
         self._take(services)
 
     def outcome(self, ids: Integers | None = None) -> Outcomes:
@@ -335,45 +345,18 @@ class Session:
         """Makes room for what has changed since the last run."""
         state = self._state
         if not self._is_seated:
-            instances = layout.arranged(state.instances, self._ranks)
-            slots = layout.slots_of(instances, len(self.services))
-            gpus = layout.gpu_rows(instances, len(self._gpus))
-            state.course.counts[TOUCHED] = len(self._gpus)
-            state = state._replace(instances=instances, slots=slots, gpus=gpus)
+            state = layout.seated(state, self._ranks, len(self._gpus))
         if not (self._is_seated and self._has_room):
             policies = [service.policy for service in self.services]
-            scratch, answer = layout.desk_of(policies, state.slots, self._queries)
-            waiting = layout.requeued(state.waiting, state.course, state.queries)
-            state = state._replace(waiting=waiting, scratch=scratch, answer=answer)
+            state = layout.requeued(layout.with_desk(state, policies, self._queries))
         self._state, self._is_seated, self._has_room = state, True, True
 
 
 def _sizes_within(old: Service, new: Service) -> Integers:
-    """[old size] index among the new ones, -1: it is not there. Raises ValueError if the new service is another."""
+    """[old size] index among the new ones. Raises ValueError if the new service is another, or lacks a size."""
     types, batches = old.system.types, old.system.served.batches
     if new.name != old.name or new.system.types[: len(types)] != types:
         raise ValueError(f"{new.name}: in the place of {old.name} with {', '.join(types)}, which must stay, first")
-    there = new.system.served.batches
-    places = np.searchsorted(there, batches).clip(0, len(there) - 1)
-    return np.where(there[places] == batches, places, -1)
-
-
-def _check_queries(
-    service: str,
-    when: tuple[str, NDArray[np.float64], float],
-    sizes: NDArray[np.int64],
-    draws: NDArray[np.float64],
-    sizes_known: int,
-) -> None:
-    """when: name, values and the least of the times. Raises ValueError."""
-    name, times, least = when
-    if not len(times) == len(sizes) == len(draws):
-        raise ValueError(f"{service}: {len(times)} times, {len(sizes)} sizes, {len(draws)} draws: must be as many")
-    for what, values, low, high, rule in (
-        (name, times, least, sys.float_info.max, f"must be at least {least:g} and finite"),
-        ("size", sizes, 0, sizes_known - 1, f"must be an index of {sizes_known} batches"),
-        ("draw", draws, 0.0, 1.0, "must be between 0 and 1"),
-    ):
-        if len(values) and not (values.min() >= low and values.max() <= high):  # a minimum of nan is nan
-            bad = values[~((values >= low) & (values <= high))][0]
-            raise ValueError(f"{service}: {what} {bad}: {rule}")
+    if not np.isin(batches, new.system.served.batches).all():
+        raise ValueError(f"{new.name}: its batch sizes must stay: {', '.join(map(str, batches))}")
+    return np.searchsorted(new.system.served.batches, batches)

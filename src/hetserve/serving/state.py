@@ -154,49 +154,40 @@ class EngineState(NamedTuple):
 
 
 Rows = TypeVar("Rows", QueryRows, InstanceRows)
+_INTEGERS: Final = frozenset(
+    ("size", "next_in_line", "instance", "follower", "id", "service", "kind", "type", "gpu", "line", "query")
+)
+_FLAGS: Final = frozenset(("leaving", "shares", "is_late", "busy"))
+
+
+def _zeros(kind: type[Rows], n: int) -> Rows:
+    # Zeros come from the system untouched, and cost nothing until they are used.
+    types = (
+        (name, np.int64 if name in _INTEGERS else np.bool_ if name in _FLAGS else np.float64) for name in kind._fields
+    )
+    return kind._make(np.zeros((n, 2) if name == "line" else n, type_) for name, type_ in types)
 
 
 def blank_queries(n: int) -> QueryRows:
-    # Zeros come from the system untouched, and cost nothing until they are used.
-    blank = QueryRows._make(np.zeros(n, _INTEGERS.get(name, np.float64)) for name in QueryRows._fields)
+    blank = _zeros(QueryRows, n)
     for times in (blank.start, blank.finish, blank.work):
         times.fill(math.nan)
     blank.instance.fill(WAITING)
     return blank
 
 
-_INTEGERS: Final = dict.fromkeys(("service", "size", "next_in_line", "instance", "follower"), np.int64)
-
-
 def blank_instances(n: int) -> InstanceRows:
     """Idle ones."""
-    return InstanceRows(
-        id=_integers(n),
-        service=_integers(n),
-        kind=_integers(n),
-        type=_integers(n),
-        gpu=_integers(n),
-        leaving=np.zeros(n, np.bool_),
-        shares=np.zeros(n, np.bool_),
-        is_late=np.zeros(n, np.bool_),
-        busy=np.zeros(n, np.bool_),
-        free_at=np.zeros(n),
-        done_at=np.full(n, math.inf),
-        pending=np.zeros(n),
-        line=np.full((n, 2), -1, np.int64),
-        query=_integers(n, -1),
-        batch=np.zeros(n),
-        remaining=np.zeros(n),
-        since=np.zeros(n),
-        stretch=np.zeros(n),
-    )
-
-
-def _integers(n: int, value: int = 0) -> Integers:
-    return np.full(n, value, np.int64)
+    blank = _zeros(InstanceRows, n)
+    blank.done_at.fill(math.inf)
+    for queries in (blank.line, blank.query):
+        queries.fill(-1)
+    return blank
 
 
 def joined(rows: Rows, more: Rows) -> Rows:
+    if not len(rows[0]):
+        return more
     return type(rows)._make(np.concatenate(pair) for pair in zip(rows, more, strict=True))
 
 

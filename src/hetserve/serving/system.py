@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -22,17 +22,19 @@ FEASIBILITY_PERCENTILE: Final = 95.0
 class System:
     """Instance types that serve one model.
 
-    served: to draw from. predicted: as policies see them. order: types by `fastest_first`.
+    served: to draw from. predicted: as policies see them. order: of the types, by which ties are broken; default:
+    `fastest_first`.
     """
 
     served: DenseLatency
     predicted: LatencyModel
-    order: NDArray[np.int64] = field(init=False)
+    order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
         arrays = self.predicted.arrays
-        order = fastest_first(arrays.mean, arrays.safe, self.served.means, self.served.ratios)
-        object.__setattr__(self, "order", order)
+        if not len(self.order):
+            order = fastest_first(arrays.mean, arrays.safe, self.served.means, self.served.ratios)
+            object.__setattr__(self, "order", order)
 
     @classmethod
     def of(
@@ -40,12 +42,11 @@ class System:
         profiles: Mapping[str, LatencyProfile],
         batches: tuple[int, ...],
         slo: float,
-        feasibility: float = FEASIBILITY_PERCENTILE,
         base: str | None = None,
     ) -> System:
         """System of these types (by name) at these batch sizes; slo in seconds.
 
-        feasibility: percentile for policies. base: the type with C_j = 1; default: the fastest at the largest batch.
+        base: the type with C_j = 1; default: the fastest at the largest batch.
         """
         served = dense(list(profiles.values()), batches)
         names = tuple(profiles)
@@ -54,18 +55,14 @@ class System:
             batches,
             served.means,
             slo,
-            served.quantiles(feasibility),
+            served.quantiles(FEASIBILITY_PERCENTILE),
             None if base is None else names.index(base),
         )
         return cls(served, model)
 
     def slowed(self, factors: NDArray[np.float64]) -> System:
         """The same, but queries really take so many times as long: [type]. Policies and ties know nothing of it."""
-        served = self.served
-        means = served.means * factors[:, None]
-        found = System(DenseLatency(served.batches, means, served.probabilities, served.ratios), self.predicted)
-        object.__setattr__(found, "order", self.order)
-        return found
+        return replace(self, served=replace(self.served, means=self.served.means * factors[:, None]))
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -95,11 +92,7 @@ class System:
         """
         kinds = np.unique(self.workers(counts))
         given, served = self.predicted.arrays, self.served
-        arrays = ModelArrays(
-            given.mean[kinds], given.safe[kinds], given.coefficients[kinds], given.in_time[kinds], given.slo
-        )
+        arrays = ModelArrays._make((*(np.asarray(array)[kinds] for array in given[:-1]), given.slo))
         predicted = LatencyModel(tuple(self.types[k] for k in kinds), self.predicted.batches, arrays, base=0)
-        dense = DenseLatency(served.batches, served.means[kinds], served.probabilities, served.ratios[kinds])
-        found = System(dense, predicted)
-        object.__setattr__(found, "order", np.searchsorted(kinds, self.order[np.isin(self.order, kinds)]))
-        return found
+        order = np.searchsorted(kinds, self.order[np.isin(self.order, kinds)])
+        return System(replace(served, means=served.means[kinds], ratios=served.ratios[kinds]), predicted, order)

@@ -17,18 +17,15 @@ from typing import Final
 
 import numpy as np
 
-from hetserve.demand import BatchMix
 from hetserve.dispatch import Policy
 from hetserve.registry.choices import Arrivals
 from hetserve.serving.state import DROPPED
 from hetserve.serving.system import System
-from hetserve.simulation.criteria import Confident, Criterion, PerSeed
+from hetserve.simulation.criteria import Criterion, PerSeed
 from hetserve.simulation.run import run_alone
 from hetserve.simulation.stability import Backlog, backlog_of, grows, looks_steady
-from hetserve.simulation.workload import Recording, Workload, draw_workload
+from hetserve.simulation.workload import Workload
 
-DEFAULT_SEEDS: Final = (11, 12, 13)
-DEFAULT_QUERIES: Final = 100_000
 GRID: Final = 0.005
 """Step of the scan, as a share of the bound."""
 
@@ -128,44 +125,32 @@ Progress = Callable[[RateTrial], None]
 
 
 def allowable_throughput(
-    system: System,
-    counts: Mapping[str, int],
-    policy: Policy,
-    mix: BatchMix,
+    judged: TrialSetup,
+    works: Sequence[Workload],
     bound: float,
     *,
-    percentile: float = 99.0,
-    seeds: Sequence[int] = DEFAULT_SEEDS,
-    queries: int = DEFAULT_QUERIES,
     step: float = GRID,
-    criterion: Criterion | None = None,
-    arrivals: Arrivals | Recording = Arrivals.EXPONENTIAL,
-    warm_up: int = 0,
-    ceiling: float = math.inf,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Allowable:
     """Highest rate bound x (1 - k x step), k = 0, 1, ..., that passes; if the bound passes, the last that passes above
     it.
 
-    bound: first rate [queries/s]. criterion: default `Confident()`. arrivals: a recording is stretched to each rate.
-    ceiling: rate from which a criterion with a steady backlog fails without a run. threads: do not change the result.
-    progress: called with every trial, in order. Raises ValueError for a bound that is not positive, a step outside
-    0..0.5, or too few seeds.
+    works: of the seeds. bound: first rate [queries/s]. threads: do not change the result. progress: called with every
+    trial, in order. Raises ValueError for a bound that is not positive, a step outside 0..0.5, or too few seeds.
     """
-    if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < percentile < 100):
-        raise ValueError(f"bound {bound}, step {step}, percentile {percentile}: out of range")
-    judge = criterion or Confident()
-    judge.check(len(seeds))
-    judged = TrialSetup(system, counts, policy, percentile, judge, warm_up, ceiling)
-    works = [draw_workload(mix, queries, seed, arrivals) for seed in seeds]
+    judge = judged.criterion
+    if not (math.isfinite(bound) and bound > 0 and 0 < step <= 0.5 and 0 < judged.percentile < 100):
+        raise ValueError(f"bound {bound}, step {step}, percentile {judged.percentile}: out of range")
+    if len(works) < judge.fewest:
+        raise ValueError(f"{len(works)} seeds: a {judge.name} limit needs at least {judge.fewest}")
     alone = isinstance(judge, PerSeed)
     found: list[float] = []
     trials: list[RateTrial] = []
     with ThreadPoolExecutor(max(threads, 1)) as pool:
         for group in [[work] for work in works] if alone else [works]:
 
-            def tried(rates: Iterable[float], group: list[Workload] = group) -> Iterator[RateTrial]:
+            def tried(rates: Iterable[float], group: Sequence[Workload] = group) -> Iterator[RateTrial]:
                 for trial in _in_waves(pool, lambda rate: judged.at(rate, group), rates, max(threads, 1)):
                     trials.append(trial)
                     if progress is not None:
@@ -174,7 +159,7 @@ def allowable_throughput(
 
             found.append(_scan(tried, bound, step))
     return Allowable(
-        statistics.fmean(found), tuple(found) if alone else (), judge.name, policy.parameters, tuple(trials)
+        statistics.fmean(found), tuple(found) if alone else (), judge.name, judged.policy.parameters, tuple(trials)
     )
 
 

@@ -6,9 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
-
-FEWEST_SEEDS: Final = 3
+from typing import ClassVar, Final
 
 # One-sided 95 % points of Student's t for 1, 2, ... degrees of freedom: scipy.stats is slow to import.
 _T95: Final = (
@@ -19,16 +17,12 @@ _T95: Final = (
 
 
 class Criterion:
-    """name: for people. steady: whether a rate with a growing backlog fails."""
+    """name: for people. steady: whether a rate with a growing backlog fails. fewest: seeds that it needs."""
 
     __slots__ = ()
+    fewest: ClassVar[int] = 1
     name: str
     steady: bool
-
-    def check(self, seeds: int) -> None:
-        """Raises ValueError for too few seeds."""
-        if seeds < 1:
-            raise ValueError("no seed given: at least one is needed")
 
     def limit(self, ratios: Sequence[float]) -> float:
         """Figure that must be at most 1 - percentile."""
@@ -47,12 +41,9 @@ class Criterion:
 class Confident(Criterion):
     """Upper 95 % confidence limit of the mean ratio over at least three seeds."""
 
+    fewest: ClassVar[int] = 3
     name: str = "confident"
     steady: bool = True
-
-    def check(self, seeds: int) -> None:
-        if seeds < FEWEST_SEEDS:
-            raise ValueError(f"{seeds} seeds: a confidence limit needs at least {FEWEST_SEEDS}")
 
     def limit(self, ratios: Sequence[float]) -> float:
         spread = statistics.stdev(ratios) / math.sqrt(len(ratios))

@@ -30,6 +30,18 @@ class Decile:
     def ratio(self) -> float:
         return self.violations / self.queries
 
+    @property
+    def sizes(self) -> str:
+        return str(self.smallest) if self.smallest == self.largest else f"{self.smallest}-{self.largest}"
+
+    def as_json(self) -> dict[str, float]:
+        return {
+            "smallestBatch": self.smallest,
+            "largestBatch": self.largest,
+            "queries": self.queries,
+            "violationRatio": self.ratio,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class TypeUse:
@@ -105,15 +117,7 @@ class RunReport:
             "latencySeconds": self.latencies_json(),
             "worstDelaySeconds": or_null(self.worst_delay),
             "backlog": None if self.backlog is None else self.backlog.as_json(),
-            "deciles": [
-                {
-                    "smallestBatch": one.smallest,
-                    "largestBatch": one.largest,
-                    "queries": one.queries,
-                    "violationRatio": one.ratio,
-                }
-                for one in self.deciles
-            ],
+            "deciles": [one.as_json() for one in self.deciles],
             "types": [
                 {"type": use.name, **{key: getattr(use, key) for key in ("instances", "queries", "utilisation")}}
                 for use in self.types
@@ -143,7 +147,7 @@ def report_of(
     whole = Outcomes._make(array[ids.start : ids.stop] for array in run.outcome())
     counted = Outcomes._make(array[warm_up:] for array in whole)
     dropped, served = counted.instance == DROPPED, np.isfinite(counted.finish)
-    latencies = (counted.finish - counted.arrival)[served]
+    latencies = (counted.finish - counted.arrival)[served] if served.any() else np.array([math.nan])
     duration = float(np.nanmax(whole.finish, initial=0.0))
     backlog = None
     if backlog_since is not None and not run.stopped:
@@ -155,9 +159,9 @@ def report_of(
         violations=int(counted.late.sum()),
         dropped=int(dropped.sum()),
         unfinished=0 if run.stopped else int((~served & ~dropped).sum()),
-        mean_latency=float(latencies.mean()) if len(latencies) else math.nan,
-        latencies={p: percentile_of(latencies, p) for p in percentiles},
-        worst_delay=float(latencies.max()) if len(latencies) else math.nan,
+        mean_latency=float(latencies.mean()),
+        latencies={p: float(np.percentile(latencies, p)) for p in percentiles},
+        worst_delay=float(latencies.max()),
         stretch=_stretch(counted, served),
         backlog=backlog,
         deciles=_deciles(system.served.batches, counted),
@@ -178,7 +182,7 @@ def _stretch(counted: Outcomes, served: NDArray[np.bool_]) -> Stretch:
     each = np.clip((counted.finish - counted.start) / counted.work, 1.0, counted.peak)[served]
     if not len(each):
         return Stretch(math.nan, math.nan, math.nan)
-    return Stretch(float(each.mean()), percentile_of(each, 99.0), float(counted.peak[served].max()))
+    return Stretch(float(each.mean()), float(np.percentile(each, 99.0)), float(counted.peak[served].max()))
 
 
 def _deciles(batches: NDArray[np.int64], counted: Outcomes) -> tuple[Decile, ...]:
@@ -205,11 +209,6 @@ def _uses(run: Session, system: System, whole: Outcomes, duration: float) -> tup
         busy = float(seconds[mine].sum()) / (instances * duration) if instances and duration else 0.0
         uses.append(TypeUse(type_name, instances, int(mine.sum()), busy))
     return tuple(uses)
-
-
-def percentile_of(values: NDArray[np.float64], percentile: float) -> float:
-    """nan without values."""
-    return float(np.percentile(values, percentile)) if len(values) else math.nan
 
 
 def or_null(value: float) -> float | None:

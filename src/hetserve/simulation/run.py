@@ -19,17 +19,10 @@ _ONLY = "service"
 
 
 def simulate(
-    system: System,
-    counts: Mapping[str, int],
-    policy: Policy,
-    workload: Workload,
-    rate: float,
-    *,
-    warm_up: int = 0,
-    stop_after: int | None = None,
+    system: System, counts: Mapping[str, int], policy: Policy, workload: Workload, rate: float, *, warm_up: int = 0
 ) -> RunReport:
     """Runs one service alone, and reports. Arguments and errors as of `run_alone`."""
-    run = run_alone(system, counts, policy, workload, rate, warm_up=warm_up, stop_after=stop_after)
+    run = run_alone(system, counts, policy, workload, rate, warm_up=warm_up)
     since = None if workload.arrivals is Arrivals.RECORDED else 0.0
     return report_of(run, system, range(len(workload)), warm_up, since)
 

@@ -5,7 +5,6 @@ Common random numbers: one seed gives the same draws for any policy, configurati
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.base.files import read_lines
+from hetserve.base.csv_rows import read_columns
+from hetserve.base.units import number_or_nan
 from hetserve.demand import BatchMix
 from hetserve.demand.batches import whole_number
 from hetserve.registry.choices import Arrivals
@@ -53,42 +53,21 @@ def read_recording(path: Path) -> Recording:
 
     Raises ValueError, with file, line, column and value; UnreadableError.
     """
-    try:
-        times, batches = _read(path)
-    except csv.Error as error:
-        raise ValueError(f"{path}: {error}") from None
+    times: list[float] = []
+    batches: list[int] = []
+    for where, (time, *batch) in read_columns(path, MOST_BYTES, _TIMES, _BATCHES):
+        times.append(_time(where, *time, times[-1] if times else -math.inf))
+        batches += [whole_number(where, *cell) for cell in batch]
     if len(times) < 2 or times[-1] == times[0]:
         raise ValueError(f"{path}: {len(times)} lines; at least two queries at different times are needed")
-    recording = Recording(tuple(times), None if batches is None else tuple(batches))
+    recording = Recording(tuple(times), tuple(batches) or None)
     if not 0 < recording.rate < math.inf:
         raise ValueError(f"{path}: from {times[0]:g} to {times[-1]:g} s is no span of time that can be replayed")
     return recording
 
 
-def _read(path: Path) -> tuple[list[float], list[int] | None]:
-    """Times and batches; a byte-order mark is ignored."""
-    with read_lines(str(path), MOST_BYTES) as file:
-        rows = csv.DictReader(file)
-        rows.fieldnames = columns = [name.strip().lower() for name in rows.fieldnames or []]
-        time = next((name for name in _TIMES if name in columns), None)
-        batch = next((name for name in _BATCHES if name in columns), None)
-        if time is None:
-            raise ValueError(f"{path}: no column `time`; columns are: {', '.join(columns) or 'none'}")
-        times: list[float] = []
-        batches: list[int] = []
-        for row in rows:
-            where = f"{path}, line {rows.line_num}"
-            times.append(_time(where, time, row[time], times[-1] if times else -math.inf))
-            if batch is not None:
-                batches.append(whole_number(where, batch, row[batch]))
-    return times, batches if batch is not None else None
-
-
 def _time(where: str, column: str, text: str | None, before: float) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        value = math.nan
+    value = number_or_nan(text)
     if not math.isfinite(value):
         raise ValueError(f"{where}, column {column}: {text!r} is not a number of seconds")
     if value < before:

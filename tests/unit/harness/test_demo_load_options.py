@@ -7,15 +7,6 @@ from pathlib import Path
 import pytest
 
 from harness import demo
-from harness.load.options import Wanted
-from hetserve.base.units import QPS, Seconds
-from hetserve.demand.trace import LoadTrace
-
-DAY = LoadTrace((Seconds(0), Seconds(43_200), Seconds(86_400)), (QPS(1), QPS(9), QPS(1)))
-
-
-def asked(trace: LoadTrace = DAY, speed: float = 288) -> Wanted:
-    return Wanted(trace, Path("day.csv"), speed, Path("out/day.svg"))
 
 
 @pytest.fixture(autouse=True)
@@ -55,15 +46,15 @@ def test_a_trace_that_cannot_be_played_is_refused(text: str, said: str, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--seconds", "0"], "--seconds: 0: must be a number above 0"),
-        (["--seconds", "nan"], "--seconds: nan: must be a number above 0"),
-        (["--speed", "fast"], "--speed: fast: must be a number above 0"),
+        (["--seconds", "0"], "the play would take 0 s; choose one of 10 to 86400 s (--speed 1 to 8640)"),
+        (["--seconds", "nan"], "the play would take nan s"),
+        (["--speed", "0"], "the play would take nan s"),
+        (["--speed", "1e5"], "the play would take 0.864 s"),
+        (["--speed", "fast"], "--speed: invalid float value: 'fast'"),
         (["--seconds", "60", "--speed", "2"], "not allowed with argument"),
-        (["--seconds", "5"], "--seconds 5: the play would take 5 s; choose one of 10 to 86400 s (--speed 1 to 8640)"),
-        (["--speed", "1e5"], "--speed 100000: the play would take 0.864 s"),
         (["--out", "day.pdf"], "day.pdf: must end in .svg or .png"),
-        (["--out", "no/day.svg"], "no/day.svg: there is no folder no; make it first"),
-        (["--load", "none.csv"], "--load none.csv: cannot be read"),
+        (["--out", "no/day.svg"], "no/day.svg: the folder no is not there, or cannot be written"),
+        (["--load", "none.csv"], "--load: none.csv: cannot be read"),
     ],
 )
 def test_other_bad_input_is_refused_too(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
-"""How a play is shown: live, in plain lines, in the table at its end, as JSON, and drawn."""
+"""How a play is shown: live, as decisions, in the table at its end, as JSON, and drawn."""
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,105 +13,110 @@ import pytest
 from rich.console import Console, RenderableType
 
 from harness.components import ROOT
+from harness.load.course import Instances, Moment, Play
 from harness.load.drawing import draw
-from harness.load.held import Static
 from harness.load.options import Wanted
-from harness.load.seen import Instances, Moment, Queries, Told
-from harness.load.summary import Summary, document, table
-from harness.load.view import Play, view
+from harness.load.shown import decided, document, end, view
 from harness.nodes import DAY, DEMO
 from hetserve.api.manifests import read_manifests
 from hetserve.base.units import QPS, MicroDollarsPerHour, Seconds
 from hetserve.demand.trace import LoadTrace
+from hetserve.planning import Problem, build_problem
+from hetserve.planning.plan import Counts, Plan
+from hetserve.planning.reach import Capacity
 
 TRACE = LoadTrace((Seconds(0), Seconds(43_200), Seconds(86_400)), (QPS(8), QPS(90), QPS(8)))
-STATICS = [Static(90, 1.0, "2xday-a", MicroDollarsPerHour(2_000_000))]
-UP = Told(100, "ScaleUp", "LoadAboveCapacity", "1xday-a", "2xday-a", "at least 20 q/s throughout 1 s")
-HELD = Told(200, "Hold", "LoadAboveCapacity", "2xday-a", "2xday-a", "maxInstances is 2")
+KIND = "day-r5n.large"
+STATIC = Plan("", "", "flow", ((KIND, 2),), MicroDollarsPerHour(2_000_000))
+UP = {
+    "at": 100.0,
+    "action": "ScaleUp",
+    "reason": "LoadAboveCapacity",
+    "from": [{"instanceType": KIND, "count": 1}],
+    "to": [{"instanceType": KIND, "count": 2}],
+    "message": "at least 20 q/s throughout 1 s",
+}
 
 
 def moment(at: float, ready: int, late: float = 0) -> Moment:
-    queries = Queries(10 * at, 10 * at, 10 * at - late)
-    instances = {"day-a": Instances(ready, 1, 2)}
-    return Moment(at, 21.0, 20.5, 22.0, 1_000_000 * ready, queries, instances, 0.1)
+    ended = 10 * at
+    return Moment(at, 21.0, 20.5, 22.0, 1e6 * ready, ended, ended, ended - late, 0.1, {KIND: Instances(ready, 1, 2)})
 
 
-def a_play(**changed: object) -> Play:
-    play = Play(
-        Wanted(TRACE, Path("day.csv"), 288, Path("day.svg")),
-        "svc",
-        ("day-a", "day-b"),
-        MicroDollarsPerHour(5_000_000),
-        0.01,
-        4.0,
-        [moment(0, 1), moment(120, 1), moment(300, 2, 30)],
-        [10.0, None, 40.0],
-        [UP, HELD],
-    )
-    return replace(play, **changed)  # type: ignore[arg-type]
+def twenty_each(ready: Counts) -> Future[Capacity]:
+    found: Future[Capacity] = Future()
+    found.set_result(Capacity(QPS(20.0 * sum(count for _, count in ready)), True))
+    return found
 
 
-def drawn(what: RenderableType) -> str:
+def a_play(moments: Sequence[Moment] = (moment(0, 1), moment(120, 1), moment(300, 2, 30))) -> Play:
+    day = read_manifests([str(ROOT / "manifests" / "load" / "rm2-day.yaml")])
+    problem = build_problem(day.services[0], day.types, day.profiles)
+    assert isinstance(problem, Problem)
+    wanted = Wanted(TRACE, Path("day.csv"), 90, 288, Path("day.svg"))
+    return Play(wanted, problem, {1.0: STATIC}, twenty_each, list(moments), [UP])
+
+
+def shown(what: RenderableType) -> str:
     out = io.StringIO()
     Console(width=170, color_system=None, file=out).print(what)
     return out.getvalue()
 
 
-def row(text: str, name: str) -> str:
-    (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
+def row(what: RenderableType, name: str) -> str:
+    (line,) = [line for line in shown(what).splitlines() if line.startswith(name)]
     return line
 
 
-def test_the_view_shows_load_capacity_price_lateness_and_instances() -> None:
-    shown = drawn(view(a_play()))
-    assert "svc  day 2 00:00" in shown
-    assert "300 of 300 s, 288 times as fast" in shown
-    assert "20.5 q/s" in row(shown, "load")
-    assert "21.0 q/s" in row(shown, "load")
-    assert "22.0 q/s" in row(shown, "planned for")
-    assert "40.0 q/s" in row(shown, "ready instances hold")
-    assert "2.000 $/h" in row(shown, "price")
-    assert "5.000 $/h" in row(shown, "price")
-    assert "1.00 %" in row(shown, "late so far")
-    assert "30 of 3,000 queries" in row(shown, "late so far")
-    assert "24.00 $" in row(shown, "spent so far")
-    assert row(shown, "day-a").split()[:4] == ["day-a", "2", "1", "2"]
-    assert row(shown, "day-b").split() == ["day-b", "0", "0", "0"]
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [
+        ("day 2 00:00", "300 s  of 300 s, 288 times as fast"),
+        ("load", "20.5 q/s  measured; the trace says 21.0 q/s"),
+        ("planned for", "22.0 q/s"),
+        ("ready instances hold", "40.0 q/s"),
+        ("price", "2 $/h  of all pods; the budget is 5 $/h"),
+        ("late  ", "1 %  of 3,000 queries; 1 % allowed: the SLO holds"),
+        ("spent", "24.00 $  over 24.0 h of the trace"),
+        ("day-r5n.large", "2 ready  1 launching, 2 leaving  █ █ ▒ ░ ░"),
+        ("day-c5n.2xlarge", "0 ready"),
+    ],
+)
+def test_the_view_shows_load_capacity_price_lateness_and_instances(name: str, figure: str) -> None:
+    assert figure in row(view(a_play()), name)
 
 
-def test_the_end_sums_up_queries_and_dollars_beside_a_static_plan() -> None:
-    summary = Summary(a_play(), True, STATICS)
-    assert summary.holds is True
-    said = document(summary)
-    assert said["queries"] == {
-        "received": 3000,
-        "ended": 3000,
-        "late": 30,
-        "lateShare": 0.01,
-        "allowedShare": 0.01,
-        "holds": True,
-    }
-    # 300 s are 24 h: 1 $/h, and 2 $/h only in the last moment.
-    assert said["dollars"]["spent"] == "24.000"
-    assert said["dollars"]["static"][0]["spent"] == "48.000"
-    assert [one["action"] for one in said["decisions"]] == ["ScaleUp", "Hold"]
-    assert said["decisions"][0]["time"] == 28_800
-    assert said["moments"][1]["readyHold"] is None
-    text = drawn(table(summary))
-    assert "day.csv was played to its end, 300 s" in text
-    assert "50 % less" in row(text, "static plan")
-    assert row(text, "changes of plan").split()[3] == "1"
-    assert json.dumps(said)
+def test_a_decision_is_told_with_its_time_of_day_and_reason() -> None:
+    words = "08:00  ScaleUp LoadAboveCapacity: 1xr5n.large -> 2xr5n.large: at least 20 q/s throughout 1 s"
+    assert decided(a_play(), UP) == words
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("name", "figure"),
     [
-        {"moments": [Moment(0), Moment(5), moment(9, 2, 3)], "held": [None, None, 4.0]},
+        ("day.csv", "was played to its end, 300 s"),
+        ("queries", "3,000  ended, of 3,000 that arrived"),
+        ("static plan", "48.00 $  2xr5n.large, used to 100 % by the peak of 90.0 q/s: following costs -50%"),
+        ("dearest moment", "2 $/h"),
+        ("changes of plan", "1  1 x ScaleUp LoadAboveCapacity"),
     ],
 )
-def test_a_play_with_gaps_is_drawn(tmp_path: Path, changed: dict[str, object]) -> None:
-    draw(Summary(a_play(**changed), True, STATICS), tmp_path / "play.png")
+def test_the_end_sums_up_queries_and_dollars_beside_a_static_plan(name: str, figure: str) -> None:
+    assert figure in row(end(a_play()), name)
+
+
+def test_what_is_not_known_is_neither_paid_nor_late_nor_in_the_json(tmp_path: Path) -> None:
+    play = a_play([moment(0, 1), Moment(100), replace(moment(300, 2, 30), lag=1.5)])
+    said = json.loads(document(play))
+    # 300 s are 24 h: 1 $/h for a third of them, and 2 $/h only in the last moment.
+    assert (said["spent"], said["unpricedSeconds"], said["lateShare"]) == (8_000_000, 200, 0.01)
+    assert said["moments"][1] == {name: 100 if name == "at" else None for name in said["moments"][0]}
+    assert said["moments"][2]["readyHold"] == 40
+    assert said["decisions"] == [UP]
+    assert "the price of 200 s is not known" in shown(end(play))
+    assert "the twin was 1.5 s behind" in shown(end(play))
+    draw(a_play([Moment(0), Moment(9)]), tmp_path / "nothing.png")
+    draw(play, tmp_path / "play.png")
     assert (tmp_path / "play.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -8,18 +8,28 @@ import pytest
 from scipy.stats import t as student
 
 from hetserve.dispatch import make_policy
-from hetserve.simulation.allowable import DEFAULT_SEEDS, Allowable, RateTrial, allowable_throughput
-from hetserve.simulation.criteria import Confident, PerSeed, Pooled, student_t95
+from hetserve.simulation.allowable import Allowable, RateTrial, TrialSetup, allowable_throughput
+from hetserve.simulation.criteria import Confident, Criterion, PerSeed, Pooled, student_t95
 from hetserve.simulation.run import simulate
 from hetserve.simulation.workload import draw_workload
 from testing.dispatching import EVEN_MIX, system
 
 FCFS = make_policy("fcfs")
 TWO = {"a": 2}
+SEEDS = (11, 12, 13)
 
 
-def _search(bound: float, **options: Any) -> Allowable:
-    return allowable_throughput(system(), TWO, FCFS, EVEN_MIX, bound, **{"queries": 4000, "step": 0.02, **options})
+def _search(
+    bound: float,
+    criterion: Criterion | None = None,
+    seeds: tuple[int, ...] = SEEDS,
+    percentile: float = 99.0,
+    step: float = 0.02,
+    **options: Any,
+) -> Allowable:
+    judged = TrialSetup(system(), TWO, FCFS, percentile, criterion or Confident())
+    works = [draw_workload(EVEN_MIX, 4000, seed) for seed in seeds]
+    return allowable_throughput(judged, works, bound, step=step, **options)
 
 
 class TestScan:
@@ -31,7 +41,7 @@ class TestScan:
 
     def test_the_ratios_are_those_of_single_runs(self) -> None:
         found = _search(6.0)
-        for seed, ratio in zip(DEFAULT_SEEDS, found.trials[-1].ratios, strict=True):
+        for seed, ratio in zip(SEEDS, found.trials[-1].ratios, strict=True):
             report = simulate(system(), TWO, FCFS, draw_workload(EVEN_MIX, 4000, seed), found.rate)
             assert report.violation_ratio == ratio
 
@@ -42,7 +52,8 @@ class TestScan:
 
     def test_nothing_passes_where_service_alone_is_too_slow(self) -> None:
         slow = system((0.2, 0.25, 0.4, 2.0))
-        assert allowable_throughput(slow, {"a": 1}, FCFS, EVEN_MIX, 3.0, queries=200, step=0.1).rate == 0.0
+        judged = TrialSetup(slow, {"a": 1}, FCFS, 99.0, Confident())
+        assert allowable_throughput(judged, [draw_workload(EVEN_MIX, 200, k) for k in SEEDS], 3.0, step=0.1).rate == 0.0
 
     def test_threads_change_nothing(self) -> None:
         alone, together = _search(6.0), _search(6.0, threads=3)
@@ -68,12 +79,12 @@ class TestScan:
     @pytest.mark.parametrize(
         "bad", [{"bound": 0.0}, {"bound": math.nan}, {"step": 0.0}, {"step": 0.6}, {"percentile": 100.0}]
     )
-    def test_a_search_out_of_range_is_refused(self, bad: dict[str, float]) -> None:
+    def test_a_search_out_of_range_is_refused(self, bad: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="out of range"):
             _search(**{"bound": 6.0, **bad})
 
     def test_a_confidence_limit_needs_three_seeds(self) -> None:
-        with pytest.raises(ValueError, match="2 seeds: a confidence limit needs at least 3"):
+        with pytest.raises(ValueError, match="2 seeds: a confident limit needs at least 3"):
             _search(6.0, seeds=(1, 2))
 
 

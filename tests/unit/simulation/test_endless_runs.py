@@ -69,7 +69,7 @@ def test_services_join_a_run_and_share_gpus_with_those_that_are_there() -> None:
     [
         ([], "no service given"),
         ([service("t")], "t: in the place of s with a, which must stay, first"),
-        ([service("s", (0.3,), (2,))], "batch sizes of all queries that have not ended must stay"),
+        ([service("s", (0.3,), (2,))], "its batch sizes must stay: 1, 2, 5, 10"),
     ],
 )
 def test_a_revision_that_loses_something_is_refused(services: list[Service], message: str) -> None:

@@ -12,7 +12,7 @@ from hetserve.demand import kairos_mixture
 from hetserve.dispatch import make_policy
 from hetserve.profiles import LatencyProfile, Spread, TableProfile
 from hetserve.serving.system import System
-from hetserve.simulation.allowable import allowable_throughput
+from hetserve.simulation.allowable import TrialSetup, allowable_throughput
 from hetserve.simulation.criteria import PerSeed
 from hetserve.simulation.run import simulate
 from hetserve.simulation.workload import draw_workload
@@ -82,9 +82,7 @@ def test_scanning_down_finds_what_bisection_misses() -> None:
     system, counts, policy = _system("NCF"), _counts(1, 0, 12, 1), make_policy("kairos")
     work = draw_workload(kairos_mixture(), 20_000, seed=1)
     assert simulate(system, counts, policy, work, 0.02 * 7130).violation_ratio > 0.01
-    found = allowable_throughput(
-        system, counts, policy, kairos_mixture(), 7130, seeds=(1,), queries=20_000, criterion=PerSeed()
-    )
+    found = allowable_throughput(TrialSetup(system, counts, policy, 99.0, PerSeed()), [work], 7130)
     assert found.rate > 0.75 * 7130
 
 

@@ -11,7 +11,7 @@ import pytest
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
 from hetserve.serving.system import System
-from hetserve.simulation.report import RunReport
+from hetserve.simulation.report import RunReport, report_of
 from hetserve.simulation.run import run_alone, simulate
 from hetserve.simulation.workload import draw_workload, record_workload
 from testing.dispatching import EVEN_MIX, system, table
@@ -25,7 +25,8 @@ def _report(times: list[float], batches: list[int], slo: float = 1.0, **options:
     work = record_workload(times, batches, seed=1)
     only = System.of({"a": profile}, work.batches, slo)
     rate = (len(times) - 1) / (times[-1] - times[0])
-    return simulate(only, {"a": 1}, FCFS, work, rate, **options)
+    run = run_alone(only, {"a": 1}, FCFS, work, rate, **options)
+    return report_of(run, only, range(len(work)), options.get("warm_up", 0), None)
 
 
 def test_a_query_waits_for_those_before_it() -> None:
@@ -56,7 +57,7 @@ def test_the_warm_up_is_served_but_does_not_count() -> None:
 
 def test_a_run_stops_when_more_violations_than_allowed_are_certain() -> None:
     work = draw_workload(EVEN_MIX, 2000, seed=3)
-    report = simulate(system(), {"a": 1}, FCFS, work, 100.0, stop_after=20)
+    report = report_of(run_alone(system(), {"a": 1}, FCFS, work, 100.0, stop_after=20), system(), range(2000))
     assert report.stopped_early
     assert report.violations == 21
     assert report.types[0].queries < 100

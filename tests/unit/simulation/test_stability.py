@@ -72,9 +72,8 @@ def test_a_run_four_times_as_long_keeps_the_verdict(
 @pytest.mark.deep
 def test_a_rate_with_a_growing_backlog_is_not_allowable_unless_the_criterion_is_the_faithful_one() -> None:
     def found(criterion: PerSeed) -> float:
-        return allowable_throughput(
-            RM2, STARVED, make_policy("hetserve"), MIX, 620, seeds=(11,), queries=40_000, criterion=criterion
-        ).rate
+        judged = TrialSetup(RM2, STARVED, make_policy("hetserve"), 99.0, criterion)
+        return allowable_throughput(judged, [draw_workload(MIX, 40_000, 11)], 620).rate
 
     faithful, steady = found(PerSeed()), found(PerSeed("per-seed", steady=True))
     limit = ceiling(RM2, STARVED, MIX)
@@ -83,7 +82,8 @@ def test_a_rate_with_a_growing_backlog_is_not_allowable_unless_the_criterion_is_
 
 
 def test_the_rate_above_says_that_it_was_the_backlog() -> None:
-    found = allowable_throughput(system(), {"a": 2}, make_policy("fcfs"), EVEN_MIX, 6.0, queries=4000, ceiling=3.0)
+    judged = TrialSetup(system(), {"a": 2}, make_policy("fcfs"), 99.0, Confident(), ceiling=3.0)
+    found = allowable_throughput(judged, [draw_workload(EVEN_MIX, 4000, seed) for seed in SEEDS], 6.0)
     assert found.rate < 3.0
     above = [trial for trial in found.trials if trial.rate >= 3.0]
     assert above

@@ -146,11 +146,11 @@ def test_a_neighbour_on_the_same_gpu_slows_and_one_on_another_does_not() -> None
 
 
 def test_a_hidden_factor_is_real_and_the_dispatch_does_not_know_it() -> None:
-    twin = playing(20, [pod("a"), pod("b", "s", "slow")], load=TracedLoad(trace((0, 20)), {"slow": 3.0}, 2.0))
+    twin = playing(20, [pod("a"), pod("b", "s", "slow")], load=TracedLoad(trace((0, 20)), {"slow": 3.0, "*": 2.0}))
     twin.advance(Seconds(60))
     each = twin.instances.busy[:2] / twin.instances.served[:2]
     assert each.tolist() == pytest.approx([0.020, 0.060], rel=0.01)
-    truth = Truth({"slow": 3.0}, 2.0)
+    truth = Truth({"slow": 3.0, "*": 2.0})
     truth.learn(facts())
     system = truth.system(Seconds(0.1))
     assert system.predicted.arrays.mean.ravel().tolist() == [0.010, 0.020]

@@ -76,8 +76,7 @@ def test_factors_of_a_load_come_on_top_of_the_general_ones(tmp_path: Path) -> No
     load = {"service": "s", "trace": trace, "batches": "mixture", "latencyFactor": {"a": "2", "*": "3"}}
     loads = read_loads(given(loads=[load], latency_factor=["1.5", "b=4"]))
     found = loads["default", "s"]
-    assert found.default_factor == 4.5
-    assert found.factors == {"a": 3.0, "b": 12.0}
+    assert found.factors == {"a": 3.0, "b": 12.0, "*": 4.5}
     assert found.mix == kairos_mixture()
 
 

@@ -24,8 +24,8 @@ READING: Final = (
         RESOURCES,
         "most_at_once",
         Replace('objects($spec.get("initContainers"), ...)', "()"),
-        "tests/unit/placement/test_pod_requests.py",
-        "test_gpu_memory_of_a_pod",
+        "tests/properties/test_what_pods_request.py",
+        "test_cpu_is_what_runs_at_once_and_the_overhead",
     ),
     Mutant(
         "GPUs of another device plugin are nobody's",

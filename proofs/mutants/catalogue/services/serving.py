@@ -14,7 +14,7 @@ SERVING: Final = (
     Mutant(
         "serving: what waited in the line of a failed instance is lost",
         LAYOUT,
-        "_line",
+        "line_of",
         DropStatement("$held.append($query)"),
         SESSIONS,
         "test_a_line_is_requeued_with_the_query_that_is_served",

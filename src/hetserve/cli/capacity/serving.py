@@ -18,14 +18,12 @@ from hetserve.planning import Counts, Problem, summary
 from hetserve.planning.formatting import latency_text, qps_text
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
 from hetserve.serving.system import System
-from hetserve.simulation.allowable import GRID, Allowable, RateTrial, allowable_throughput
-from hetserve.simulation.criteria import FEWEST_SEEDS, Confident, Criterion, steady_per_seed
+from hetserve.simulation.allowable import GRID, Allowable, Progress, TrialSetup, allowable_throughput
+from hetserve.simulation.criteria import Confident, Criterion, steady_per_seed
 from hetserve.simulation.report import RunReport
 from hetserve.simulation.run import simulate
 from hetserve.simulation.stability import SLOS, ceiling, fewest_queries
 from hetserve.simulation.workload import draw_workload
-
-Note = Callable[[RateTrial], None]
 
 _CLIMBING = SimulationEffort(queries=10_000, seeds=(0,), jobs=1)
 
@@ -87,7 +85,7 @@ def run_at(  # noqa: PLR0917
 
 
 def find_allowable(
-    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: SimulationEffort, note: Note | None = None
+    problem: Problem, counts: Mapping[str, int], policy: Policy, effort: SimulationEffort, note: Progress | None = None
 ) -> Held:
     """Highest rate at which the SLO holds; with fewer than three seeds each is judged alone."""
     fluid = fluid_rate(problem, counts)
@@ -135,7 +133,7 @@ def policy_for(name: str, problem: Problem, counts: Mapping[str, int]) -> Policy
 
 
 def most_trials(effort: SimulationEffort) -> int:
-    return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= FEWEST_SEEDS else len(effort.seeds))
+    return math.ceil(1 / GRID) * (1 if len(effort.seeds) >= Confident.fewest else len(effort.seeds))
 
 
 def fluid_rate(problem: Problem, counts: Mapping[str, int]) -> float:
@@ -156,29 +154,16 @@ def _allowable(  # noqa: PLR0917
     policy: Policy,
     fluid: float,
     effort: SimulationEffort,
-    note: Note | None = None,
+    note: Progress | None = None,
     *,
     step: float = GRID,
 ) -> Allowable:
-    criterion: Criterion = Confident() if len(effort.seeds) >= FEWEST_SEEDS else steady_per_seed()
+    criterion: Criterion = Confident() if len(effort.seeds) >= Confident.fewest else steady_per_seed()
+    top = ceiling_rate(problem, counts)
+    judged = TrialSetup(system_of(problem), counts, policy, problem.slo.percentile, criterion, effort.warm_up, top)
+    works = [draw_workload(problem.mix, effort.queries, seed, effort.arrivals) for seed in effort.seeds]
     start = fluid if fluid > 0 else _fastest(problem, counts)
-    return allowable_throughput(
-        system_of(problem),
-        counts,
-        policy,
-        problem.mix,
-        start,
-        percentile=problem.slo.percentile,
-        seeds=effort.seeds,
-        queries=effort.queries,
-        step=step,
-        criterion=criterion,
-        arrivals=effort.arrivals,
-        warm_up=effort.warm_up,
-        ceiling=ceiling_rate(problem, counts),
-        threads=effort.jobs,
-        progress=note,
-    )
+    return allowable_throughput(judged, works, start, step=step, threads=effort.jobs, progress=note)
 
 
 def _fastest(problem: Problem, counts: Mapping[str, int]) -> float:

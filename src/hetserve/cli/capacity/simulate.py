@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.table import Table
@@ -22,7 +23,7 @@ from hetserve.cli.output.terminal import Block, grid
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, plan, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
-from hetserve.simulation.report import RunReport
+from hetserve.simulation.report import Decile, RunReport
 from hetserve.simulation.stability import Backlog, grows, growth_text
 
 if TYPE_CHECKING:
@@ -95,18 +96,15 @@ class Simulated:
         }
         return {name: sum(shares) / len(shares) for name, shares in by_type.items() if shares}
 
-    def deciles(self) -> list[tuple[int, int, int, int]]:
-        """(smallest batch, largest batch, queries, violations) per tenth of the queries, over all seeds.
+    def deciles(self) -> list[Decile]:
+        """Over all seeds; of different limits the widest."""
+        tenths = zip_longest(*(report.deciles for report in self.reports))
+        return [_widest([one for one in tenth if one is not None]) for tenth in tenths]
 
-        Of different limits the widest.
-        """
-        found: dict[int, tuple[int, int, int, int]] = {}
-        for report in self.reports:
-            for number, one in enumerate(report.deciles):
-                low, high, queries, late = found.get(number, (one.smallest, one.largest, 0, 0))
-                low, high = min(low, one.smallest), max(high, one.largest)
-                found[number] = (low, high, queries + one.queries, late + one.violations)
-        return list(found.values())
+
+def _widest(tenth: Sequence[Decile]) -> Decile:
+    low, high = min(one.smallest for one in tenth), max(one.largest for one in tenth)
+    return Decile(low, high, sum(one.queries for one in tenth), sum(one.violations for one in tenth))
 
 
 def run(files: tuple[str, ...], service: str | None, output: str, plot: str | None, **options: Any) -> NoReturn:
@@ -228,10 +226,7 @@ def document(result: Simulated) -> dict[str, Any]:
         "seeds": list(result.effort.seeds),
         **tenancy_document(result.problem),
         "utilisation": result.utilisation(),
-        "violationsByBatch": [
-            {"smallestBatch": low, "largestBatch": high, "queries": queries, "violationRatio": late / queries}
-            for low, high, queries, late in result.deciles()
-        ],
+        "violationsByBatch": [one.as_json() for one in result.deciles()],
         "runs": [
             {**_configured(result), **offered, "seed": seed, **report.as_json()}
             for seed, report in zip(result.effort.seeds, result.reports, strict=False)
@@ -307,10 +302,8 @@ def _types(result: Simulated) -> Table:
 
 def _deciles(result: Simulated) -> Table:
     table = grid(">BATCH (ITEMS)", ">QUERIES", ">LATE", ">LATE %")
-    for low, high, queries, late in result.deciles():
-        table.add_row(
-            str(low) if low == high else f"{low}-{high}", str(queries), str(late), f"{100 * late / queries:.2f}"
-        )
+    for one in result.deciles():
+        table.add_row(one.sizes, str(one.queries), str(one.violations), f"{100 * one.ratio:.2f}")
     return table
 
 
@@ -326,8 +319,7 @@ def draw(results: Sequence[Simulated], path: str) -> None:
 
 def _draw_late(result: Simulated, axes: Axes) -> None:
     rows = result.deciles()
-    labels = [str(low) if low == high else f"{low}-{high}" for low, high, _, _ in rows]
-    axes.bar(labels, [100 * late / queries for _, _, queries, late in rows], color=COLOURS[0])
+    axes.bar([one.sizes for one in rows], [100 * one.ratio for one in rows], color=COLOURS[0])
     allowed = 100 - result.problem.slo.percentile
     axes.axhline(allowed, color="black", linestyle="--", linewidth=1, label=f"allowed over all: {allowed:g} %")
     what = "at" if result.found is None else "allowable:"

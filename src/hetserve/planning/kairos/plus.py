@@ -133,28 +133,21 @@ def _simulation(inputs: RankingInputs, queries: int, seed: int) -> Evaluator:
     """Highest rate below their bound that counts hold under the problem's policy."""
     from hetserve.dispatch import make_policy  # noqa: PLC0415  numba loads late
     from hetserve.serving.system import System  # noqa: PLC0415
-    from hetserve.simulation.allowable import allowable_throughput  # noqa: PLC0415
+    from hetserve.simulation.allowable import TrialSetup, allowable_throughput  # noqa: PLC0415
     from hetserve.simulation.criteria import steady_per_seed  # noqa: PLC0415
+    from hetserve.simulation.workload import draw_workload  # noqa: PLC0415
 
     problem, rates = inputs.problem, inputs.rates
     names = (rates.base.name, *(aux.option.name for aux in rates.auxiliaries))
     system = System.of({o.name: o.profile for o in problem.types}, problem.mix.batches, problem.slo.latency)
+    policy, work = make_policy(problem.policy), draw_workload(problem.mix, queries, seed)
 
     def held(counts: Counts, /) -> float:
         by_name = dict(counts)
         row = np.array([[by_name[name] for name in names]], dtype=np.int64)
         bound = float(configuration_bounds(rates, row)[0])
-        return allowable_throughput(
-            system,
-            by_name,
-            make_policy(problem.policy),
-            problem.mix,
-            bound,
-            percentile=problem.slo.percentile,
-            seeds=(seed,),
-            queries=queries,
-            criterion=steady_per_seed(),
-            ceiling=min(ceiling(system, by_name, problem.mix), bound),
-        ).rate
+        top = min(ceiling(system, by_name, problem.mix), bound)
+        judged = TrialSetup(system, by_name, policy, problem.slo.percentile, steady_per_seed(), ceiling=top)
+        return allowable_throughput(judged, [work], bound).rate
 
     return held

@@ -79,8 +79,8 @@ class SimulatedOperator:
             self.metrics,
             lambda: self.clock,
             self._plans,
-            announcer=self.announcer,
-            leadership=self.leadership,
+            self.announcer,
+            self.leadership,
         )
 
     def connection(self) -> ApiServer:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hetserve.api.instance_type import InstanceTypeSpec
 from hetserve.base.units import MiB, Seconds
 from hetserve.cli.cluster.snapshot import read_documents
 from hetserve.cli.output.streams import refuse
@@ -16,6 +17,7 @@ from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import GpuRequest, GpuSelector
 from hetserve.planning.tenancy import GpuDemand, Tenancy
+from hetserve.serving.services import Neighbour
 
 _MOST_BYTES: Final = 64 << 20
 _SHOWN: Final = 63
@@ -24,29 +26,26 @@ RawNode = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class WantedInstance:
-    """One instance of a plan. service: NAMESPACE/NAME. gpu: what it takes of one; None: it needs no GPU."""
+    """One instance of a plan. gpu: what it takes of one; None: it needs no GPU. spec: of its type."""
 
-    service: str
-    namespace: str
-    model: str
+    owner: Neighbour
     type: str
     number: int
     gpu: GpuDemand | None
-    product: str | None
-    node_selector: Mapping[str, str]
+    spec: InstanceTypeSpec
 
     @property
     def request(self) -> GpuRequest:
         gpu, whole = self.gpu, self.gpu is not None and self.gpu.tenancy is Tenancy.EXCLUSIVE
         return GpuRequest(
-            uid=f"{self.service}/{self.type}/{self.number}",
-            namespace=self.namespace,
+            uid=f"{self.owner.name}/{self.type}/{self.number}",
+            namespace=self.owner.namespace,
             name=f"{self.type}-{self.number}",
             memory_mib=MiB(0) if whole or gpu is None else gpu.memory,
             whole=whole,
             compute=None if whole or gpu is None else gpu.compute or None,
-            model=self.model,
-            selector=GpuSelector(products=() if self.product is None else (self.product,)),
+            model=self.owner.model,
+            selector=GpuSelector(products=() if self.spec.gpu is None else (self.spec.gpu.product,)),
         )
 
 
@@ -76,7 +75,7 @@ def place(wanted: Iterable[WantedInstance], nodes: Sequence[RawNode]) -> list[Pl
 def _place(one: WantedInstance, placer: Placer, labels: Mapping[str, Mapping[str, str]]) -> PlacedInstance:
     if one.gpu is None:
         return PlacedInstance(one)
-    selector = one.node_selector.items()
+    selector = one.spec.node_selector.items()
     offered = [name for name in sorted(labels) if all(labels[name].get(key) == value for key, value in selector)]
     if not offered:
         return PlacedInstance(one, reason="no node has " + ", ".join(f"{key}={value}" for key, value in selector))

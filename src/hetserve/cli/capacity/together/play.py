@@ -12,7 +12,7 @@ from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
-from hetserve.planning import Problem, TypeOption, plan
+from hetserve.planning import Problem, plan
 from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
@@ -52,24 +52,23 @@ class PlannedService:
 
     @property
     def instances(self) -> list[WantedInstance]:
-        return [self._instance(kind, k) for kind, count in self.counts.items() for k in range(count)]
-
-    def _instance(self, kind: str, number: int) -> WantedInstance:
-        spec = self.offers[kind].type.spec
-        return WantedInstance(
-            self.name,
-            namespace_of(self.service),
-            self.service.spec.model.name,
-            kind,
-            number,
-            self.options[kind].gpu,
-            None if spec.gpu is None else spec.gpu.product,
-            spec.node_selector,
-        )
+        gpus = {option.name: option.gpu for option in self.problem.types}
+        return [
+            WantedInstance(self.neighbour, kind, k, gpus[kind], self.offers[kind].type.spec)
+            for kind, count in self.counts.items()
+            for k in range(count)
+        ]
 
     @property
-    def options(self) -> Mapping[str, TypeOption]:
-        return {option.name: option for option in self.problem.types}
+    def neighbour(self) -> Neighbour:
+        model = self.service.spec.model.name
+        return Neighbour(self.name, namespace_of(self.service), model, self.problem.mix.largest)
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """Types of the plan on GPUs whose profiles have no compute share."""
+        used = [self.offers[kind] for kind, count in self.counts.items() if count]
+        return tuple(o.name for o in used if o.type.spec.gpu is not None and compute_share(o.profile.spec) is None)
 
     @property
     def expected(self) -> Mapping[str, float]:
@@ -92,7 +91,6 @@ class PlayedService:
     planned: PlannedService
     instances: tuple[PlacedInstance, ...]
     reports: tuple[RunReport, ...]
-    unmeasured: tuple[str, ...]
     effort: SimulationEffort
 
     @property
@@ -145,15 +143,14 @@ def together(
         ServiceLoad(each, one.rate, one.problem.mix, one.problem.slo.percentile, k, effort.arrivals)
         for k, (one, each) in enumerate(zip(services, shared, strict=True))
     ]
-    seats = [GpuInstance(one.wanted.service, one.wanted.type, one.place) for one in placed if one.reason is None]
+    seats = [GpuInstance(one.wanted.owner.name, one.wanted.type, one.place) for one in placed if one.reason is None]
     warm_up = seconds * effort.warm_up / effort.queries
     runs = [play(loads, seats, seconds, seed, warm_up) for seed in effort.seeds]
     return [
         PlayedService(
             one,
-            tuple(seat for seat in placed if seat.wanted.service == one.name),
+            tuple(seat for seat in placed if seat.wanted.owner.name == one.name),
             tuple(run[k] for run in runs),
-            _unmeasured(one),
             effort,
         )
         for k, one in enumerate(services)
@@ -171,22 +168,11 @@ def length(services: Sequence[PlannedService], effort: SimulationEffort) -> floa
 
 
 def _shared(one: PlannedService, services: Sequence[PlannedService]) -> Service:
-    own, neighbours = _neighbour(one), [_neighbour(other) for other in services]
+    neighbours = [other.neighbour for other in services]
     uses = {
-        kind: compute_use(compute_share(offer.profile.spec), own, neighbours)
+        kind: compute_use(compute_share(offer.profile.spec), one.neighbour, neighbours)
         for kind, offer in one.offers.items()
         if kind in one.counts
     }
     policy = serving.policy_for(one.policy, one.problem, one.counts)
     return Service(one.name, serving.system_of(one.alone), policy, uses, one.expected)
-
-
-def _neighbour(one: PlannedService) -> Neighbour:
-    model, mix = one.service.spec.model.name, one.problem.mix
-    return Neighbour(one.name, namespace_of(one.service), model, mix.largest)
-
-
-def _unmeasured(one: PlannedService) -> tuple[str, ...]:
-    """Types of the plan on GPUs whose profiles have no compute share."""
-    used = [one.offers[kind] for kind, count in one.counts.items() if count]
-    return tuple(o.name for o in used if o.type.spec.gpu is not None and compute_share(o.profile.spec) is None)

@@ -51,7 +51,7 @@ def document(result: PlayedService) -> dict[str, Any]:
         "stretch": stretch(result),
         **tenancy_document(planned.problem),
         "withinMaxSlowdown": result.within_promise,
-        "unmeasuredShares": list(result.unmeasured),
+        "unmeasuredShares": list(planned.unmeasured),
         "instances": [
             {
                 "type": one.wanted.type,
