@@ -71,7 +71,7 @@ def _is_called(service: int, state: EngineState) -> bool:
         return False
     if state.tables.eager[service] and last > first:
         return True
-    for slot in range(first, last):
+    for slot in range(first, last):  # noqa: SIM110  (compiled)
         if not state.instances.busy[slot]:
             return True
     return False
