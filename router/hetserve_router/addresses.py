@@ -30,7 +30,7 @@ class Asked(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """model: named by the path; empty: none."""
 
     asked: Asked
@@ -38,24 +38,24 @@ class Target:
 
 
 _SERVER: Final = {
-    b"/v2": Target(Asked.SERVER_METADATA),
-    b"/v2/health/live": Target(Asked.LIVE),
-    b"/v2/health/ready": Target(Asked.READY),
+    b"/v2": RequestTarget(Asked.SERVER_METADATA),
+    b"/v2/health/live": RequestTarget(Asked.LIVE),
+    b"/v2/health/ready": RequestTarget(Asked.READY),
 }
 _OF_A_MODEL: Final = {b"": Asked.MODEL_METADATA, b"ready": Asked.MODEL_READY, b"infer": Asked.INFER}
 
 
-def target_of(path: bytes) -> Target:
+def target_of(path: bytes) -> RequestTarget:
     """What a path without its query asks for: of the Open Inference Protocol v2, or OTHER."""
     found = _SERVER.get(path.rstrip(b"/") if len(path) > 1 else path)
     if found is not None:
         return found
     parts = path.split(b"/")
     if parts[:3] != [b"", b"v2", b"models"] or len(parts) < 4 or not parts[3]:
-        return Target(Asked.OTHER)
+        return RequestTarget(Asked.OTHER)
     rest = parts[6:] if len(parts) > 5 and parts[4] == b"versions" else parts[4:]
     asked = _OF_A_MODEL.get(rest[0] if rest else b"") if len(rest) < 2 else None
-    return Target(Asked.OTHER) if asked is None else Target(asked, unquote(parts[3].decode("latin-1")))
+    return RequestTarget(Asked.OTHER) if asked is None else RequestTarget(asked, unquote(parts[3].decode("latin-1")))
 
 
 def service_of(named: bytes, host: bytes, namespaces: Sequence[str], domain: str) -> Key:

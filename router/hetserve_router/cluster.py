@@ -75,7 +75,7 @@ def serving_pod(raw: RawObject) -> ServingPod | None:
 
 
 @dataclass(slots=True)
-class Instances:
+class ServingInstances:
     """By service, who serves now; and the uids of pods that only end what they have."""
 
     ready: dict[Key, list[InstanceAddress]] = field(default_factory=dict)
@@ -121,9 +121,9 @@ class ServingCluster(ServiceDiscovery):
             same = metadata.get("uid") == uid and owners and owners[0].get("kind") == "Deployment"
             self._deployments[uid] = str(owners[0].get("name")) if same else ""
 
-    def instances(self, ports: dict[Key, int]) -> Instances:
+    def instances(self, ports: dict[Key, int]) -> ServingInstances:
         """Pods of our Deployments, with an address. ports: of each service with dispatch."""
-        found = Instances()
+        found = ServingInstances()
         for pod in self.pods:
             if pod.key not in ports or not pod.ip or not self._is_ours(pod):
                 continue

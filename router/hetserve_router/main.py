@@ -26,15 +26,8 @@ from hetserve_shell.kube.connection import ApiConnection
 from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
 from hetserve_shell.tasks import garbage
 
-EXIT_BAD_INPUT: Final = 2
 POD_NAME: Final = "POD_NAME"
 """Environment variable with the name of our own pod, by the downward API."""
-
-
-class BadInputError(click.ClickException):
-    """A file that a flag names is wrong."""
-
-    exit_code = EXIT_BAD_INPUT
 
 
 @click.command()
@@ -77,7 +70,7 @@ def _files(settings: RouterSettings, manifests: tuple[str, ...], instances: Path
         specs = _specs(manifests, settings)
         found = read_instances(instances, [spec.facts.key for spec in specs])
     except InputError as error:
-        raise BadInputError(str(error)) from None
+        raise click.UsageError(str(error)) from None
     addresses: dict[Key, list[InstanceAddress]] = {}
     for key, one in found:
         addresses.setdefault(key, []).append(InstanceAddress(one.name, one.name, one.type, *one.address))

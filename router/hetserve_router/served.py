@@ -17,8 +17,8 @@ from hetserve.demand import contract
 from hetserve.dispatch import make_policy
 from hetserve.profiles import profile_from_spec
 from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, Status, WakeAt
+from hetserve.routing.predictions import routed_service
 from hetserve.routing.router import QueueLimits, ServiceRouter
-from hetserve.routing.services import routed_service
 from hetserve.serving.services import Service
 from hetserve_router.exchange import QueryExchange
 from hetserve_router.inference import InferenceFacts

@@ -14,7 +14,7 @@ from hetserve.demand import BatchMix
 from hetserve_services.exposition import metrics_text
 from hetserve_twin.devices import union_by_group
 from hetserve_twin.engine import LoadTwin, TracedLoad, Traffic
-from hetserve_twin.exposition import TwinCollector
+from hetserve_twin.twin import TwinCollector
 from twin_scene import facts, pod, trace
 
 NAMES = ("s", "t")

@@ -44,7 +44,6 @@ class TracedLoad:
 
 
 @dataclass(frozen=True, slots=True)
-@dataclass(frozen=True, slots=True)
 class Traffic:
     """The load of one service: a trace played at a speed, from the second 0 on.
 

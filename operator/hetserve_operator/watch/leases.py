@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hetserve.api import names
-from hetserve.reconcile.snapshot import Router
+from hetserve.reconcile.snapshot import RouterEntry
 from hetserve_operator.paths import lease_path
 from hetserve_operator.settings import RoutingOptions
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
@@ -23,7 +23,7 @@ LOST_AFTER: Final = 10.0
 """Seconds without a renewal after which a router no longer leads: a handover takes less than 5."""
 
 
-class LeaseReader:
+class LeasePoll:
     """Reads one Lease. What keeps it from that is logged once, until it works again or the message changes."""
 
     def __init__(self, api: ApiServer, namespace: str, name: str) -> None:
@@ -53,7 +53,7 @@ class ExtenderLease:
     """
 
     def __init__(self, api: ApiServer, namespace: str, name: str, changed: Callable[[], None]) -> None:
-        self._lease = LeaseReader(api, namespace, name) if name else None
+        self._lease = LeasePoll(api, namespace, name) if name else None
         self._changed = changed
         self.books_compute = not name
 
@@ -80,15 +80,15 @@ class RouterLeases:
         self._options = options
         self._clock = clock
         self._changed = changed
-        self._leases = {one.name: LeaseReader(api, options.namespace, one.name) for one in options.routers}
+        self._leases = {one.name: LeasePoll(api, options.namespace, one.name) for one in options.routers}
         self._renewed: dict[str, tuple[str, float]] = {}
         """By router: the version of its Lease, and when it was first seen, or last believed for want of an answer."""
         self._leading: frozenset[str] = frozenset()
 
-    def router(self, namespace: str) -> Router | None:
+    def router(self, namespace: str) -> RouterEntry | None:
         """The router that serves a namespace; None: none does."""
         name = self._options.router_of(namespace)
-        return None if name is None else Router(name, self._options.host_of(name), name in self._leading)
+        return None if name is None else RouterEntry(name, self._options.host_of(name), name in self._leading)
 
     async def read(self) -> None:
         """Reads every Lease; of one without an answer, what was known stays. Raises nothing of the API."""

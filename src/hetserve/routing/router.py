@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 
 from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, Status, WakeAt
-from hetserve.routing.observed import ObservedTimes
+from hetserve.routing.predictions import ObservedTimes
 from hetserve.routing.records import RoutedInstance, RoutedQuery, Timers
 from hetserve.serving.dispatcher import Actions, Dispatcher
 from hetserve.serving.services import Service

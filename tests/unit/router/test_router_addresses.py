@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from hetserve_router.addresses import Asked, Target, service_of, target_of
+from hetserve_router.addresses import Asked, RequestTarget, service_of, target_of
 from hetserve_shell.http.limits import HttpError
 
 DOMAIN = "cluster.local"
@@ -64,23 +64,23 @@ def test_a_wrong_header_is_refused(named: bytes) -> None:
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        (b"/v2", Target(Asked.SERVER_METADATA)),
-        (b"/v2/", Target(Asked.SERVER_METADATA)),
-        (b"/v2/health/live", Target(Asked.LIVE)),
-        (b"/v2/health/ready", Target(Asked.READY)),
-        (b"/v2/models/rm2", Target(Asked.MODEL_METADATA, "rm2")),
-        (b"/v2/models/rm2/ready", Target(Asked.MODEL_READY, "rm2")),
-        (b"/v2/models/rm2/infer", Target(Asked.INFER, "rm2")),
-        (b"/v2/models/rm2/versions/3/infer", Target(Asked.INFER, "rm2")),
-        (b"/v2/models/rm2/versions/3", Target(Asked.MODEL_METADATA, "rm2")),
-        (b"/v2/models/a%20b/infer", Target(Asked.INFER, "a b")),
-        (b"/", Target(Asked.OTHER)),
-        (b"/v2/models", Target(Asked.OTHER)),
-        (b"/v2/models//infer", Target(Asked.OTHER)),
-        (b"/v2/models/rm2/unload", Target(Asked.OTHER)),
-        (b"/v2/models/rm2/infer/more", Target(Asked.OTHER)),
-        (b"/v2/repository/models/rm2/unload", Target(Asked.OTHER)),
+        (b"/v2", RequestTarget(Asked.SERVER_METADATA)),
+        (b"/v2/", RequestTarget(Asked.SERVER_METADATA)),
+        (b"/v2/health/live", RequestTarget(Asked.LIVE)),
+        (b"/v2/health/ready", RequestTarget(Asked.READY)),
+        (b"/v2/models/rm2", RequestTarget(Asked.MODEL_METADATA, "rm2")),
+        (b"/v2/models/rm2/ready", RequestTarget(Asked.MODEL_READY, "rm2")),
+        (b"/v2/models/rm2/infer", RequestTarget(Asked.INFER, "rm2")),
+        (b"/v2/models/rm2/versions/3/infer", RequestTarget(Asked.INFER, "rm2")),
+        (b"/v2/models/rm2/versions/3", RequestTarget(Asked.MODEL_METADATA, "rm2")),
+        (b"/v2/models/a%20b/infer", RequestTarget(Asked.INFER, "a b")),
+        (b"/", RequestTarget(Asked.OTHER)),
+        (b"/v2/models", RequestTarget(Asked.OTHER)),
+        (b"/v2/models//infer", RequestTarget(Asked.OTHER)),
+        (b"/v2/models/rm2/unload", RequestTarget(Asked.OTHER)),
+        (b"/v2/models/rm2/infer/more", RequestTarget(Asked.OTHER)),
+        (b"/v2/repository/models/rm2/unload", RequestTarget(Asked.OTHER)),
     ],
 )
-def test_a_path_says_what_is_asked(path: bytes, target: Target) -> None:
+def test_a_path_says_what_is_asked(path: bytes, target: RequestTarget) -> None:
     assert target_of(path) == target

@@ -8,9 +8,8 @@ import pytest
 from hetserve.base.units import Seconds
 from hetserve.dispatch import make_policy
 from hetserve.profiles import LatencyProfile, LinearProfile
-from hetserve.routing.observed import KEPT, ObservedTimes
+from hetserve.routing.predictions import KEPT, LARGEST, ObservedTimes, batch_grid, routed_service
 from hetserve.routing.router import QueueLimits, ServiceRouter
-from hetserve.routing.services import LARGEST, batch_grid, routed_service
 from hetserve.serving.services import Service
 from hetserve.serving.system import System
 from testing.routed_world import a_service
