@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from hetserve.routing.actions import Drop, Status
-from hetserve.routing.actions import Failure as InstanceFailure
+from hetserve.routing.actions import Drop, Failure, Status
 from hetserve_router.inference import InferenceFacts, read_inference
-from hetserve_shell.http.calls import Call, Failure
+from hetserve_shell.http.calls import Call, CallFailure
 from hetserve_shell.http.takers import Head, Headers, Replier
 
 if TYPE_CHECKING:
@@ -55,9 +54,9 @@ HTTP_STATUS: Final = {
     Status.TOO_LARGE: HTTPStatus.BAD_REQUEST,
 }
 _FAILURES: Final = {
-    Failure.NOT_SENT: InstanceFailure.NOT_SENT,
-    Failure.CLOSED_UNANSWERED: InstanceFailure.CLOSED_UNANSWERED,
-    Failure.LOST: InstanceFailure.LOST,
+    CallFailure.NOT_SENT: Failure.NOT_SENT,
+    CallFailure.CLOSED_UNANSWERED: Failure.CLOSED_UNANSWERED,
+    CallFailure.LOST: Failure.LOST,
 }
 
 
@@ -192,10 +191,10 @@ class QueryExchange:
         self._pieces = []
         self._service.answered(self)
 
-    def on_failed(self, failure: Failure, reason: str) -> None:
+    def on_failed(self, failure: CallFailure, reason: str) -> None:
         self._call = None
         # An answer of which the client has seen a part cannot come from elsewhere.
-        self._service.failed(self, InstanceFailure.LOST if self._begun else _FAILURES[failure], reason)
+        self._service.failed(self, Failure.LOST if self._begun else _FAILURES[failure], reason)
 
     # Inside
 
@@ -267,7 +266,7 @@ class ForwardedExchange:
             headers = [header for header in self._headers if header[0] not in _OF_A_HOP]
             self._reply.answer(self._status, headers, b"".join(self._pieces))
 
-    def on_failed(self, _failure: Failure, reason: str) -> None:
+    def on_failed(self, _failure: CallFailure, reason: str) -> None:
         self._call = None
         if self._reply is not None:
             message = f"{self._service.title}: instance {self._instance.name}: {reason}"

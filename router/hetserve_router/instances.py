@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hetserve_shell.http.calls import Call, Failure, Upstream
+from hetserve_shell.http.calls import Call, CallFailure, Upstream
 from hetserve_shell.http.takers import Headers
 
 
@@ -55,7 +55,7 @@ class _Probe:
     def on_end(self) -> None:
         self._say(200 <= self._status < 300)
 
-    def on_failed(self, _failure: Failure, _reason: str) -> None:
+    def on_failed(self, _failure: CallFailure, _reason: str) -> None:
         self._say(False)
 
     def give_up(self) -> None:

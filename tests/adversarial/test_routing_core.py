@@ -15,7 +15,7 @@ from testing.holding import holding
 from testing.routed_world import World, a_service
 
 NO_LIMIT = QueueLimits(most_waiting=10**6)
-POLICIES = pytest.mark.parametrize("policy", ["hetserve", "kairos", "fcfs", "clockwork_earliest"])
+POLICIES = pytest.mark.parametrize("policy", ["hetserve", "kairos", "fcfs", "clockwork-earliest"])
 
 
 @POLICIES
@@ -147,7 +147,7 @@ def test_whatever_a_policy_sees_queries_of_one_size_are_served_in_order_of_arriv
         served.append(world.answer(1))
     expected = [query for query in range(200) if query % 7 != 6]
     assert sorted(served) == expected
-    if policy in ("fcfs", "clockwork_earliest"):
+    if policy in ("fcfs", "clockwork-earliest"):
         assert served == expected
 
 
@@ -200,7 +200,7 @@ def test_revisions_one_after_the_other_lose_no_query(policy: str) -> None:
 
 def test_a_router_of_every_policy_can_be_revised_to_every_other() -> None:
     world = World.of(a_service(), "ab")
-    for policy in ("threshold", "hetserve", "clockwork_least_wait", "kairos", "fcfs"):
+    for policy in ("threshold", "hetserve", "clockwork-least-wait", "kairos", "fcfs"):
         service = Service("s", system(), make_policy(policy))
         world.carry_out(world.router.revise(service, QueueLimits(), world.now))
         world.arrive(len(world.hard))

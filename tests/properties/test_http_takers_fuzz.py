@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness import limits
-from hetserve_shell.http.calls import Failure, Upstream
+from hetserve_shell.http.calls import CallFailure, Upstream
 from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.takers import Headers
 from http_clients import chunked
@@ -116,7 +116,7 @@ class Heard:
     def on_end(self) -> None:
         self.over.set()
 
-    def on_failed(self, failure: Failure, _reason: str) -> None:
+    def on_failed(self, failure: CallFailure, _reason: str) -> None:
         self.found.append(failure)
         self.over.set()
 
@@ -161,5 +161,5 @@ def test_however_an_answer_is_cut_the_same_is_heard(said: bytes, sizes: list[int
     found, body = uvloop.run(heard([said]))
     again, body_again = uvloop.run(heard(cut(said, [1 + size % 40 for size in sizes])))
     assert again == found
-    if Failure.LOST not in found:
+    if CallFailure.LOST not in found:
         assert body_again == body

@@ -19,8 +19,8 @@ from hetserve.serving.services import Service
 from testing.dispatching import AUXILIARY, BASE, system, systems
 from testing.wire import Change, Load, Wire, assert_equal, courses, play
 
-POLICIES = ("hetserve", "kairos", "fcfs", "threshold", "clockwork_earliest")
-LINES = "clockwork_earliest"
+POLICIES = ("hetserve", "kairos", "fcfs", "threshold", "clockwork-earliest")
+LINES = "clockwork-earliest"
 
 
 class Routed:

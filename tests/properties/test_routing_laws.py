@@ -15,7 +15,7 @@ from hetserve.routing.router import QueueLimits
 from testing.dispatching import system
 from testing.routed_world import World, a_service
 
-POLICIES = ("hetserve", "kairos", "fcfs", "clockwork_earliest")
+POLICIES = ("hetserve", "kairos", "fcfs", "clockwork-earliest")
 OTHERS = (system(), system((0.1, 0.2, 0.3, 0.4)), system((0.5, 0.6, 0.7, 0.9), (0.1, 0.2, 0.3), (0.2,), slo=3.0))
 
 

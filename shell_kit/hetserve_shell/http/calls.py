@@ -25,7 +25,7 @@ SURROUND: Final = 64 * 1024
 """Bytes of a head, or of what surrounds a chunk."""
 
 
-class Failure(Enum):
+class CallFailure(Enum):
     """How a request ended without a whole answer."""
 
     NOT_SENT = "not sent"
@@ -46,7 +46,7 @@ class AnswerListener(Protocol):
 
     def on_end(self) -> None: ...
 
-    def on_failed(self, failure: Failure, reason: str) -> None: ...
+    def on_failed(self, failure: CallFailure, reason: str) -> None: ...
 
 
 class Call:
@@ -173,8 +173,8 @@ class ClientConnection(asyncio.Protocol):
     def fail(self, reason: str) -> None:
         """Nothing more comes of what is asked."""
         if listener := self.forget():
-            early = Failure.CLOSED_UNANSWERED if self.used and not self._heard else Failure.LOST
-            listener.on_failed(early if self._waiting is None else Failure.NOT_SENT, reason)
+            early = CallFailure.CLOSED_UNANSWERED if self.used and not self._heard else CallFailure.LOST
+            listener.on_failed(early if self._waiting is None else CallFailure.NOT_SENT, reason)
 
     def forget(self) -> AnswerListener | None:
         """Nobody asks any more; returns who did."""

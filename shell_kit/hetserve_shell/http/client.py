@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from hetserve_shell.http.calls import ClientConnection, Failure, KeptConnections
+from hetserve_shell.http.calls import CallFailure, ClientConnection, KeptConnections
 from hetserve_shell.http.takers import Headers
 
 CONNECT_WITHIN: Final = 10.0
@@ -58,7 +58,7 @@ class _WholeAnswer:
         if not self.answer.done():
             self.answer.set_result((self._status, b"".join(self._parts)))
 
-    def on_failed(self, _failure: Failure, reason: str) -> None:
+    def on_failed(self, _failure: CallFailure, reason: str) -> None:
         self.fail(ConnectionEndedError(reason))
 
     def fail(self, error: Exception) -> None:

@@ -254,7 +254,7 @@ def test_ten_percentiles_of_a_slow_type_pass_before_it_hangs() -> None:
     assert world.ended == {0: "answered"}
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "clockwork_earliest"])
+@pytest.mark.parametrize("policy", ["fcfs", "clockwork-earliest"])
 def test_a_client_that_leaves_while_its_query_waits_takes_it_along(policy: str) -> None:
     world = World.of(a_service(policy), "a")
     for query in range(12):
@@ -287,7 +287,7 @@ def test_a_client_that_leaves_while_an_instance_computes_keeps_it_busy_until_it_
 
 
 def test_an_instance_that_drains_ends_what_it_has_and_may_come_back() -> None:
-    world = World.of(a_service("clockwork_earliest"), "ab")
+    world = World.of(a_service("clockwork-earliest"), "ab")
     for query in range(4):
         world.arrive(query)
     world.drain(0)
