@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from hetserve.routing.actions import Failure as InstanceFailure
 from hetserve.routing.actions import Drop, Status
+from hetserve.routing.actions import Failure as InstanceFailure
 from hetserve_router.inference import InferenceFacts, read_inference
 from hetserve_shell.http.calls import Call, Failure
 from hetserve_shell.http.takers import Head, Headers, Replier
@@ -116,6 +116,9 @@ class QueryExchange:
                 self.facts = read_inference(
                     body, get(b"hetserve-items"), get(b"inference-header-content-length"), get(b"content-encoding")
                 )
+            if head.length is None:
+                self._service.hold_more(len(body))
+                self._held = len(body)
         except Exception:
             self._service.release(self._held)
             raise
@@ -124,8 +127,7 @@ class QueryExchange:
 
     def gone(self) -> None:
         self.reply = None
-        if self._call is not None:
-            self._call.resume()  # what nobody reads is read to its end: the instance is free then
+        self._read_on()
         if self.number < 0:
             self._service.release(self._held)
         else:
@@ -146,10 +148,9 @@ class QueryExchange:
         self.status = status
         if reply is None:
             return
+        self._read_on()
         if self._begun:
             reply.abort()
-            if self._call is not None:
-                self._call.resume()
             return
         headers = [(b"content-type", b"application/json")]
         if action.retry_after is not None:
@@ -173,12 +174,12 @@ class QueryExchange:
         self.status, self._headers = status, headers
 
     def on_piece(self, piece: bytes) -> None:
-        if self._begun:
+        if self._begun or self.reply is None:
             self._write(piece)
             return
         self._pieces.append(piece)
         self._size += len(piece)
-        if self._size > WHOLE and self.reply is not None:
+        if self._size > WHOLE:
             self._begin(self.reply)
 
     def on_end(self) -> None:
@@ -198,6 +199,12 @@ class QueryExchange:
         self._service.failed(self, InstanceFailure.LOST if self._begun else _FAILURES[failure], reason)
 
     # Inside
+
+    def _read_on(self) -> None:
+        """What nobody waits for is read to its end: the instance is free then."""
+        self._pieces = []
+        if self._call is not None:
+            self._call.resume()
 
     def _request(self, host: bytes) -> bytes:
         head = self._head
