@@ -54,13 +54,11 @@ class ClusterRouter:
         await self.cluster.synced()
         await self._take_over()
         self.router.is_ready = True
-        leading = asyncio.create_task(self.leadership.run())
-        try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.leadership.run())
             while True:
                 await self._changed()
                 await self._take_over()
-        finally:
-            leading.cancel()
 
     async def _changed(self) -> None:
         waits = [asyncio.create_task(event.wait()) for event in (self.cluster.redeclared, self.cluster.moved)]
