@@ -69,10 +69,11 @@ class ClusterRouter:
                 wait.cancel()
 
     async def _take_over(self) -> None:
-        self.cluster.redeclared.clear()
         self.cluster.moved.clear()
         await self.cluster.find_owners()
-        self.router.declare(self.cluster.specs())
+        if self.cluster.redeclared.is_set():
+            self.cluster.redeclared.clear()
+            self.router.declare(self.cluster.specs())
         ports = {key: one.spec.dispatch.ports.http for key, one in self.router.services.items()}
         found = self.cluster.instances({key: port for key, port in ports.items() if port is not None})
         if self._has_instances:
