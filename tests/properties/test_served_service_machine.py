@@ -308,3 +308,19 @@ class ServedServiceMachine(RuleBasedStateMachine):
 
 TestServedService = ServedServiceMachine.TestCase
 TestServedService.settings = settings(max_examples=examples(600), stateful_step_count=50, deadline=None)
+
+
+def test_an_answer_whose_client_stopped_reading_and_left_is_read_to_its_end() -> None:
+    story = ServedServiceMachine()
+    story.begin("fcfs")
+    story.ask(8, "", b"", 0, True)
+    client = story.clients[0]
+    client.is_whole = client.paused = True
+    client.query.take(client.text, client)
+    call = story._calls()[0]
+    story._answer(call, 200, [WHOLE, WHOLE], is_end=False)
+    assert call.is_paused
+    client.is_gone = True
+    client.query.gone()
+    story.an_answer_that_nobody_waits_for_is_read_and_not_kept()
+    story.teardown()
