@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
@@ -107,10 +108,9 @@ class ServingCluster(ServiceDiscovery):
         wanted = {uid: (namespace, name) for (name, uid), namespace in found.items()}
         for uid in self._deployments.keys() - wanted.keys():
             del self._deployments[uid]
-        for uid, (namespace, name) in wanted.items():
-            if uid not in self._deployments:
-                with suppress(ApiUnreachableError):
-                    await self._find_owner(uid, namespace, name)
+        with suppress(ApiUnreachableError):
+            for uid in wanted.keys() - self._deployments.keys():
+                await self._find_owner(uid, *wanted[uid])
 
     async def _find_owner(self, uid: str, namespace: str, name: str) -> None:
         path = f"/apis/apps/v1/namespaces/{quote(namespace, safe='')}/replicasets/{quote(name, safe='')}"
@@ -120,6 +120,10 @@ class ServingCluster(ServiceDiscovery):
             owners = [one for one in metadata.get("ownerReferences") or () if one.get("controller")]
             same = metadata.get("uid") == uid and owners and owners[0].get("kind") == "Deployment"
             self._deployments[uid] = str(owners[0].get("name")) if same else ""
+        elif answer.status != HTTPStatus.NOT_FOUND:
+            log.warning(
+                "ReplicaSet %s/%s: cannot be read, so its pods get no query: %s", namespace, name, answer.status
+            )
 
     def instances(self, ports: dict[Key, int]) -> ServingInstances:
         """Pods of our Deployments, with an address. ports: of each service with dispatch."""

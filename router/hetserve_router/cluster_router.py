@@ -54,13 +54,11 @@ class ClusterRouter:
         await self.cluster.synced()
         await self._take_over()
         self.router.is_ready = True
-        leading = asyncio.create_task(self.leadership.run())
-        try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.leadership.run())
             while True:
                 await self._changed()
                 await self._take_over()
-        finally:
-            leading.cancel()
 
     async def _changed(self) -> None:
         waits = [asyncio.create_task(event.wait()) for event in (self.cluster.redeclared, self.cluster.moved)]
@@ -71,10 +69,11 @@ class ClusterRouter:
                 wait.cancel()
 
     async def _take_over(self) -> None:
-        self.cluster.redeclared.clear()
         self.cluster.moved.clear()
         await self.cluster.find_owners()
-        self.router.declare(self.cluster.specs())
+        if self.cluster.redeclared.is_set():
+            self.cluster.redeclared.clear()
+            self.router.declare(self.cluster.specs())
         ports = {key: one.spec.dispatch.ports.http for key, one in self.router.services.items()}
         found = self.cluster.instances({key: port for key, port in ports.items() if port is not None})
         if self._has_instances:

@@ -43,6 +43,10 @@ _OF_A_HOP: Final = frozenset(
         b"server-timing",
     )
 )
+_JSON: Final = ((b"content-type", b"application/json"),)
+FORWARDED: Final = 1 << 20
+"""Bytes of an instance's answer about its model at most."""
+FORWARDED_WITHIN: Final = 5.0
 WHOLE: Final = 64 * 1024
 """Bytes of an answer up to which it is sent at once."""
 HTTP_STATUS: Final = {
@@ -115,6 +119,9 @@ class QueryExchange:
                 self.facts = read_inference(
                     body, get(b"hetserve-items"), get(b"inference-header-content-length"), get(b"content-encoding")
                 )
+            if head.length is None:
+                self._service.hold_more(len(body))
+                self._held = len(body)
         except Exception:
             self._service.release(self._held)
             raise
@@ -123,8 +130,7 @@ class QueryExchange:
 
     def gone(self) -> None:
         self.reply = None
-        if self._call is not None:
-            self._call.resume()  # what nobody reads is read to its end: the instance is free then
+        self._read_on()
         if self.number < 0:
             self._service.release(self._held)
         else:
@@ -136,7 +142,8 @@ class QueryExchange:
         """Gives the query to an instance."""
         self.instance, self.sent = instance, now
         self._pieces, self._size, self.status = [], 0, 0
-        self._call = instance.upstream.send(self._request(instance.host), self._body, self)
+        request = _request(self._head, self._head.method, instance.host, len(self._body))
+        self._call = instance.upstream.send(request, self._body, self)
 
     def refuse(self, action: Drop) -> None:
         """Ends the query without an instance's answer."""
@@ -145,12 +152,11 @@ class QueryExchange:
         self.status = status
         if reply is None:
             return
+        self._read_on()
         if self._begun:
             reply.abort()
-            if self._call is not None:
-                self._call.resume()
             return
-        headers = [(b"content-type", b"application/json")]
+        headers = [*_JSON]
         if action.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(action.retry_after))))
         reply.answer(status, headers, orjson.dumps({"error": f"{self._service.title}: {action.reason}"}))
@@ -172,12 +178,12 @@ class QueryExchange:
         self.status, self._headers = status, headers
 
     def on_piece(self, piece: bytes) -> None:
-        if self._begun:
+        if self._begun or self.reply is None:
             self._write(piece)
             return
         self._pieces.append(piece)
         self._size += len(piece)
-        if self._size > WHOLE and self.reply is not None:
+        if self._size > WHOLE:
             self._begin(self.reply)
 
     def on_end(self) -> None:
@@ -198,13 +204,11 @@ class QueryExchange:
 
     # Inside
 
-    def _request(self, host: bytes) -> bytes:
-        head = self._head
-        target = b"%b?%b" % (head.path, head.query) if head.query else head.path
-        lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n" % (head.method, target, host, len(self._body))]
-        lines += [b"%b: %b\r\n" % header for header in head.headers if header[0] in PASSED_ON]
-        lines.append(b"\r\n")
-        return b"".join(lines)
+    def _read_on(self) -> None:
+        """What nobody waits for is read to its end: the instance is free then."""
+        self._pieces = []
+        if self._call is not None:
+            self._call.resume()
 
     def _answer_headers(self) -> list[tuple[bytes, bytes]]:
         headers = [header for header in self._headers if header[0] not in _OF_A_HOP]
@@ -235,40 +239,60 @@ class QueryExchange:
 class ForwardedExchange:
     """A request about the model that any instance answers, and that is no query."""
 
-    __slots__ = ("_call", "_head", "_headers", "_instance", "_pieces", "_reply", "_service", "_status", "limit")
+    __slots__ = ("_answer", "_call", "_head", "_headers", "_instance", "_reply", "_service", "_status", "limit")
 
     def __init__(self, service: ServedService, head: Head, instance: InstanceLink) -> None:
         self._service, self._head, self._instance = service, head, instance
         self.limit = WHOLE
         self._call: Call | None = None
         self._reply: Replier | None = None
-        self._status, self._headers, self._pieces = 0, (), list[bytes]()  # type: tuple[int, Headers, list[bytes]]
+        self._status, self._answer = 0, bytearray()
+        self._headers: Headers = ()
 
     def take(self, _body: bytes | bytearray, reply: Replier) -> None:
         self._reply = reply
-        request = b"%b %b HTTP/1.1\r\nhost: %b\r\n\r\n" % (self._head.method, self._head.path, self._instance.host)
+        # Not HEAD, which few instances know; who asked for a head gets no more.
+        request = _request(self._head, b"GET", self._instance.host, 0)
         self._call = self._instance.upstream.send(request, b"", self)
+        self._service.later(FORWARDED_WITHIN, lambda: self._give_up(f"no answer within {FORWARDED_WITHIN:g} s"))
 
     def gone(self) -> None:
         self._reply = None
-        if self._call is not None:
-            self._call.cancel()
+        self._give_up("")
 
     def on_head(self, status: int, headers: Headers) -> None:
         self._status, self._headers = status, headers
 
     def on_piece(self, piece: bytes) -> None:
-        self._pieces.append(piece)
+        self._answer += piece
+        if len(self._answer) > FORWARDED:
+            self._give_up(f"an answer of more than {FORWARDED} bytes")
 
     def on_end(self) -> None:
         self._call = None
-        if self._reply is not None:
-            headers = [header for header in self._headers if header[0] not in _OF_A_HOP]
-            self._reply.answer(self._status, headers, b"".join(self._pieces))
+        self._end(self._status, [header for header in self._headers if header[0] not in _OF_A_HOP], self._answer)
 
     def on_failed(self, _failure: CallFailure, reason: str) -> None:
         self._call = None
-        if self._reply is not None:
-            message = f"{self._service.title}: instance {self._instance.name}: {reason}"
-            body = orjson.dumps({"error": message})
-            self._reply.answer(HTTPStatus.BAD_GATEWAY, [(b"content-type", b"application/json")], body)
+        self._give_up(reason)
+
+    def _give_up(self, reason: str) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+        error = {"error": f"{self._service.title}: instance {self._instance.name}: {reason}"}
+        self._end(HTTPStatus.BAD_GATEWAY, _JSON, orjson.dumps(error))
+
+    def _end(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.answer(status, headers, body)
+
+
+def _request(head: Head, method: bytes, host: bytes, length: int) -> bytes:
+    """The head of a request that an instance gets in place of a client's."""
+    target = b"%b?%b" % (head.path, head.query) if head.query else head.path
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n" % (method, target, host, length)]
+    lines += [b"%b: %b\r\n" % header for header in head.headers if header[0] in PASSED_ON]
+    lines.append(b"\r\n")
+    return b"".join(lines)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import version
+from urllib.parse import unquote
 
 import orjson
 
@@ -40,15 +42,13 @@ class OwnAnswer:
 class Front:
     """services: by key. namespaces: that are served. serves: whether this replica takes queries.
 
-    domain: of the cluster. parting: whether clients are asked to come by another connection. asked_at: when the last
-    request came [s].
+    domain: of the cluster. asked_at: when the last request came [s].
     """
 
     services: Mapping[Key, ServedService]
     namespaces: Sequence[str]
     serves: Callable[[], bool]
     domain: str = "cluster.local"
-    parting: bool = False
     asked_at: float = 0.0
     _about: bytes = field(init=False)
 
@@ -70,11 +70,12 @@ class Front:
             _only(head, b"GET", b"HEAD")
             return OwnAnswer(HTTPStatus.OK, self._about)
         if not serves:
-            raise HttpError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "another replica of the router takes queries", retry_after=1
-            )
+            why = "another replica of the router takes queries"
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, why, retry_after=1, closes=True)
         self.asked_at = time.monotonic()
         service = self._service(head)
+        if _climbs(head.path):
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"path {_shown(head.path)}: must have no segment . or ..")
         if asked is Asked.OTHER:
             return self._other(service, head)
         if target.model != service.model:
@@ -121,9 +122,21 @@ class Front:
                 return QueryExchange(service, head, InferenceFacts(1))
         raise HttpError(
             HTTPStatus.NOT_FOUND,
-            f"path {path[:300]}: is not served; there are /v2/models/{service.model}/infer, /v2/models/{service.model}"
+            f"path {_shown(head.path)}: is not served; there are /v2/models/{service.model}, its /infer and /ready,"
             " and what spec.dispatch.paths lists",
         )
+
+
+def _shown(path: bytes) -> str:
+    return path[:300].decode("latin-1")
+
+
+def _climbs(path: bytes) -> bool:
+    """Whether an instance that resolves dots may take a path for another one than was let through."""
+    if b"." not in path and b"%" not in path:
+        return False
+    segments = re.split(r"[/\\]", unquote(path.decode("latin-1")))
+    return "." in segments or ".." in segments
 
 
 def _only(head: Head, *methods: bytes) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hetserve_shell.http.calls import Call, CallFailure, Upstream
 from hetserve_shell.http.takers import Headers
+
+if TYPE_CHECKING:
+    from hetserve_router.exchange import QueryExchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,16 @@ class InstanceAddress:
 
 
 class InstanceLink:
-    """number: the core's. host: as requests name it. row: of its figures."""
+    """number: the core's. host: as requests name it. row: of its figures.
+
+    query: that it serves; counted: until when that is in its figures [s]. is_draining: it gets none, also before the
+    core knows it. is_suspect: what was heard of it last is a failure. has_left: once it serves none it is forgotten.
+    """
+
+    query: QueryExchange | None = None
+    counted = 0.0
+    is_draining = True
+    is_suspect = has_left = False
 
     def __init__(self, number: int, address: InstanceAddress, row: int) -> None:
         self.number, self.address, self.row = number, address, row

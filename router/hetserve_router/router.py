@@ -16,7 +16,7 @@ from hetserve_router.served import ServedService, ServedSpec, ServiceLimits
 from hetserve_router.settings import RouterSettings
 from hetserve_services.exposition import ServingCollector, metrics_text
 from hetserve_services.facts import Key
-from hetserve_services.figures import InstanceFigures, ServiceFigures
+from hetserve_services.figures import STAYS, InstanceFigures, ServiceFigures
 from hetserve_shell.http.limits import Check, ServerLimits
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.http.server import HttpServer, allotted, listen
@@ -55,16 +55,25 @@ class Router:
         self.addresses: tuple[tuple[str, int], tuple[str, int]] | None = None
         self.instances = InstanceFigures()
         self._figures: dict[Key, ServiceFigures] = {}
+        self._connections = allotted({"queries": settings.connections, "probes": LIMITS.connections})
+        self._ended: dict[Key, tuple[float, ServedService]] = {}
+        """Services that are not declared any more, and since when [s]: their figures are kept for STAYS."""
         self._check = check
         self._collector = ServingCollector(self._figures, self.instances, time.monotonic)
 
     def declare(self, specs: Iterable[ServedSpec]) -> None:
         """Takes the services as they are declared now; one that is gone is refused from now on."""
         found = {spec.facts.key: spec for spec in specs}
+        now = time.monotonic()
         for key in self.services.keys() - found.keys():
-            self.services.pop(key).stand(())
+            self.services[key].stand(())
+            self._ended[key] = now, self.services.pop(key)
+        for key in [key for key, (since, _) in self._ended.items() if since + STAYS < now]:
+            del self._ended[key]
+            if key not in found:
+                del self._figures[key]
         limits = ServiceLimits(
-            self.settings.body, max(self.settings.body, self.settings.bodies // 4), self.settings.connections // 4
+            self.settings.body, max(self.settings.body, self.settings.bodies // 4), self._connections["queries"] // 4
         )
         for key, spec in found.items():
             if key in self.services:
@@ -85,9 +94,8 @@ class Router:
         That ends once nothing has come for QUIET seconds, or after DRAIN_WITHIN.
         """
         settings = self.settings
-        shares = allotted({"queries": settings.connections, "probes": LIMITS.connections})
-        self.queries = queries = HttpServer(self.front, self._limits(shares["queries"]), "queries")
-        limits = replace(LIMITS, connections=shares["probes"])
+        self.queries = queries = HttpServer(self.front, self._limits(), "queries")
+        limits = replace(LIMITS, connections=self._connections["probes"])
         probes = probe_server(self.text, self.not_ready, limits=limits, check=self._check)
         listeners = listen(settings.host, settings.port), listen(settings.host, settings.probe_port)
         self.addresses = listeners[0].getsockname()[:2], listeners[1].getsockname()[:2]
@@ -99,9 +107,9 @@ class Router:
             log.info("stopping")
             if give_up is not None:
                 await give_up()
-                self.front.parting = True
                 queries.part()
-                await self._quiet(queries)
+                if self.front.serves():
+                    await self._quiet(queries)
         finally:
             await queries.stop(DRAIN_WITHIN)
             await probes.stop(PROBES_DRAIN_WITHIN)
@@ -114,7 +122,7 @@ class Router:
         """All metrics in the text format of Prometheus. A follower's zeros would keep a lost leader's load fresh."""
         if not self.front.serves():
             return b""
-        for service in self.services.values():
+        for service in (*(ended for _, ended in self._ended.values()), *self.services.values()):
             service.count_present()
         return metrics_text(self._collector)
 
@@ -124,17 +132,18 @@ class Router:
             self.queries.part()
 
     async def _quiet(self, queries: HttpServer) -> None:
-        until = time.monotonic() + DRAIN_WITHIN
-        while (now := time.monotonic()) < min(until, self.front.asked_at + QUIET):
-            await asyncio.sleep(min(until, self.front.asked_at + QUIET) - now)
+        began = now = time.monotonic()
+        while (until := min(began + DRAIN_WITHIN, max(began, self.front.asked_at) + QUIET)) > now:
+            await asyncio.sleep(until - now)
             queries.part()
+            now = time.monotonic()
 
-    def _limits(self, connections: int) -> ServerLimits:
+    def _limits(self) -> ServerLimits:
         settings = self.settings
         return ServerLimits(
             body=settings.body,
             bodies=settings.bodies,
-            connections=connections,
+            connections=self._connections["queries"],
             waiting=HEAD_WITHIN,
             uploading=settings.uploading,
             idle=settings.idle,

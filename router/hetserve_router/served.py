@@ -16,7 +16,7 @@ from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand import contract
 from hetserve.dispatch import make_policy
 from hetserve.profiles import profile_from_spec
-from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, Status, WakeAt
+from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
 from hetserve.routing.predictions import routed_service
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
@@ -30,6 +30,7 @@ from hetserve_shell.http.takers import Head
 
 log = logging.getLogger(__name__)
 
+Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 ENVOY_TIMEOUT = b"x-envoy-expected-rq-timeout-ms"
 """Header: what Envoy waits for an answer, in place of what the client sent."""
 
@@ -75,11 +76,12 @@ class ServedSpec:
 
 
 class ServedService:
-    """now: monotonic clock [s]; that of uvloop's loop counts whole milliseconds."""
+    """now: monotonic clock [s]; that of uvloop's loop counts whole milliseconds. later: as the loop's `call_later`."""
 
     def __init__(self, spec: ServedSpec, slowdown: float, limits: ServiceLimits, table: InstanceFigures) -> None:
         self.spec, self.limits = spec, limits
         self.now: Callable[[], float] = time.monotonic
+        self.later: Later = _of_the_loop
         self._slowdown = slowdown
         self.core = ServiceRouter(spec.service(slowdown), spec.queue)
         facts = spec.facts
@@ -88,9 +90,9 @@ class ServedService:
         )
         self._table = table
         self._queries: dict[int, QueryExchange] = {}
+        self._standing: dict[str, InstanceLink] = {}
+        """By uid; and those that have left and still serve, by the core's number:"""
         self._links: dict[int, InstanceLink] = {}
-        self._numbers: dict[str, int] = {}
-        """By uid of an instance that stands."""
         self._next_query = self._next_instance = self._held = self._open = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -116,13 +118,21 @@ class ServedService:
             )
         if self._open >= self.limits.open:
             raise _overloaded(f"{self.title}: {self._open} queries are open, as many as may")
-        if self._held + (length or 0) > self.limits.bodies:
+        self._check_bytes(length or 0)
+
+    def _check_bytes(self, more: int) -> None:
+        if self._held + more > self.limits.bodies:
             raise _overloaded(f"{self.title}: its queries hold {self._held} bytes; at most {self.limits.bodies} may")
 
     def hold(self, size: int) -> None:
         """A query begins, with a body of so many bytes."""
         self._held += size
         self._open += 1
+
+    def hold_more(self, size: int) -> None:
+        """The body of a query whose length was not known has so many bytes. Raises HttpError where that is too much."""
+        self._check_bytes(size)
+        self._held += size
 
     def release(self, size: int) -> None:
         self._held -= size
@@ -148,7 +158,7 @@ class ServedService:
         self._perform(actions)
 
     def answered(self, query: QueryExchange) -> None:
-        now, link = self.now(), query.instance
+        now, link = self.now(), self._freed(query)
         if query.reply is not None and link is not None:
             self._table.serve_one(link.row, now - query.arrived, self.figures.latencies)
             query.reply = None
@@ -156,14 +166,13 @@ class ServedService:
         self._forget(query.number)
 
     def failed(self, query: QueryExchange, failure: Failure, reason: str) -> None:
-        link, query.instance = query.instance, None
+        link = self._freed(query, is_suspect=True)
         log.warning("%s: instance %s: %s (%s)", self.title, link.name if link else "?", reason, failure)
         self._perform(self.core.failed(query.number, failure, self.now()))
         if query.reply is None:
             self._forget(query.number)
 
     def gone(self, query: QueryExchange) -> None:
-        self.figures.dropped += 1
         self._perform(self.core.gone(query.number, self.now()))
         if query.instance is None:
             self._forget(query.number)
@@ -174,19 +183,21 @@ class ServedService:
         """Takes the instances that serve now. draining: uids of those that end what they have."""
         found = {one.uid: one for one in ready}
         ending = set(draining)
-        for uid, number in list(self._numbers.items()):
+        for uid, link in list(self._standing.items()):
             if uid in ending:
-                self._perform(self.core.draining(number, self.now()))
-            elif found.get(uid) != self._links[number].address:  # gone, or asked elsewhere from now on
-                del self._numbers[uid]
-                self._perform(self.core.left(number, self.now()))
-                self._retire(number)
+                if not link.is_draining:
+                    link.is_draining = True
+                    self._perform(self.core.draining(link.number, self.now()))
+            elif found.get(uid) != link.address:  # gone, or asked elsewhere from now on
+                del self._standing[uid]
+                link.has_left = True
+                self._perform(self.core.left(link.number, self.now()))
+                self._retire(link)
         for uid in sorted(found, key=lambda each: (found[each].name, each)):
-            if uid not in self._numbers:
-                self._numbers[uid] = self._next_instance
-                self._next_instance += 1
-                self._links[self._numbers[uid]] = self._linked(self._numbers[uid], found[uid])
-            self._perform(self.core.joined(self._numbers[uid], found[uid].type, self.now()))
+            link = self._standing.get(uid) or self._linked(found[uid])
+            if link.is_draining:
+                link.is_draining = False
+                self._perform(self.core.joined(link.number, link.address.type, self.now()))
 
     def revise(self, spec: ServedSpec) -> None:
         """Takes the service as it is declared now."""
@@ -201,34 +212,49 @@ class ServedService:
         self._perform(self.core.revise(spec.service(self._slowdown), spec.queue, self.now()))
 
     def any_instance(self) -> InstanceLink | None:
-        """One that stands, to ask about the model."""
-        return next((self._links[number] for number in self._numbers.values()), None)
+        """One that stands, to ask about the model: if possible one that gets queries."""
+        return min(self._standing.values(), key=lambda link: link.is_draining + 2 * link.is_suspect, default=None)
 
     def count_present(self) -> None:
         """Brings figures up to date that are read at a scrape only."""
-        self.figures.waiting = self.core.waiting
-        busy = self.core.busy_seconds(self.now())
-        for number, link in self._links.items():
-            if number in busy:
-                self._table.busy[link.row] = busy[number]
+        self.figures.waiting, self.figures.dropped = self.core.waiting, self.core.counts.dropped
+        for link in self._links.values():
             self._table.in_flight[link.row] = 0
-        for query in self._queries.values():
-            if query.instance is not None:
-                self._table.in_flight[query.instance.row] += 1
-
-    @property
-    def standing(self) -> int:
-        return len(self._numbers)
+        for link in self._links.values():
+            if link.query is not None:
+                self._count_busy(link)
+                self._table.in_flight[link.row] += link.query.reply is not None
 
     # Inside
 
-    def _linked(self, number: int, address: InstanceAddress) -> InstanceLink:
-        return InstanceLink(number, address, self._table.add(Seat(self.key, address.name, address.type)))
+    def _linked(self, address: InstanceAddress) -> InstanceLink:
+        link = InstanceLink(
+            self._next_instance, address, self._table.row_of(Seat(self.key, address.name, address.type))
+        )
+        self._next_instance += 1
+        self._standing[address.uid] = self._links[link.number] = link
+        return link
 
-    def _retire(self, number: int) -> None:
-        link = self._links.pop(number)
-        self._table.seats[link.row].gone_at = self.now()
-        link.upstream.close()
+    def _count_busy(self, link: InstanceLink) -> None:
+        now = self.now()
+        self._table.busy[link.row] += now - link.counted
+        link.counted = now
+
+    def _freed(self, query: QueryExchange, *, is_suspect: bool = False) -> InstanceLink | None:
+        """Its instance serves it no more, and is forgotten if it has left."""
+        link, query.instance = query.instance, None
+        if link is not None:
+            self._count_busy(link)
+            link.query, link.is_suspect = None, is_suspect
+            self._retire(link)
+        return link
+
+    def _retire(self, link: InstanceLink) -> None:
+        if link.has_left and link.query is None:
+            del self._links[link.number]
+            link.upstream.close()
+            if all(other.row != link.row for other in self._links.values()):
+                self._table.seats[link.row].gone_at, self._table.in_flight[link.row] = self.now(), 0
 
     def _forget(self, number: int) -> None:
         query = self._queries.pop(number, None)
@@ -238,7 +264,9 @@ class ServedService:
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Send):
-                self._queries[action.query].send(self._links[action.instance], self.now())
+                query, link = self._queries[action.query], self._links[action.instance]
+                link.query, link.counted = query, self.now()
+                query.send(link, link.counted)
             elif isinstance(action, WakeAt):
                 self._wake_at(action.at)
             elif isinstance(action, Drop):
@@ -250,14 +278,13 @@ class ServedService:
 
     def _refuse(self, action: Drop) -> None:
         query = self._queries[action.query]
-        self.figures.dropped += action.status is not Status.TOO_LARGE
         query.refuse(action)
         if query.instance is None:
             self._forget(action.query)
 
     def _abandon(self, query: QueryExchange) -> None:
         query.abandon()
-        query.instance = None
+        self._freed(query, is_suspect=True)
         if query.reply is None:
             self._forget(query.number)
 
@@ -265,20 +292,25 @@ class ServedService:
         link = self._links[action.instance]
 
         def heard(is_ready: bool) -> None:
+            link.is_suspect = not is_ready
             self._perform(self.core.probed(action.instance, is_ready, self.now()))
 
-        link.probe(self.model, heard, asyncio.get_running_loop().call_later)
+        link.probe(self.model, heard, self.later)
 
     def _wake_at(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         # Not before `at`, or the core asks again at once.
         delay = math.ceil(1e3 * max(at - self.now(), 0.0)) / 1e3 if at < math.inf else None
-        self._timer = None if delay is None else asyncio.get_running_loop().call_later(delay, self._wake)
+        self._timer = None if delay is None else self.later(delay, self._wake)
 
     def _wake(self) -> None:
         self._timer = None
         self._perform(self.core.wake(self.now()))
+
+
+def _of_the_loop(delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+    return asyncio.get_running_loop().call_later(delay, call)
 
 
 def _seconds(timeout: Seconds | None) -> float:
@@ -287,7 +319,7 @@ def _seconds(timeout: Seconds | None) -> float:
 
 def _envoy_timeout(head: Head) -> float:
     value = head.get(ENVOY_TIMEOUT)
-    return int(value) / 1e3 if value.isdigit() and int(value) else math.inf
+    return int(value) / 1e3 if value.isdigit() and len(value) <= 15 and int(value) else math.inf
 
 
 def _overloaded(message: str) -> HttpError:

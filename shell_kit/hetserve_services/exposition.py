@@ -77,9 +77,9 @@ class ServingCollector(Collector):
     def _add_instances(self, families: Families) -> None:
         table = self._instances
         for row, seat in enumerate(table.seats):
-            if self._now() - seat.gone_at > STAYS:
+            figures = self._services.get(seat.key)
+            if figures is None or self._now() - seat.gone_at > STAYS:
                 continue
-            figures = self._services[seat.key]
             labels = [*seat.key, figures.model, seat.type, seat.pod]
             families[contract.REQUESTS].add_metric([*labels, Outcome.SERVED], int(table.served[row]))
             counts = table.durations[row, : len(figures.latencies) + 1]

@@ -95,6 +95,16 @@ class InstanceFigures:
                 setattr(self, name, np.concatenate((old, np.zeros((max(len(old), 16), *old.shape[1:]), old.dtype))))
         return row
 
+    def row_of(self, seat: Seat) -> int:
+        """The row of an instance that was there before, under another address; else a new one."""
+        same = (seat.key, seat.pod, seat.type)
+        for row in range(len(self.seats) - 1, -1, -1):
+            one = self.seats[row]
+            if (one.key, one.pod, one.type) == same:
+                one.gone_at = np.inf
+                return row
+        return self.add(seat)
+
     def serve(self, rows: Integers, durations: Floats, bounds: tuple[Seconds, ...]) -> None:
         """Counts queries of one service that these instances have answered, after so many seconds."""
         np.add.at(self.served, rows, 1)

@@ -93,6 +93,23 @@ async def test_a_broken_request_ends_in_time(scene: RouterScene, pieces: list[by
     assert answer[9 : 9 + len(status)] == status, answer[:200]
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/ok/../unload", "/v1/ok/%2e%2E/unload", "/v1/ok/..%2funload", "/v1/ok/.%5c..%5cunload", "/v1/ok/.."]
+)
+async def test_a_path_does_not_climb_out_of_those_that_are_served(path: str) -> None:
+    async with routing("a", paths=["/v1/ok"]) as scene:
+        head = f"POST {path} HTTP/1.1\r\nhost: rm2.default\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        answer = await (await Attacker.of(scene)).sends(head.encode())
+        assert answer[9:12] == b"400"
+        assert not scene.instances["a"].got.qsize()
+
+
+async def test_a_timeout_of_thousands_of_digits_is_none(scene: RouterScene) -> None:
+    asking = scene.ask(headers={"x-envoy-expected-rq-timeout-ms": "9" * 5000})
+    (await scene.instances["a"].next()).answer()
+    assert (await asking).status_code == 200
+
+
 def deep(levels: int) -> bytes:
     return b'{"inputs":' + b"[" * levels + b"]" * levels + b"}"
 

@@ -68,6 +68,8 @@ class Instance:
     name: str
     port: int = 0
     ready: bool = True
+    is_silent: bool = False
+    """About its model."""
     asked_ready: int = 0
     got: asyncio.Queue[Held] = field(default_factory=asyncio.Queue)
     server: HttpServer | None = None
@@ -95,6 +97,8 @@ class Instance:
 
     async def _say(self, held: Held) -> None:
         await held.whole.wait()
+        if self.is_silent:
+            return
         held.answer(200 if self.ready else 503, b'{"name":"rm2"}')
 
     async def next(self) -> Held:

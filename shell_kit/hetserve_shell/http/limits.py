@@ -96,10 +96,16 @@ class ServerLimits:
 
 
 class HttpError(Exception):
-    """Refuses a request and closes its connection. allow: methods of the path, for a 405. retry_after: [s]."""
+    """Refuses a request and closes its connection; takers keep it unless it `closes`.
 
-    def __init__(self, status: HTTPStatus, text: str, allow: str = "", retry_after: int | None = None) -> None:
+    allow: methods of the path, for a 405. retry_after: [s].
+    """
+
+    def __init__(
+        self, status: HTTPStatus, text: str, allow: str = "", retry_after: int | None = None, *, closes: bool = False
+    ) -> None:
         super().__init__(text)
+        self.closes = closes
         self.status = status
         self.headers = list[tuple[bytes, bytes]]()
         if allow:

@@ -92,6 +92,8 @@ class Refusal:
     limit: int = 1 << 20
 
     def take(self, _body: bytes | bytearray, reply: Replier) -> None:
+        if self.error.closes:
+            reply.part()
         headers = [(b"content-type", b"application/json"), *self.error.headers]
         reply.answer(self.error.status, headers, orjson.dumps({"error": str(self.error)}))
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from router_scene import HOST, routing, until
+import pytest
+
+from hetserve_router.router import Router
+from hetserve_router.settings import RouterSettings
+from http_clients import plain_client
+from router_scene import HOST, KEY, routing, spec_of, until
 
 
 async def test_a_query_is_answered_by_an_instance() -> None:
@@ -208,3 +213,82 @@ async def test_nothing_is_held_once_all_has_ended() -> None:
         await scene.ask(content=b"no json")
         service = scene.router.services["default", "rm2"]
         assert service.held == (0, 0)
+
+
+async def test_the_head_of_what_an_instance_says_of_its_model_names_its_length() -> None:
+    async with routing("a") as scene:
+        assert (await scene.client.head("/v2/models/rm2", headers=HOST)).headers["content-length"] == "14"
+
+
+async def test_of_the_model_an_instance_is_asked_that_answers_queries() -> None:
+    async with routing("a", "b") as scene:
+        await scene.instances["a"].stop()
+        asking = scene.ask()
+        (await scene.instances["b"].next()).answer()
+        await asking
+        assert (await scene.client.get("/v2/models/rm2/ready", headers=HOST)).status_code == 200
+
+
+async def test_an_instance_that_is_silent_about_its_model_keeps_nobody_waiting() -> None:
+    async with routing("a") as scene:
+        service = scene.router.services[KEY]
+        service.later = lambda _delay, call: asyncio.get_running_loop().call_later(0, call)
+        scene.instances["a"].is_silent = True
+        answer = await scene.client.get("/v2/models/rm2", headers=HOST)
+        assert (answer.status_code, "instance a" in answer.json()["error"]) == (502, True)
+
+
+async def test_who_does_not_lead_sends_its_clients_to_another_connection() -> None:
+    async with routing("a") as scene:
+        scene.router.front.serves = lambda: False
+        answer = await scene.ask()
+        assert (answer.status_code, answer.headers["connection"]) == (503, "close")
+
+
+async def test_a_service_that_is_gone_has_no_load_and_later_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with routing("a") as scene:
+        served, waiting = scene.ask(), scene.ask()
+        held = await scene.instances["a"].next()
+        service = scene.router.services[KEY]
+        await until(lambda: service.core.waiting == 1)
+        assert 'in_flight{instance_type="",model="rm2",namespace="default",pod="",service="rm2"} 1.0' in (
+            await scene.metrics()
+        )
+        scene.router.declare([])
+        assert (await waiting).status_code == 503
+        held.answer()
+        assert (await served).status_code == 200
+        text = await scene.metrics()
+        assert 'in_flight{instance_type="",model="rm2",namespace="default",pod="",service="rm2"} 0.0' in text
+        assert 'outcome="served",pod="a",service="rm2"} 1.0' in text
+        monkeypatch.setattr("hetserve_router.router.STAYS", -1.0)
+        scene.router.declare([])
+        assert "rm2" not in await scene.metrics()
+
+
+async def test_who_ends_serves_what_comes_after_it_gave_its_lease_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetserve_router.router.QUIET", 60.0)
+    settings = RouterSettings.model_validate({"port": 0, "probePort": 0, "probeAuthorization": "none"})
+    router, stop, given = Router(settings, ("default",)), asyncio.Event(), asyncio.Event()
+
+    async def give_up() -> None:
+        given.set()
+
+    running = asyncio.create_task(router.run(stop, give_up))
+    await until(lambda: router.addresses is not None)
+    stop.set()
+    await given.wait()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert router.addresses is not None
+    async with plain_client("http://{}:{}".format(*router.addresses[0])) as client:
+        assert (await client.get("/v2/health/ready")).status_code == 200
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def test_a_service_has_a_quarter_of_the_connections_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetserve_shell.http.server.raise_limit", lambda: 1000)
+    router = Router(RouterSettings.model_validate({}), ("default",))
+    router.declare([spec_of()])
+    assert router.services[KEY].limits.open < 250
