@@ -118,8 +118,7 @@ def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Eve
     what happens at `until` to the only service (`take_event`); nothing else does, and what it began is noted.
     """
     state: EngineState = _read(words)
-    if event[0] != NO_EVENT:
-        take_event(event, until, state)
+    take_event(event, until, state)
     tables, waiting, counts = state.tables, state.waiting, state.course.counts
     service, most_wakes = counts[TO_DECIDE], 10 * state.queries.size.shape[0] + 1000
     counts[TO_DECIDE] = -1
