@@ -94,6 +94,23 @@ def _after(service: int, event: int, most_ended: int, state: EngineState) -> int
     return status
 
 
+@njit_inner
+def _desk_of(service: int, state: EngineState) -> tuple[WorkerArrays, KernelArguments]:
+    """What the policy of a service is asked with."""
+    tables, instances = state.tables, state.instances
+    first, last = state.slots[service], state.slots[service + 1]
+    kind, end_kind = tables.kinds[service], tables.kinds[service + 1]
+    workers = WorkerArrays(instances.type[first:last], instances.busy[first:last], instances.free_at[first:last])
+    model = ModelArrays(
+        tables.mean[kind:end_kind],
+        tables.safe[kind:end_kind],
+        tables.coefficients[kind:end_kind],
+        tables.in_time[kind:end_kind],
+        tables.slo[service],
+    )
+    return workers, KernelArguments(model, tables.parameters[service], state.scratch, state.answer)
+
+
 def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Event) -> int:
     """Runs all before `until` [s], or until so many queries have ended in all; FINISHED or why not.
 
@@ -101,38 +118,25 @@ def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Eve
     what happens at `until` to the only service (`take_event`); nothing else does, and what it began is noted.
     """
     state: EngineState = _read(words)
-    if event[0] != NO_EVENT:
-        take_event(event, until, state)
-    tables, instances, slots = state.tables, state.instances, state.slots
-    waiting, counts = state.waiting, state.course.counts
+    take_event(event, until, state)
+    tables, waiting, counts = state.tables, state.waiting, state.course.counts
     service, most_wakes = counts[TO_DECIDE], 10 * state.queries.size.shape[0] + 1000
     counts[TO_DECIDE] = -1
+    desk = 0
+    workers, asking = _desk_of(desk, state)
     while counts[WAKES] <= most_wakes:
         if service < 0:
             service = _next_event(until, state)
             if service < 0:
                 return FINISHED
-        first, last = slots[service], slots[service + 1]
         if _is_called(service, state):
             if tables.kernels[service] != kernel:
                 counts[TO_DECIDE] = service
                 return OTHER_KERNEL
-            # Inline: named tuples are slow to pass, and only here a policy's kernel is bound.
-            kind, end_kind = tables.kinds[service], tables.kinds[service + 1]
-            workers = WorkerArrays(
-                instances.type[first:last], instances.busy[first:last], instances.free_at[first:last]
-            )
-            model = ModelArrays(
-                tables.mean[kind:end_kind],
-                tables.safe[kind:end_kind],
-                tables.coefficients[kind:end_kind],
-                tables.in_time[kind:end_kind],
-                tables.slo[service],
-            )
-            asking, now = (
-                KernelArguments(model, tables.parameters[service], state.scratch, state.answer),
-                state.course.clock[0],
-            )
+            if service != desk:  # slices are slow to make, and a run of one service needs them once
+                desk = service
+                workers, asking = _desk_of(service, state)
+            now = state.course.clock[0]
             while waiting.ends[service, 1] > waiting.ends[service, 0]:
                 head, tail = waiting.ends[service, 0], waiting.ends[service, 1]
                 queue = QueueArrays(waiting.sizes[head:tail], waiting.arrivals[head:tail], waiting.deadlines[head:tail])

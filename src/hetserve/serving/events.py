@@ -22,6 +22,8 @@ def take_event(event: Event, now: float, state: EngineState) -> None:
     The region of the queue is moved to its beginning when it is full.
     """
     kind, subject, size, deadline, arrival = event
+    if kind == NO_EVENT:
+        return
     queries, waiting, gpus, counts = state.queries, state.waiting, state.gpus, state.course.counts
     for k in range(counts[TOUCHED]):
         gpus.is_touched[gpus.touched[k]] = False
